@@ -1,0 +1,188 @@
+"""What the engine remembers: scenario versions, clusters, fault runs, their steps, and jobs to relay."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+
+class Scenario(models.Model):
+    """A scenario's identity; what it says and does lives in its versions."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    slug = models.SlugField(max_length=63, unique=True)
+    archived = models.BooleanField(default=False, help_text="Archived scenarios cannot be picked for new sessions.")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["slug"]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class ScenarioVersion(models.Model):
+    """One frozen state of a pack: every file of it, and the digest over them."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    scenario = models.ForeignKey(Scenario, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    digest = models.CharField(max_length=64, help_text="SHA-256 over the sorted file names and their contents.")
+    files = models.JSONField(help_text="Path inside the pack -> text.")
+    title = models.CharField(max_length=200)
+    category = models.CharField(max_length=80)
+    difficulty = models.CharField(max_length=20)
+    minutes = models.PositiveSmallIntegerField()
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["scenario__slug", "-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["scenario", "number"], name="scenario_version_number_once"),
+            models.UniqueConstraint(fields=["scenario", "digest"], name="scenario_version_digest_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.title} (v{self.number})"
+
+
+class Cluster(models.Model):
+    """A Kubernetes cluster we may break."""
+
+    class Tier(models.TextChoices):
+        PRACTICE = "practice", "Practice (simulated, fresh for each session)"
+        DEDICATED = "dedicated", "Dedicated (leased to one session at a time)"
+        SHARED = "shared", "Shared (namespaces of its own for each session)"
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.SlugField(max_length=63, unique=True)
+    tier = models.CharField(max_length=10, choices=Tier.choices)
+    kubeconfig = models.TextField(blank=True, help_text="Encrypted; only faults.kube reads it.")
+    prometheus_url = models.URLField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    released_at = models.DateTimeField(null=True, blank=True, help_text="When a practice cluster was dropped.")
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class FaultRun(models.Model):
+    """One journaled set of changes in one cluster: a scenario's fault, or a session's environment."""
+
+    class Purpose(models.TextChoices):
+        ENVIRONMENT = "environment", "Environment (namespaces, candidate's identity)"
+        FAULT = "fault", "Fault"
+
+    class Status(models.TextChoices):
+        PLANNED = "planned", "Queued"
+        INJECTING = "injecting", "Injecting"
+        ACTIVE = "active", "Active"
+        RESOLVED = "resolved", "Resolved"
+        REVERTING = "reverting", "Reverting"
+        REVERTED = "reverted", "Reverted"
+        FAILED = "failed", "Failed"
+        QUARANTINED = "quarantined", "Quarantined"
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    purpose = models.CharField(max_length=12, choices=Purpose.choices, default=Purpose.FAULT)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="runs")
+    scenario_version = models.ForeignKey(
+        ScenarioVersion, on_delete=models.PROTECT, null=True, blank=True, related_name="runs"
+    )
+    namespaces = models.JSONField(default=dict, help_text="The pack's name of a namespace -> the real one.")
+    parameters = models.JSONField(default=dict, help_text="The pack's parameters, resolved for this run.")
+    seed = models.BigIntegerField(default=0)
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.PLANNED)
+    phase = models.CharField(max_length=60, blank=True, help_text="What it is doing now, in words.")
+    detail = models.TextField(blank=True, help_text="The last line the phase reported.")
+    error = models.TextField(blank=True)
+    manual_command = models.TextField(blank=True, help_text="What a person must run when quarantined.")
+    epoch = models.PositiveIntegerField(default=0, help_text="Fences off a worker that lost its lease.")
+    lease_holder = models.CharField(max_length=80, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    deadline = models.DateTimeField(null=True, blank=True, help_text="Reverted at this time whatever happens.")
+    fingerprint_before = models.JSONField(null=True, blank=True)
+    residue = models.JSONField(null=True, blank=True, help_text="Differences left after the revert; [] is clean.")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    injecting_at = models.DateTimeField(null=True, blank=True)
+    injected_at = models.DateTimeField(null=True, blank=True)
+    symptom_at = models.DateTimeField(null=True, blank=True, help_text="When the symptom was confirmed.")
+    reverting_at = models.DateTimeField(null=True, blank=True)
+    reverted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(purpose="environment") | Q(scenario_version__isnull=False),
+                name="fault_run_has_a_scenario",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} run {self.pk} ({self.status})"
+
+
+class Step(models.Model):
+    """One change, with the undo that was committed before it was sent."""
+
+    class Status(models.TextChoices):
+        RECORDED = "recorded", "Undo recorded"
+        APPLIED = "applied", "Applied"
+        REVERTED = "reverted", "Reverted"
+
+    run = models.ForeignKey(FaultRun, on_delete=models.CASCADE, related_name="steps")
+    index = models.PositiveSmallIntegerField()
+    schema = models.PositiveSmallIntegerField(default=1, help_text="Version of the undo's format.")
+    kind = models.CharField(max_length=40, help_text="The injector: manifest, patch, ...")
+    target = models.JSONField(help_text="apiVersion, kind, namespace, name.")
+    undo = models.JSONField(help_text="What reverting needs: before-image, injected fields.")
+    target_uid = models.CharField(max_length=64, blank=True)
+    status = models.CharField(max_length=10, choices=Status.choices, default=Status.RECORDED)
+    epoch = models.PositiveIntegerField(default=0)
+    recorded_at = models.DateTimeField(default=timezone.now)
+    applied_at = models.DateTimeField(null=True, blank=True)
+    reverted_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=200, blank=True, help_text="What reverting found and did.")
+
+    class Meta:
+        ordering = ["run", "index"]
+        constraints = [models.UniqueConstraint(fields=["run", "index"], name="step_index_once_per_run")]
+
+    def __str__(self) -> str:
+        return f"step {self.index} of run {self.run_id}"
+
+
+class Outbox(models.Model):
+    """A job that must be enqueued, written in the transaction of the change that needs it."""
+
+    job = models.CharField(max_length=120, help_text="Dotted path of the job function.")
+    args = models.JSONField(default=list, help_text="Row ids only.")
+    created_at = models.DateTimeField(default=timezone.now)
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "outbox"
+        ordering = ["id"]
+        indexes = [models.Index(fields=["created_at"], condition=Q(sent_at__isnull=True), name="outbox_unsent")]
+
+    def __str__(self) -> str:
+        return f"{self.job}{tuple(self.args)}"
+
+
+class Lease(models.Model):
+    """One holder at a time for a named duty (the active observer, a session's preparation)."""
+
+    name = models.CharField(max_length=120, unique=True)
+    holder = models.CharField(max_length=80, blank=True)
+    epoch = models.PositiveIntegerField(default=0)
+    until = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.holder or 'free'})"

@@ -1,0 +1,156 @@
+"""All settings of the site. Values come from ``env``; there is no second settings file."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import dj_database_url
+
+from interview_site import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# Who can reach us. Everything that names this host follows from these two.
+BIND = env.address("BIND", "127.0.0.1")
+PUBLIC_HOST = env.host("PUBLIC_HOST", BIND if BIND not in ("0.0.0.0", "::") else "127.0.0.1")
+PORT = env.number("PORT", 8000, low=1, high=65535)
+PUBLIC_PORT = env.number("PUBLIC_PORT", PORT, low=1, high=65535)
+PUBLIC_SCHEME = "https" if env.flag("PUBLIC_HTTPS") else "http"
+_url_host = f"[{PUBLIC_HOST}]" if ":" in PUBLIC_HOST else PUBLIC_HOST
+_default_port = {"http": 80, "https": 443}[PUBLIC_SCHEME]
+PUBLIC_URL = f"{PUBLIC_SCHEME}://{_url_host}" + (f":{PUBLIC_PORT}" if PUBLIC_PORT != _default_port else "")
+
+DATA_DIR = env.folder("DATA_DIR", BASE_DIR / "data")
+RUN_DIR = env.folder("RUN_DIR", DATA_DIR / "run")
+DEBUG = env.flag("DEBUG")
+WORKERS = env.number("WORKERS", 1, low=1, high=32)
+
+
+def _secret_key() -> str:
+    """Return the configured key, or one of our own that is made once and kept in DATA_DIR."""
+    if key := env.secret("SECRET_KEY"):
+        return key
+    path = DATA_DIR / "secret_key"
+    if not path.exists():
+        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(50), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+SECRET_KEY = _secret_key()
+ALLOWED_HOSTS = sorted({PUBLIC_HOST, BIND} - {"0.0.0.0", "::"})
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+
+INSTALLED_APPS = [
+    "interview_site.apps.SiteConfig",
+    "sessions.apps.SessionsConfig",
+    "faults.apps.FaultsConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "template_partials",
+    "django_rq",
+    "channels",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "interview_site.middleware.ContentSecurityPolicy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "interview_site.urls"
+ASGI_APPLICATION = "interview_site.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# SQLite as the design measured it: WAL, a lock taken at BEGIN, patience, and every commit on the disk.
+_SQLITE_OPTIONS = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+}
+DATABASES = {
+    "default": dict(
+        dj_database_url.parse(
+            env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'db.sqlite3'}"), conn_max_age=60, conn_health_checks=True
+        )
+    )
+}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = _SQLITE_OPTIONS
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Without REDIS_URL the supervisor starts a private Redis on this socket.
+REDIS_URL = env.text("REDIS_URL", f"unix://{RUN_DIR / 'redis.sock'}?db=0")
+_QUEUE = {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer", "DEFAULT_TIMEOUT": 300}
+RQ_QUEUES = {"default": _QUEUE, "faults": _QUEUE}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "faultline"},
+    }
+}
+
+# Practice clusters: the control API of `kubesim host`, its certificate authority and its token.
+KUBESIM_PORT = env.number("KUBESIM_PORT", 8443, low=1, high=65535)
+KUBESIM_DIR = DATA_DIR / "kubesim"
+KUBESIM_URL = env.text("KUBESIM_URL", f"https://{_url_host}:{KUBESIM_PORT}")
+KUBESIM_CA_FILE = KUBESIM_DIR / "ca.crt"
+KUBESIM_TOKEN_FILE = KUBESIM_DIR / "control-token"
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "session-list"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_SCHEME == "https"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = env.text("TIME_ZONE", "UTC")
+USE_TZ = True
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},
+}

@@ -1,0 +1,110 @@
+"""Time is an argument. Nothing in kubesim reads the machine's clock except through a ``Clock``."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A call that has been put off."""
+
+    def cancel(self) -> None:
+        """Drop the call; nothing happens where it has run already."""
+
+
+class Clock(Protocol):
+    """What kubesim needs of time."""
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, with microseconds."""
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Run ``call`` once, ``seconds`` from now."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return ``seconds`` from now."""
+
+
+class RealClock:
+    """The machine's time, read once and carried on by the event loop's monotonic clock.
+
+    ``factor`` lets a demonstration run faster: 60 makes a minute of the cluster last a second.
+    """
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+        self._loop = asyncio.get_running_loop()
+        self._start = datetime.now(UTC)
+        self._zero = self._loop.time()
+
+    def now(self) -> datetime:
+        """Return the start plus the monotonic time since, times the factor."""
+        return self._start + timedelta(seconds=(self._loop.time() - self._zero) * self.factor)
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Run ``call`` on the event loop."""
+        return self._loop.call_later(max(seconds, 0) / self.factor, call)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the event loop."""
+        await asyncio.sleep(max(seconds, 0) / self.factor)
+
+
+class _ManualTimer:
+    """An entry of the manual clock's heap."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+
+    def cancel(self) -> None:
+        """Forget the call."""
+        self.call = None
+
+
+class ManualClock:
+    """Time that moves only when a test says so, stopping at every timer on the way."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)) -> None:
+        self._now = start
+        self._heap: list[tuple[datetime, int, _ManualTimer]] = []
+        self._order = itertools.count()
+
+    def now(self) -> datetime:
+        """Return the time that the test has reached."""
+        return self._now
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Queue ``call`` for ``advance``."""
+        timer = _ManualTimer(call)
+        due = self._now + timedelta(seconds=max(seconds, 0))
+        heapq.heappush(self._heap, (due, next(self._order), timer))
+        return timer
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until a test has advanced far enough."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.call_later(seconds, lambda: done.done() or done.set_result(None))
+        await done
+
+    async def advance(self, seconds: float) -> None:
+        """Move on, running every timer at its own time and letting what it woke settle first."""
+        await settle()
+        end = self._now + timedelta(seconds=seconds)
+        while self._heap and self._heap[0][0] <= end:
+            due, _, timer = heapq.heappop(self._heap)
+            self._now = max(self._now, due)
+            if timer.call is not None:
+                timer.call()
+                await settle()
+        self._now = end
+
+
+async def settle(turns: int = 50) -> None:
+    """Let the event loop run everything that is ready, and what that makes ready, ``turns`` deep."""
+    for _ in range(turns):
+        await asyncio.sleep(0)

@@ -1,0 +1,33 @@
+"""The interview's own data: what is planned, what happened, and how it was rated."""
+
+from sessions.models.content import Plan, PlanVersion, Question, QuestionBank, QuestionVersion
+from sessions.models.interview import (
+    CheckState,
+    ClockEntry,
+    HintRelease,
+    InterviewSession,
+    PreparationPhase,
+    SessionEvent,
+    SessionQuestion,
+    SessionScenario,
+)
+from sessions.models.scoring import Assessment, Note, Rating
+
+__all__ = [
+    "Assessment",
+    "CheckState",
+    "ClockEntry",
+    "HintRelease",
+    "InterviewSession",
+    "Note",
+    "Plan",
+    "PlanVersion",
+    "PreparationPhase",
+    "Question",
+    "QuestionBank",
+    "QuestionVersion",
+    "Rating",
+    "SessionEvent",
+    "SessionQuestion",
+    "SessionScenario",
+]

@@ -1,0 +1,219 @@
+"""One interview: its frozen parts, its time line, and what was observed."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from faults.models import Cluster, FaultRun
+from sessions.models.content import PlanVersion, QuestionVersion
+
+
+class InterviewSession(models.Model):
+    """One interview of one candidate."""
+
+    class State(models.TextChoices):
+        DRAFT = "draft", "Draft"
+        PREPARING = "preparing", "Preparing"
+        READY = "ready", "Ready"
+        LIVE = "live", "Live"
+        PAUSED = "paused", "Paused"
+        ENDED = "ended", "Ended"
+        SCORED = "scored", "Scored"
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="owned_sessions")
+    interviewers = models.ManyToManyField(settings.AUTH_USER_MODEL, blank=True, related_name="interview_sessions")
+    candidate_name = models.CharField(max_length=120)
+    title = models.CharField(max_length=200)
+    plan_version = models.ForeignKey(PlanVersion, on_delete=models.PROTECT, null=True, blank=True)
+    parts = models.JSONField(default=list, help_text="The outline, frozen from the plan or made from the picks.")
+    minutes = models.PositiveSmallIntegerField(help_text="Planned length, extensions not counted.")
+    scheduled_at = models.DateTimeField(null=True, blank=True)
+    tier = models.CharField(max_length=10, choices=Cluster.Tier.choices, default=Cluster.Tier.PRACTICE)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    environment = models.OneToOneField(FaultRun, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.DRAFT)
+    join_token_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256; the token itself is not kept.")
+    joined_at = models.DateTimeField(null=True, blank=True, help_text="When the candidate opened the join link.")
+    first_request_at = models.DateTimeField(null=True, blank=True, help_text="The candidate's first API request.")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    access_revoked_at = models.DateTimeField(null=True, blank=True)
+    release_asked_at = models.DateTimeField(null=True, blank=True)
+    released_at = models.DateTimeField(null=True, blank=True, help_text="Faults reverted and the cluster let go.")
+    residue = models.JSONField(null=True, blank=True, help_text="Differences left at the release; [] is clean.")
+
+    class Meta:
+        ordering = ["-created_at"]
+        verbose_name = "session"
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.candidate_name}"
+
+
+class SessionScenario(models.Model):
+    """A scenario of a session, with the one fault run that injects it."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="scenarios")
+    run = models.OneToOneField(FaultRun, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    scenario_version = models.ForeignKey("faults.ScenarioVersion", on_delete=models.PROTECT, related_name="+")
+    part = models.PositiveSmallIntegerField(default=0)
+    position = models.PositiveSmallIntegerField()
+    fixed_at = models.DateTimeField(null=True, blank=True, help_text="When every check first passed.")
+    held_at = models.DateTimeField(null=True, blank=True, help_text="When every check had held.")
+
+    class Meta:
+        ordering = ["session", "position"]
+        constraints = [models.UniqueConstraint(fields=["session", "position"], name="session_scenario_position_once")]
+
+    def __str__(self) -> str:
+        return f"{self.scenario_version.title} in {self.session_id}"
+
+
+class SessionQuestion(models.Model):
+    """A question frozen into a session."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="questions")
+    question_version = models.ForeignKey(QuestionVersion, on_delete=models.PROTECT, related_name="+")
+    part = models.PositiveSmallIntegerField(default=0)
+    position = models.PositiveSmallIntegerField()
+    asked_at = models.DateTimeField(null=True, blank=True)
+    asked_ms = models.PositiveBigIntegerField(null=True, blank=True, help_text="Session time in milliseconds.")
+    answer_note = models.TextField(blank=True)
+    version = models.PositiveIntegerField(default=0, help_text="Counts edits; a stale edit is refused.")
+
+    class Meta:
+        ordering = ["session", "position"]
+        constraints = [models.UniqueConstraint(fields=["session", "position"], name="session_question_position_once")]
+
+    def __str__(self) -> str:
+        return self.question_version.title
+
+
+class PreparationPhase(models.Model):
+    """One visible phase of getting ready or of releasing, with its progress."""
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        DONE = "done", "Done"
+        FAILED = "failed", "Needs you"
+
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="phases")
+    key = models.CharField(max_length=80)
+    title = models.CharField(max_length=200)
+    position = models.PositiveSmallIntegerField()
+    status = models.CharField(max_length=10, choices=Status.choices, default=Status.QUEUED)
+    detail = models.TextField(blank=True, help_text="The last line it reported.")
+    error = models.TextField(blank=True, help_text="The cause, and what to do about it.")
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["session", "position"]
+        constraints = [models.UniqueConstraint(fields=["session", "key"], name="phase_key_once_per_session")]
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.status})"
+
+
+class SessionEvent(models.Model):
+    """One entry of the session's only time line. Append-only; each row carries the hash of the one before."""
+
+    session = models.ForeignKey(InterviewSession, on_delete=models.PROTECT, related_name="events")
+    seq = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    session_ms = models.PositiveBigIntegerField(help_text="Session time in milliseconds.")
+    kind = models.CharField(max_length=60)
+    actor = models.CharField(max_length=150, help_text="user:<username>, candidate, or system.")
+    payload = models.JSONField(default=dict)
+    previous_hash = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["session", "seq"]
+        constraints = [models.UniqueConstraint(fields=["session", "seq"], name="session_event_seq_once")]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.kind}"
+
+
+class ClockEntry(models.Model):
+    """A change of the session's clock. Session time is the sum of the running intervals."""
+
+    class Kind(models.TextChoices):
+        START = "start", "Start"
+        PAUSE = "pause", "Pause"
+        RESUME = "resume", "Resume"
+        EXTEND = "extend", "Extend"
+        CREDIT = "credit", "Credit"
+        END = "end", "End"
+
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="clock_entries")
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    at = models.DateTimeField()
+    seconds = models.PositiveIntegerField(default=0, help_text="For extend and credit.")
+    reason = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["session", "id"]
+        verbose_name_plural = "clock entries"
+        constraints = [
+            models.UniqueConstraint(fields=["session"], condition=Q(kind="start"), name="session_starts_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.at:%H:%M:%S}"
+
+
+class HintRelease(models.Model):
+    """A hint that was given, in the words that were shown."""
+
+    scenario = models.ForeignKey(SessionScenario, on_delete=models.CASCADE, related_name="hint_releases")
+    index = models.PositiveSmallIntegerField(help_text="Position in the pack's list of hints.")
+    tier = models.PositiveSmallIntegerField()
+    text = models.TextField()
+    at = models.DateTimeField()
+    session_ms = models.PositiveBigIntegerField()
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["scenario", "at"]
+        constraints = [models.UniqueConstraint(fields=["scenario", "index"], name="hint_released_once")]
+
+    def __str__(self) -> str:
+        return f"hint {self.index}"
+
+
+class CheckState(models.Model):
+    """The newest verdict of one check or guard of one scenario."""
+
+    class Verdict(models.TextChoices):
+        PASS = "pass", "Pass"
+        FAIL = "fail", "Fail"
+        ERROR = "error", "Check error"
+        NOT_RUN = "not_run", "Not run"
+
+    scenario = models.ForeignKey(SessionScenario, on_delete=models.CASCADE, related_name="check_states")
+    key = models.CharField(max_length=80)
+    guard = models.BooleanField(default=False)
+    verdict = models.CharField(max_length=8, choices=Verdict.choices, default=Verdict.NOT_RUN)
+    finding = models.TextField(blank=True, help_text="What it saw.")
+    checked_at = models.DateTimeField(null=True, blank=True)
+    passing_since = models.DateTimeField(null=True, blank=True)
+    held_at = models.DateTimeField(null=True, blank=True, help_text="When it had passed for as long as it must hold.")
+    broken_at = models.DateTimeField(null=True, blank=True, help_text="For a guard: when it first failed.")
+
+    class Meta:
+        ordering = ["scenario", "id"]
+        constraints = [models.UniqueConstraint(fields=["scenario", "key"], name="check_state_once")]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.verdict}"

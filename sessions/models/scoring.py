@@ -1,0 +1,87 @@
+"""How the interview was rated: one assessment for each interviewer, ratings with anchors, notes in time."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from sessions.models.interview import InterviewSession, SessionScenario
+
+
+class Assessment(models.Model):
+    """One interviewer's judgement of one session."""
+
+    class Recommendation(models.TextChoices):
+        DEFINITELY_NOT = "definitely_not", "Definitely not"
+        NO = "no", "No"
+        YES = "yes", "Yes"
+        STRONG_YES = "strong_yes", "Strong yes"
+        NO_DECISION = "no_decision", "No decision"
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="assessments")
+    interviewer = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="assessments")
+    overall = models.CharField(max_length=16, choices=Recommendation.choices, default=Recommendation.NO_DECISION)
+    takeaways = models.TextField(blank=True)
+    strengths = models.TextField(blank=True)
+    concerns = models.TextField(blank=True)
+    private_notes = models.TextField(blank=True, help_text="Never exported.")
+    revision = models.PositiveIntegerField(default=1)
+    version = models.PositiveIntegerField(default=0, help_text="Counts edits; a stale edit is refused.")
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["session", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["session", "interviewer"], name="one_assessment_per_interviewer"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.interviewer} on {self.session_id}"
+
+
+class Rating(models.Model):
+    """One level for one criterion; null is "not assessed", never zero."""
+
+    assessment = models.ForeignKey(Assessment, on_delete=models.CASCADE, related_name="ratings")
+    scenario = models.ForeignKey(SessionScenario, on_delete=models.CASCADE, related_name="ratings")
+    criterion = models.CharField(max_length=80, help_text="Key in the pack's rubric.")
+    level = models.PositiveSmallIntegerField(null=True, blank=True)
+    note = models.TextField(blank=True)
+    from_memory = models.BooleanField(default=False)
+    version = models.PositiveIntegerField(default=0, help_text="Counts edits; a stale edit is refused.")
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["assessment", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["assessment", "scenario", "criterion"], name="rating_once"),
+            models.CheckConstraint(
+                condition=Q(level__isnull=True) | Q(level__range=(1, 4)), name="rating_level_1_to_4"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.criterion}: {self.level or 'not assessed'}"
+
+
+class Note(models.Model):
+    """A note bound to a moment of the session."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="notes")
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField()
+    session_ms = models.PositiveBigIntegerField()
+    text = models.TextField(max_length=4000)
+
+    class Meta:
+        ordering = ["session", "session_ms", "id"]
+
+    def __str__(self) -> str:
+        return self.text[:60]
