@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
+from hashlib import sha256
 from pathlib import Path
 
 import dj_database_url
@@ -11,9 +13,10 @@ from interview_site import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
+EVERY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104 - compared with, never bound to by default
 # Who can reach us. Everything that names this host follows from these two.
 BIND = env.address("BIND", "127.0.0.1")
-PUBLIC_HOST = env.host("PUBLIC_HOST", BIND if BIND not in ("0.0.0.0", "::") else "127.0.0.1")
+PUBLIC_HOST = env.host("PUBLIC_HOST", BIND if BIND not in EVERY_ADDRESS else "127.0.0.1")
 PORT = env.number("PORT", 8000, low=1, high=65535)
 PUBLIC_PORT = env.number("PUBLIC_PORT", PORT, low=1, high=65535)
 PUBLIC_SCHEME = "https" if env.flag("PUBLIC_HTTPS") else "http"
@@ -22,7 +25,17 @@ _default_port = {"http": 80, "https": 443}[PUBLIC_SCHEME]
 PUBLIC_URL = f"{PUBLIC_SCHEME}://{_url_host}" + (f":{PUBLIC_PORT}" if PUBLIC_PORT != _default_port else "")
 
 DATA_DIR = env.folder("DATA_DIR", BASE_DIR / "data")
-RUN_DIR = env.folder("RUN_DIR", DATA_DIR / "run")
+
+
+def _run_dir() -> Path:
+    """Return a folder for sockets: inside DATA_DIR where its path is short enough for a socket's name."""
+    inside = DATA_DIR / "run"
+    if len(str(inside)) < 80:
+        return inside
+    return Path(tempfile.gettempdir()) / f"faultline-{sha256(str(DATA_DIR).encode()).hexdigest()[:12]}"
+
+
+RUN_DIR = env.folder("RUN_DIR", _run_dir())
 DEBUG = env.flag("DEBUG")
 WORKERS = env.number("WORKERS", 1, low=1, high=32)
 
@@ -40,7 +53,7 @@ def _secret_key() -> str:
 
 
 SECRET_KEY = _secret_key()
-ALLOWED_HOSTS = sorted({PUBLIC_HOST, BIND} - {"0.0.0.0", "::"})
+ALLOWED_HOSTS = sorted({PUBLIC_HOST, BIND} - EVERY_ADDRESS)
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
 INSTALLED_APPS = [
@@ -107,6 +120,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Without REDIS_URL the supervisor starts a private Redis on this socket.
+OWN_REDIS = not env.text("REDIS_URL")
 REDIS_URL = env.text("REDIS_URL", f"unix://{RUN_DIR / 'redis.sock'}?db=0")
 _QUEUE = {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer", "DEFAULT_TIMEOUT": 300}
 RQ_QUEUES = {"default": _QUEUE, "faults": _QUEUE}
@@ -144,6 +158,8 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True  # no collectstatic step: the files are served from where they lie
+WHITENOISE_AUTOREFRESH = DEBUG
 FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 
 LOGGING = {

@@ -1,0 +1,75 @@
+# Everything a person types. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/run.stamp
+DEV_STAMP := $(VENV)/dev.stamp
+# Tests start their own servers; two workers suit two cores.
+TEST_WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run test lint format e2e bench torture lock clean
+
+help: ## List the commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(RUN_STAMP) ## Make the virtual environment and install what is locked (nothing but Python and pip)
+
+setup-dev: $(DEV_STAMP)
+
+run: setup ## Set up what is missing and start everything; Ctrl-C stops it
+	@exec $(BIN)/python -W ignore manage.py up
+
+test: setup-dev ## Run the tests
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -q $(ARGS)
+
+e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in e2e/screenshots
+	@$(BIN)/python -m pytest e2e -q $(ARGS)
+
+torture: setup-dev ## The long proofs: every crash point, many times
+	@TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25} $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k "crash" $(ARGS)
+
+bench: setup-dev ## Measure: make bench NAME=kubesim (or rehearse); figures beside goals, JSON in bench/results
+	@$(BIN)/python -m bench $(NAME)
+
+lint: setup-dev ## Style, types, layers, templates, licences
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@find templates -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2 --check
+	@$(BIN)/python -m interview_site.licences
+	@$(BIN)/python -W ignore manage.py makemigrations --check --dry-run
+	@$(BIN)/python -W ignore manage.py check
+
+format: setup-dev ## Put everything into form
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+	@find templates -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
+
+lock: ## Resolve requirements/*.in again (needs uv)
+	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
+	  requirements/$$name.in -o requirements/$$name.lock; done
+
+clean: ## Remove what set-up and tests made; data/ stays
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "error: python3 was not found. Run: sudo apt install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: Python 3.11 or newer is needed, $$($(PYTHON) -V 2>&1) was found. Run: make $(or $(MAKECMDGOALS),run) PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "error: Python's venv module is missing. Run: sudo apt install python3-venv"; exit 1; }
+	@[ -w . ] || { echo "error: this folder cannot be written to. Run: sudo chown -R $$USER ."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
+	@echo "Installing the locked packages (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+	@touch $@
+
+$(DEV_STAMP): requirements/dev.lock $(RUN_STAMP)
+	@echo "Installing the locked test tools (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@
