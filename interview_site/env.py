@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -29,9 +30,10 @@ def flag(name: str, default: bool = False) -> bool:
 def number(name: str, default: int, *, low: int, high: int) -> int:
     """Return an integer from ``low`` to ``high``."""
     value = text(name, str(default))
-    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+    # Nine digits hold every port and count; Python refuses to convert thousands of them.
+    if not re.fullmatch(r"[0-9]{1,9}", value) or not low <= int(value) <= high:
         raise BadEnvironment(
-            f"{name}={value!r} is not a whole number from {low} to {high}. Run: export {name}={default}"
+            f"{name}={value[:40]!r} is not a whole number from {low} to {high}. Run: export {name}={default}"
         )
     return int(value)
 

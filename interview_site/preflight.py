@@ -64,12 +64,9 @@ def _redis() -> Iterator[str]:
     if not settings.OWN_REDIS:
         return
     if redis_server.find() is None:
-        yield (
-            "no Redis was found for this system. Run: brew install redis   "
-            "(macOS)   or: sudo apt install redis-server   (Debian, Ubuntu)"
-        )
+        yield "no Redis was found. Run: brew install redis (macOS), or: sudo apt install redis-server (Debian, Ubuntu)"
     path = settings.RUN_DIR / "redis.sock"
     if len(os.fsencode(path)) >= UNIX_SOCKET_LIMIT:
-        yield f"the path of the Redis socket is too long for a socket ({path}). Run: export RUN_DIR=/tmp/faultline-run"
+        yield f"the path {path} is too long for a socket. Run: export RUN_DIR=/tmp/faultline-run"
     elif path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
         yield f"{path} is in the way and is no socket. Run: rm {path}"

@@ -24,7 +24,7 @@ OBSERVER_LEASE = "observer"
 def web() -> bool:
     """Return whether the web process answers."""
     host = f"[{settings.BIND}]" if ":" in settings.BIND else settings.BIND
-    request = urllib.request.Request(f"http://{host}:{settings.PORT}/healthz", headers={"Host": settings.PUBLIC_HOST})  # noqa: S310 - our own address
+    request = urllib.request.Request(f"http://{host}:{settings.PORT}/healthz", headers={"Host": settings.PUBLIC_HOST})
     try:
         with urllib.request.urlopen(request, timeout=2) as answer:  # noqa: S310
             return bool(answer.status == 200)

@@ -22,7 +22,7 @@ PUBLIC_PORT = env.number("PUBLIC_PORT", PORT, low=1, high=65535)
 PUBLIC_SCHEME = "https" if env.flag("PUBLIC_HTTPS") else "http"
 _url_host = f"[{PUBLIC_HOST}]" if ":" in PUBLIC_HOST else PUBLIC_HOST
 _default_port = {"http": 80, "https": 443}[PUBLIC_SCHEME]
-PUBLIC_URL = f"{PUBLIC_SCHEME}://{_url_host}" + (f":{PUBLIC_PORT}" if PUBLIC_PORT != _default_port else "")
+PUBLIC_URL = f"{PUBLIC_SCHEME}://{_url_host}" + (f":{PUBLIC_PORT}" if _default_port != PUBLIC_PORT else "")
 
 DATA_DIR = env.folder("DATA_DIR", BASE_DIR / "data")
 

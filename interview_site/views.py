@@ -1,0 +1,21 @@
+"""Two addresses for those who run the site: is this process alive, and does everything answer."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from interview_site import readiness
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Say that this process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Say what does not answer: 200 with an empty list, or 503."""
+    missing = readiness.missing(name for name in readiness.PROBES if name != "web")
+    return JsonResponse({"missing": missing}, status=503 if missing else 200)
