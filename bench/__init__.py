@@ -1,0 +1,1 @@
+"""Benchmarks: figures beside goals, in the same run."""

@@ -1,0 +1,28 @@
+"""``python -m bench NAME``: run one benchmark; without a name, list them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import bench
+
+HELPERS = {"__main__", "figures"}
+
+
+def names() -> list[str]:
+    """Return every benchmark's name."""
+    return sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name not in HELPERS)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the named benchmark; 2 where there is none of that name, else what it returns."""
+    if len(arguments) != 1 or arguments[0] not in names():
+        print(f"error: name a benchmark. Run: make bench NAME={names()[0]}   (there are: {', '.join(names())})")
+        return 2
+    return int(importlib.import_module(f"bench.{arguments[0]}").main() or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
