@@ -1,0 +1,1 @@
+"""Content that comes in as files: question banks in Markdown, plans in YAML."""

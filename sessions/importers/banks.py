@@ -1,0 +1,118 @@
+"""Brings a question bank from a file into the database, in one transaction, and reports what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.utils.text import slugify
+
+from sessions.importers import outline, questions
+from sessions.importers.outline import ImportProblem
+from sessions.importers.questions import ParsedBank, ParsedQuestion, Remark
+from sessions.importers.versions import Wording, add_version
+from sessions.models import Question, QuestionBank
+
+
+@dataclass
+class Report:
+    """What an import took and what it could not place. Lines count from 1."""
+
+    bank: str
+    title: str
+    total: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    categories: dict[str, dict[str, int]] = field(default_factory=dict)
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    absent: list[str] = field(default_factory=list)
+    not_placed: list[Remark] = field(default_factory=list)
+    ignored: list[Remark] = field(default_factory=list)
+    notices: list[Remark] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data for JSON."""
+        return asdict(self)
+
+
+def read_file(path: Path) -> str:
+    """Return the text of a bank's file. Raises ImportProblem where it cannot be read or is no text."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(outline.LIMIT_BYTES + 1)
+        size = path.stat().st_size
+    except OSError as exc:
+        raise ImportProblem(f"{path}: {exc.strerror}. Give the path of a Markdown file.") from exc
+    if size > outline.LIMIT_BYTES:
+        limit = outline.LIMIT_BYTES / 1e6
+        raise ImportProblem(f"The file has {size / 1e6:.1f} MB; the limit is {limit:.0f} MB. Split it.")
+    return outline.decode(raw)
+
+
+def import_bank(text: str, *, slug: str = "", fallback_title: str = "Questions", keep_edits: bool = False) -> Report:
+    """Take a bank's Markdown into the database; a second time changes nothing.
+
+    Without ``slug`` the bank is named after the file's first heading. With ``keep_edits`` a question that
+    already had the file's wording in any version is left as it is, so that seeding never undoes an admin's edit.
+    Raises ImportProblem, and then has written nothing.
+    """
+    parsed = questions.parse(text)
+    title = parsed.title or fallback_title
+    slug = slug or slugify(title)[:80] or "questions"
+    if slugify(slug) != slug or len(slug) > 80:
+        raise ImportProblem(f"“{slug}” cannot name a bank: use small letters, digits and hyphens, at most 80.")
+    with transaction.atomic():
+        bank, _ = QuestionBank.objects.get_or_create(slug=slug, defaults={"title": title})
+        return _write(bank, parsed, keep_edits)
+
+
+def _write(bank: QuestionBank, parsed: ParsedBank, keep_edits: bool) -> Report:
+    report = _counted(bank, parsed)
+    known = {question.key: question for question in bank.questions.prefetch_related("versions")}
+    for position, item in enumerate(parsed.questions):
+        outcome = _write_question(bank, known.pop(item.key, None), item, position, keep_edits)
+        setattr(report, outcome, getattr(report, outcome) + 1)
+    report.absent = sorted(key for key, question in known.items() if not question.archived)
+    return report
+
+
+def _write_question(
+    bank: QuestionBank, question: Question | None, item: ParsedQuestion, position: int, keep_edits: bool
+) -> str:
+    wording = Wording(
+        item.title, item.prompt, item.expected_answer, item.follow_ups, item.hints, item.discussion_points
+    )
+    if question is None:
+        question = bank.questions.create(key=item.key, category=item.category, kind=item.kind, position=position)
+        add_version(question, wording, source_line=item.line)
+        return "new"
+    if keep_edits and any(version.digest == wording.digest() for version in question.versions.all()):
+        return "unchanged"
+    moved = _place(question, item, position)
+    version = add_version(question, wording, source_line=item.line)
+    return "changed" if version or moved else "unchanged"
+
+
+def _place(question: Question, item: ParsedQuestion, position: int) -> bool:
+    """Set where the question stands in its bank; True where that changed."""
+    wanted = {"category": item.category, "kind": item.kind, "position": position}
+    if all(getattr(question, name) == value for name, value in wanted.items()):
+        return False
+    for name, value in wanted.items():
+        setattr(question, name, value)
+    question.save(update_fields=list(wanted))
+    return True
+
+
+def _counted(bank: QuestionBank, parsed: ParsedBank) -> Report:
+    report = Report(bank.slug, bank.title, total=len(parsed.questions))
+    report.kinds = dict(Counter(item.kind for item in parsed.questions))
+    for item in parsed.questions:
+        kinds = report.categories.setdefault(item.category, {})
+        kinds[item.kind] = kinds.get(item.kind, 0) + 1
+    report.not_placed, report.ignored, report.notices = parsed.not_placed, parsed.ignored, parsed.notices
+    return report

@@ -1,0 +1,292 @@
+"""Reads a question bank written in Markdown (docs/question-format.md) into questions, and tells what it left out.
+
+Headings of people's files have no reliable levels, so the order decides: a heading is a question when labelled
+parts follow it ("Expected answer", "Follow-ups", "Hints", "Question", "Discussion points") or when it asks
+something; every other heading opens a category. Nothing is dropped silently: what is neither a question nor
+knowingly ignored is reported with its line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from django.utils.text import slugify
+from markdown_it.tree import SyntaxTreeNode
+
+from sessions.importers import outline
+from sessions.importers.outline import ImportProblem, Outline, Section
+
+TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH = 300, 120, 120
+
+_LABELS = {
+    **dict.fromkeys(["expected answer", "expected answers", "answer"], "expected_answer"),
+    **dict.fromkeys(["follow-ups", "follow ups", "followups", "follow-up questions"], "follow_ups"),
+    **dict.fromkeys(["hints", "hint", "hints if struggling"], "hints"),
+    **dict.fromkeys(["question", "prompt"], "prompt"),
+    **dict.fromkeys(
+        ["discussion points", "discussion points & follow-ups", "discussion points and follow-ups"],
+        "discussion_points",
+    ),
+}
+_CONTENTS = ("table of contents", "contents")
+# Opens a question even where the question mark was forgotten ("do" would take "do not ask about ..." for one).
+_ASKING = {
+    *("how", "what", "why", "when", "where", "which", "who", "whose"),
+    *("describe", "explain", "compare", "name", "tell", "walk", "design", "sketch"),
+}
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something the importer did not take as a question, and why. Lines count from 1."""
+
+    line: int
+    text: str
+    reason: str
+
+
+@dataclass
+class ParsedQuestion:
+    """One question as the file has it; texts are Markdown."""
+
+    title: str
+    category: str
+    line: int
+    prompt: str = ""
+    expected_answer: str = ""
+    follow_ups: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    discussion_points: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """Return one of Question.Kind's values."""
+        if self.expected_answer:
+            return "full"
+        return "architecture" if self.discussion_points else "bare"
+
+    @property
+    def key(self) -> str:
+        """Return the identity inside the bank: the title as a slug, shortened with a digest where it is long."""
+        slug = slugify(self.title, allow_unicode=True)
+        if slug and len(slug) <= KEY_LENGTH:
+            return slug
+        return f"{slug[: KEY_LENGTH - 13]}-{hashlib.sha256(self.title.encode()).hexdigest()[:12]}".lstrip("-")
+
+
+@dataclass
+class ParsedBank:
+    """All that a file holds."""
+
+    title: str = ""
+    questions: list[ParsedQuestion] = field(default_factory=list)
+    not_placed: list[Remark] = field(default_factory=list)
+    ignored: list[Remark] = field(default_factory=list)
+    notices: list[Remark] = field(default_factory=list)
+
+
+def parse(text: str) -> ParsedBank:
+    """Return the questions of a Markdown text. Raises ImportProblem with one clear line."""
+    reader = _Reader(outline.read(text))
+    bank = reader.run()
+    if not bank.questions:
+        raise ImportProblem("No question found. A question is a heading with an “Expected answer:” list under it.")
+    _refuse_duplicates(bank.questions)
+    return bank
+
+
+class _Reader:
+    """Walks the sections in order; the only state is the open category and the open question."""
+
+    def __init__(self, source: Outline) -> None:
+        self.source = source
+        self.bank = ParsedBank()
+        self.category = ""
+        self.question: ParsedQuestion | None = None
+        self.promised: list[tuple[int, str]] = []
+        self.seen_titles: set[str] = set()
+
+    def run(self) -> ParsedBank:
+        sections = self.source.sections
+        for line in self.source.comment_lines:
+            self.bank.ignored.append(Remark(line, "", "a comment"))
+        for node in self.source.preamble:
+            self._not_placed(node, "stands before the first heading")
+        for index, section in enumerate(sections):
+            following = sections[index + 1] if index + 1 < len(sections) else None
+            self._section(section, following, first=index == 0)
+        self._check_contents()
+        self.bank.not_placed.sort(key=lambda remark: remark.line)
+        return self.bank
+
+    def _section(self, section: Section, following: Section | None, *, first: bool) -> None:
+        label = _label(section.title)
+        if section.title.lower().strip(": ") in _CONTENTS:
+            self._contents(section)
+        elif label and self.question:
+            self._take_blocks(section.blocks, label)
+            self._warn_if_empty(section, label)
+        elif self._is_question(section, following):
+            self._open_question(section)
+        elif first and section.level == 1 and following:
+            self._open_bank(section)
+        else:
+            self._open_category(section, following)
+
+    def _is_question(self, section: Section, following: Section | None) -> bool:
+        if any(_labelled(node) for node in _candidates(section.blocks)):
+            return True
+        if following and not section.blocks and _label(following.title):
+            return True
+        return section.title.endswith("?")
+
+    def _open_question(self, section: Section) -> None:
+        self.question = self._add(section.title, section.line)
+        self._take_blocks(section.blocks, "")
+
+    def _open_bank(self, section: Section) -> None:
+        self.bank.title = self.category = _fit(section.title, section.line, CATEGORY_LENGTH)
+        for node in section.blocks:
+            self.bank.ignored.append(Remark(outline.line_of(node), outline.plain(node)[:80], "introduction"))
+
+    def _open_category(self, section: Section, following: Section | None) -> None:
+        self.category = _fit(section.title.rstrip(": "), section.line, CATEGORY_LENGTH)
+        self.seen_titles.add(_norm(self.category))
+        self.question = None
+        for node in section.blocks:
+            if node.type not in ("bullet_list", "ordered_list"):
+                self._not_placed(node, "text under a category, not a question")
+                continue
+            for item in node.children:
+                self._bare(item)
+        if not section.blocks and (following is None or following.level < section.level):
+            self.bank.notices.append(Remark(section.line, section.title, "a heading with nothing under it"))
+
+    def _bare(self, item: SyntaxTreeNode) -> None:
+        text = outline.plain(item)
+        if "?" not in text and text.lower().split(" ", 1)[0] not in _ASKING:
+            self._not_placed(item, "asks nothing: an instruction or a remark")
+            for nested in _candidates(item.children[1:]):
+                self._bare(nested) if nested.type == "list_item" else self._not_placed(nested, "text under a remark")
+            return
+        question = self._add(text, outline.line_of(item))
+        question.prompt = "\n\n".join(self.source.source(child) for child in item.children[1:])
+
+    def _add(self, title: str, line: int) -> ParsedQuestion:
+        category = self.category or "General"
+        question = ParsedQuestion(_fit(title, line, TITLE_LENGTH), category, line)
+        self.seen_titles.add(_norm(title))
+        self.bank.questions.append(question)
+        return question
+
+    def _take_blocks(self, blocks: list[SyntaxTreeNode], label: str) -> None:
+        """Put each block under the label that stands over it; without one it belongs to the prompt."""
+        for node in blocks:
+            if node.type == "paragraph" and (found := _labelled(node)):
+                label = found
+                self._put(label, _after_label(self.source.source(node)), [])
+            elif node.type in ("bullet_list", "ordered_list"):
+                self._take_list(node, label)
+            else:
+                self._put(label or "prompt", self.source.source(node), [])
+
+    def _take_list(self, node: SyntaxTreeNode, label: str) -> None:
+        labels = [_labelled(item) for item in node.children]
+        if not any(labels):
+            self._put(label or "prompt", "", [node])
+            return
+        for item, found in zip(node.children, labels, strict=True):
+            if found:
+                first, *rest = item.children
+                self._put(found, _after_label(self.source.item_source(first)), rest)
+            else:
+                self._not_placed(item, "has no label that the format knows")
+
+    def _put(self, label: str, text: str, nodes: list[SyntaxTreeNode]) -> None:
+        assert self.question is not None
+        if label in ("prompt", "expected_answer"):
+            pieces = [getattr(self.question, label), text, *(self.source.source(node) for node in nodes)]
+            setattr(self.question, label, "\n\n".join(piece for piece in pieces if piece))
+        else:
+            items = [text, *(piece for node in nodes for piece in self._items(node))]
+            getattr(self.question, label).extend(item for item in items if item)
+
+    def _items(self, node: SyntaxTreeNode) -> list[str]:
+        if node.type in ("bullet_list", "ordered_list"):
+            return [self.source.item_source(item) for item in node.children]
+        return [self.source.source(node)]
+
+    def _warn_if_empty(self, section: Section, label: str) -> None:
+        if not getattr(self.question, label):
+            self.bank.notices.append(Remark(section.line, section.title, "a part with nothing in it"))
+
+    def _contents(self, section: Section) -> None:
+        self.question = None
+        end = max([section.line, *(node.map[1] for node in section.blocks if node.map)])
+        self.bank.ignored.append(
+            Remark(section.line, section.title, f"table of contents, lines {section.line}-{end}")
+        )
+        for node in section.blocks:
+            for inner in node.walk():
+                if inner.type == "list_item":
+                    self.promised.append((outline.line_of(inner), outline.plain(inner)))
+
+    def _check_contents(self) -> None:
+        for line, title in self.promised:
+            if _norm(title) not in self.seen_titles:
+                self.bank.notices.append(Remark(line, title, "in the table of contents, but no such section"))
+
+    def _not_placed(self, node: SyntaxTreeNode, reason: str) -> None:
+        text = outline.plain(node) or self.source.source(node).split("\n", 1)[0]
+        self.bank.not_placed.append(Remark(outline.line_of(node), text[:160], reason))
+
+
+def _candidates(blocks: list[SyntaxTreeNode]) -> Iterator[SyntaxTreeNode]:
+    for node in blocks:
+        if node.type in ("bullet_list", "ordered_list"):
+            yield from node.children
+        elif node.type == "paragraph":
+            yield node
+
+
+def _label(text: str) -> str:
+    """Return the field that a heading or a label names, or an empty string."""
+    return _LABELS.get(text.lower().strip(" :*_"), "")
+
+
+def _labelled(node: SyntaxTreeNode) -> str:
+    """Return the field that a list item or paragraph starts with: "Hints:" alone, or "Hints: the text"."""
+    text = outline.plain(node)
+    head, colon, _ = text.partition(":")
+    return _label(head) if colon else _label(text)
+
+
+def _after_label(markdown: str) -> str:
+    """Return what follows the label in its own paragraph, without the emphasis the label stands in."""
+    head, _, rest = markdown.partition(":")
+    stripped = head.lstrip()
+    marks = stripped[: len(stripped) - len(stripped.lstrip("*_"))]
+    return rest.strip().removeprefix(marks).strip()
+
+
+def _fit(text: str, line: int, limit: int) -> str:
+    if not text:
+        raise ImportProblem(f"Line {line}: the heading is empty. Write the question or remove the line.")
+    if len(text) > limit:
+        raise ImportProblem(f"Line {line}: {len(text)} characters in one heading; the limit is {limit}. Shorten it.")
+    return text
+
+
+def _norm(text: str) -> str:
+    return slugify(text, allow_unicode=True)
+
+
+def _refuse_duplicates(questions: list[ParsedQuestion]) -> None:
+    seen: dict[str, int] = {}
+    for question in questions:
+        if first := seen.get(question.key):
+            title = question.title[:60]
+            raise ImportProblem(f"Line {question.line}: “{title}” is already asked in line {first}. Change one.")
+        seen[question.key] = question.line

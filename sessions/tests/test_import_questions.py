@@ -1,0 +1,244 @@
+"""The question importer, on text of our own and on the source bank where it is at hand."""
+
+import json
+import re
+from io import StringIO
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+
+from interview_site import env
+from sessions.importers.questions import parse
+from sessions.models import Question, QuestionBank, QuestionVersion
+
+SOURCE = env.folder("SOURCES_DIR", settings.BASE_DIR / "../shared/sources") / "question-bank.md"
+needs_source = pytest.mark.skipif(not SOURCE.exists(), reason=f"no source bank at {SOURCE} (set SOURCES_DIR)")
+
+OURS = """\
+# **Tiny bank**
+
+# Contents
+- [Power](#power)
+- [Cooling](#cooling)
+
+# **Power**
+
+## **1. Why does a GPU throttle?**
+Ask this after the tour.
+
+- **Expected Answer:**
+  - **Power cap** reached:
+    - look at `nvidia-smi -q -d PERFORMANCE`
+  - Heat.
+
+- **Follow-ups:**
+  - Which *counter* tells?
+    It has two lines.
+- **Hints if struggling:**
+  - "What does the clock do?"
+
+### What does a rack cost?
+
+# Design
+## Feeding a room
+### **Question:**
+Forty racks,
+one feeder.
+
+### Discussion Points & Follow-Ups:
+- Where is the limit? (breaker, cable)
+
+## Nina's questions:
+- which cable would you pull first
+- Do not ask about price
+"""
+
+
+@pytest.fixture
+def bank_file(tmp_path):
+    path = tmp_path / "bank.md"
+    path.write_text(OURS, encoding="utf-8")
+    return path
+
+
+def run(*args):
+    out = StringIO()
+    call_command("import_questions", *map(str, args), "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+def refusal(path):
+    with pytest.raises(CommandError) as caught:
+        run(path)
+    assert "\n" not in str(caught.value)
+    assert not QuestionBank.objects.exists()
+    return str(caught.value)
+
+
+def test_it_reads_every_part_of_a_full_question():
+    question = parse(OURS).questions[0]
+
+    assert (question.kind, question.category, question.line) == ("full", "Power", 9)
+    assert question.title == "Why does a GPU throttle?"
+    assert question.prompt == "Ask this after the tour."
+    assert question.expected_answer == (
+        "- **Power cap** reached:\n  - look at `nvidia-smi -q -d PERFORMANCE`\n- Heat."
+    )
+    assert question.follow_ups == ["Which *counter* tells?\nIt has two lines."]
+    assert question.hints == ['"What does the clock do?"']
+
+
+def test_it_reads_prompts_bare_headings_and_bare_lists():
+    _, cost, room, cable = parse(OURS).questions
+
+    assert (cost.kind, cost.title) == ("bare", "What does a rack cost?")
+    assert (room.kind, room.category, room.prompt) == ("architecture", "Design", "Forty racks,\none feeder.")
+    assert room.discussion_points == ["Where is the limit? (breaker, cable)"]
+    assert (cable.kind, cable.category) == ("bare", "Nina's questions")
+
+
+def test_it_reports_what_it_left_out_with_lines():
+    bank = parse(OURS)
+
+    assert [(r.line, r.text) for r in bank.not_placed] == [(36, "Do not ask about price")]
+    assert [r.reason for r in bank.ignored] == ["table of contents, lines 3-6"]
+    assert [(r.line, r.text) for r in bank.notices] == [(5, "Cooling")]
+
+
+def test_an_answer_may_follow_its_label_on_the_same_line():
+    question = parse(
+        "## Why?\n- **Expected answer:** **Because** of heat\n- Hints: look up\n- Scoring: none"
+    ).questions[0]
+    assert (question.expected_answer, question.hints) == ("**Because** of heat", ["look up"])
+
+
+def test_an_unknown_label_is_reported_not_dropped():
+    bank = parse("## Why?\n- **Expected answer:** heat\n- **Scoring:** none")
+    assert [(r.line, r.text) for r in bank.not_placed] == [(3, "Scoring: none")]
+
+
+def test_labels_may_be_headings_or_paragraphs():
+    question = parse("## Why\n### Expected answer\nHeat.\n\n```sh\nls  -l\n```\n### Hints\n1. up\n2. down").questions[
+        0
+    ]
+    assert question.expected_answer == "Heat.\n\n```sh\nls  -l\n```"
+    assert question.hints == ["up", "down"]
+    other = parse("## Why\n**Expected answer:**\n\n- Heat\n\n**Hints**\n\n- up").questions[0]
+    assert (other.expected_answer, other.hints) == ("- Heat", ["up"])
+
+
+@pytest.mark.django_db
+def test_importing_twice_changes_nothing(bank_file):
+    assert run(bank_file)["new"] == 4
+    before = list(Question.objects.values()), list(QuestionVersion.objects.values())
+
+    again = run(bank_file)
+
+    assert (again["new"], again["changed"], again["unchanged"]) == (0, 0, 4)
+    assert (list(Question.objects.values()), list(QuestionVersion.objects.values())) == before
+
+
+@pytest.mark.django_db
+def test_a_changed_wording_becomes_a_new_version_and_may_change_back(bank_file):
+    run(bank_file)
+    for text in (OURS.replace("- Heat.", "- Heat, or a slow fan."), OURS):
+        bank_file.write_text(text, encoding="utf-8")
+        assert run(bank_file)["changed"] == 1
+
+    versions = Question.objects.get(key="why-does-a-gpu-throttle").versions.all()
+    assert [version.number for version in versions] == [3, 2, 1]
+    assert versions[0].expected_answer == versions[2].expected_answer
+
+
+@pytest.mark.django_db
+def test_a_question_that_left_the_file_is_kept_and_named(bank_file):
+    run(bank_file)
+    bank_file.write_text(OURS.replace("### What does a rack cost?\n", ""), encoding="utf-8")
+
+    assert run(bank_file)["absent"] == ["what-does-a-rack-cost"]
+    assert Question.objects.count() == 4
+
+
+@pytest.mark.django_db
+def test_the_bank_can_be_named(bank_file):
+    assert run(bank_file, "--bank", "mine")["bank"] == "mine"
+    with pytest.raises(CommandError, match="cannot name a bank"):
+        run(bank_file, "--bank", "No Good")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        pytest.param(b"", "empty", id="empty"),
+        pytest.param(b" \n\n", "empty", id="blank"),
+        pytest.param(b"\x7fELF\x02\x01\0\0", "binary", id="binary"),
+        pytest.param(b"# A\n\n## Why \xff?\n", "Line 3: this is not UTF-8", id="invalid UTF-8"),
+        pytest.param(b"# A\n" * 2_500_000, "10.0 MB", id="10 MB"),
+        pytest.param(b"# Title\n\nSome text.\n", "No question found", id="no questions"),
+        pytest.param(b"## Why?\n## What?\n## Why?\n", "Line 3: .* already asked in line 1", id="duplicate headings"),
+        pytest.param(b"## Why?\n<script>alert(1)</script>\n", "Line 2: HTML is not read", id="HTML block"),
+        pytest.param(b"## Why?\nso\nsaid <img src=x onerror=alert(1)>\n", "Line 3: HTML", id="inline HTML"),
+        pytest.param(b"## " + b"why " * 100 + b"?\n", "Line 1: .* the limit is 300", id="long heading"),
+        pytest.param(b"##\n- Expected answer: x\n", "Line 1: the heading is empty", id="empty heading"),
+    ],
+)
+def test_it_refuses_bad_files_in_one_line_and_writes_nothing(tmp_path, raw, message):
+    path = tmp_path / "bad.md"
+    path.write_bytes(raw)
+    assert re.search(message, refusal(path))
+
+
+@pytest.mark.django_db
+def test_it_refuses_a_missing_file_and_a_folder(tmp_path):
+    assert "No such file" in refusal(tmp_path / "none.md")
+    assert "Is a directory" in refusal(tmp_path)
+
+
+@pytest.mark.django_db
+def test_the_plain_report_reads_well(bank_file):
+    out = StringIO()
+    call_command("import_questions", str(bank_file), stdout=out)
+
+    assert "Tiny bank (tiny-bank): 4 questions" in out.getvalue()
+    assert "line 36: Do not ask about price (asks nothing" in out.getvalue()
+
+
+@needs_source
+@pytest.mark.django_db
+def test_the_source_bank_comes_in_whole():
+    report = run(SOURCE)
+
+    assert report["kinds"] == {"full": 13, "architecture": 5, "bare": 6}
+    assert [remark["text"][:30] for remark in report["not_placed"]] == ["Probably don't need to test on"]
+    source_lines = SOURCE.read_text(encoding="utf-8").splitlines()
+    assert "Probably" in source_lines[report["not_placed"][0]["line"] - 1]
+    assert run(SOURCE)["unchanged"] == 24
+
+
+@needs_source
+@pytest.mark.django_db
+def test_no_line_of_the_source_bank_is_lost():
+    """Every line with words is in some field, or is a label, a heading or reported."""
+    report = run(SOURCE)
+    kept = _words(_everything())
+    reported = _words(" ".join(remark["text"] for remark in report["not_placed"]))
+    contents = range(2, 18)
+    labels = {"expectedanswer", "followups", "hintsifstruggling", "question", "discussionpointsfollowups"}
+    for index, line in enumerate(SOURCE.read_text(encoding="utf-8").splitlines()):
+        words = _words(line.lstrip("#* 0123456789."))
+        if words and words not in labels and index not in contents:
+            assert words in kept + reported, f"line {index + 1}: {line}"
+
+
+def _everything():
+    parts = [bank.title for bank in QuestionBank.objects.all()]
+    for version in QuestionVersion.objects.select_related("question"):
+        parts += [version.question.category, version.title, version.prompt, version.expected_answer]
+        parts += [*version.follow_ups, *version.hints, *version.discussion_points]
+    return " ".join(parts)
+
+
+def _words(text):
+    return "".join(char for char in text.lower() if char.isalnum())
