@@ -1,0 +1,22 @@
+"""Conditions over live objects: what is read, what must be true of it, and how long it must stay true."""
+
+from faults.checks.evaluation import Outcome, Reader, Verdict, evaluate, evaluate_all
+from faults.checks.expressions import ExpressionError
+from faults.checks.holding import Held, hold
+from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
+
+__all__ = [
+    "Check",
+    "Condition",
+    "ExpressionError",
+    "Held",
+    "LogRead",
+    "ObjectRead",
+    "Outcome",
+    "Read",
+    "Reader",
+    "Verdict",
+    "evaluate",
+    "evaluate_all",
+    "hold",
+]

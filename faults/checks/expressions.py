@@ -1,0 +1,149 @@
+"""CEL with the functions that conditions over Kubernetes objects need.
+
+CEL here is the core language of the package common-expression-language: no optional types, no string extensions.
+What it lacks is refused by name when a pack is loaded, not discovered during an interview. The functions below never
+raise: a missing field is an empty value, so that an expression over half-made objects stays readable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import cel
+
+MAX_LENGTH = 2000
+Obj = Mapping[str, Any]
+
+_CORE = frozenset(
+    {"bool", "contains", "double", "duration", "dyn", "endsWith", "int", "matches", "size", "startsWith", "string"}
+    | {"timestamp", "type", "uint"}
+)
+_LOOP_VARIABLE = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
+
+
+class ExpressionError(Exception):
+    """An expression cannot be compiled, or uses a name that does not exist."""
+
+
+def check_names(expression: str, variables: Collection[str]) -> None:
+    """Raise ``ExpressionError`` unless the expression compiles and uses only known functions and ``variables``."""
+    program = _compiled(expression)
+    known = set(variables) | set(_LOOP_VARIABLE.findall(expression))
+    _refuse("variable", set(program.variables()) - known)
+    used = {name for name in program.functions() if name[0].isalpha()}
+    _refuse("function", used - _CORE - set(FUNCTIONS))
+
+
+def run(expression: str, values: Mapping[str, Any]) -> Any:
+    """Return the value of an expression; raises ``ExpressionError`` with the cause."""
+    context = cel.Context(variables=dict(values), functions=FUNCTIONS)
+    try:
+        return _compiled(expression).execute(context)
+    except KeyError as exc:
+        raise ExpressionError(f"the field {exc} is not there; use has() or field()") from exc
+    except (IndexError, TypeError, ValueError, RuntimeError, OverflowError) as exc:
+        raise ExpressionError(_first_line(exc)) from exc
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: str) -> cel.Program:
+    if len(expression) > MAX_LENGTH:
+        raise ExpressionError(f"the expression is longer than {MAX_LENGTH} characters")
+    try:
+        return cel.compile(expression)
+    except (ValueError, RuntimeError) as exc:
+        raise ExpressionError(_first_line(exc)) from exc
+
+
+def _refuse(what: str, names: Collection[str]) -> None:
+    if names:
+        raise ExpressionError(f"there is no {what} named {', '.join(sorted(names))}")
+
+
+def _first_line(exc: Exception) -> str:
+    return str(exc).strip().splitlines()[0][:300] if str(exc).strip() else type(exc).__name__
+
+
+def _dig(obj: Any, path: str, default: Any) -> Any:
+    """Return the value at a dotted path; digits index into lists."""
+    for part in str(path).split("."):
+        if isinstance(obj, Mapping) and part in obj:
+            obj = obj[part]
+        elif isinstance(obj, list) and part.isdigit() and int(part) < len(obj):
+            obj = obj[int(part)]
+        else:
+            return default
+    return default if obj is None else obj
+
+
+def _rows(obj: Any, path: str) -> list[Any]:
+    value = _dig(obj, path, [])
+    return value if isinstance(value, list) else []
+
+
+def _condition(obj: Any, kind: str) -> bool:
+    """Whether the object has the condition of this type with status True."""
+    return any(
+        _dig(row, "type", "") == kind and _dig(row, "status", "") == "True" for row in _rows(obj, "status.conditions")
+    )
+
+
+def _statuses(pod: Any) -> list[Any]:
+    return _rows(pod, "status.initContainerStatuses") + _rows(pod, "status.containerStatuses")
+
+
+def _waiting_reason(pod: Any) -> str:
+    """Why a container of the pod waits, such as CrashLoopBackOff; empty where none waits."""
+    reasons = (_dig(status, "state.waiting.reason", "") for status in _statuses(pod))
+    return next((str(reason) for reason in reasons if reason), "")
+
+
+def _restarts(pod: Any) -> int:
+    return sum(count for status in _statuses(pod) if isinstance(count := _dig(status, "restartCount", 0), int))
+
+
+def _state(pod: Any) -> str:
+    """One word for the pod: what a container waits for, else its phase."""
+    return _waiting_reason(pod) or str(_dig(pod, "status.phase", "Unknown"))
+
+
+def _containers(obj: Any) -> list[Any]:
+    """The containers of a pod, or of the pod template of a workload."""
+    return _rows(obj, "spec.containers") or _rows(obj, "spec.template.spec.containers")
+
+
+def _images(obj: Any) -> list[str]:
+    return [str(_dig(container, "image", "")) for container in _containers(obj)]
+
+
+def _command(obj: Any) -> list[str]:
+    """The command line (command, then args) of the first container."""
+    first: Any = next(iter(_containers(obj)), {})
+    return [str(word) for word in _rows(first, "command") + _rows(first, "args")]
+
+
+def _available(deployment: Any) -> bool:
+    """Whether every replica that is asked for is available, and at least one is asked for."""
+    wanted = _dig(deployment, "spec.replicas", 1)
+    have = _dig(deployment, "status.availableReplicas", 0)
+    return isinstance(wanted, int) and isinstance(have, int) and have >= wanted >= 1
+
+
+def _join(values: Any, separator: str) -> str:
+    return str(separator).join(str(value) for value in values) if isinstance(values, list) else str(values)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "available": _available,
+    "command": _command,
+    "condition": _condition,
+    "field": _dig,
+    "images": _images,
+    "join": _join,
+    "restarts": _restarts,
+    "state": _state,
+    "waiting_reason": _waiting_reason,
+}

@@ -1,0 +1,25 @@
+"""Scenario packs: a folder of YAML and Markdown that says what breaks, how it shows, and what counts as repaired."""
+
+from faults.checks.model import Check, Condition
+from faults.packs.errors import PackError
+from faults.packs.files import digest, load_folder
+from faults.packs.loader import parse
+from faults.packs.model import Criterion, Hint, InjectStep, Parameter, Requires, Solution, SolutionStep
+from faults.packs.pack import Pack
+
+__all__ = [
+    "Check",
+    "Condition",
+    "Criterion",
+    "Hint",
+    "InjectStep",
+    "Pack",
+    "PackError",
+    "Parameter",
+    "Requires",
+    "Solution",
+    "SolutionStep",
+    "digest",
+    "load_folder",
+    "parse",
+]

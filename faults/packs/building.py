@@ -1,0 +1,76 @@
+"""Builds a pack's parts from its document, which has passed the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
+from faults.packs.model import Criterion, InjectStep, Obj, Parameter, Requires, Solution, SolutionStep
+
+Manifests = Mapping[str, list[Obj]]
+
+
+def requires(row: Obj) -> Requires:
+    """Return what the pack asks of a cluster."""
+    return Requires(tuple(row["tiers"]), row["nodes"], row["gpus"], row["agent"])
+
+
+def parameters(rows: Mapping[str, Obj]) -> dict[str, Parameter]:
+    """Return the parameters by name; the default is always one of the choices."""
+    return {name: Parameter(name, row["default"], tuple(row["choices"])) for name, row in rows.items()}
+
+
+def read(row: Obj) -> Read:
+    """Return a read of objects, or of the logs of another read's pods."""
+    if "logs" in row:
+        logs = row["logs"]
+        return LogRead(logs["pods"], logs.get("container", ""), logs.get("previous", False))
+    return ObjectRead(
+        row["apiVersion"], row["kind"], row.get("namespace", ""), row.get("labelSelector", ""), row.get("name", "")
+    )
+
+
+def condition(row: Obj) -> Condition:
+    """Return a condition."""
+    reads = {name: read(entry) for name, entry in row["reads"].items()}
+    return Condition(reads, row["expr"].strip(), row["found"].strip(), row["title"])
+
+
+def check(row: Obj) -> Check:
+    """Return a check or guard."""
+    return Check(
+        key=row["key"],
+        title=row["title"],
+        points=row.get("points", 0),
+        needs=tuple(row.get("needs", [])),
+        hold=float(row.get("hold", 0)),
+        condition=condition(row),
+    )
+
+
+def criterion(row: Obj) -> Criterion:
+    """Return a rubric row."""
+    anchors = {int(level): text.strip() for level, text in row["anchors"].items()}
+    return Criterion(row["key"], row["title"], row["weight"], row["source"], anchors)
+
+
+def inject_step(row: Obj, manifests: Manifests) -> InjectStep:
+    """Return one change, with the objects of its file."""
+    return InjectStep(row["kind"], _with_objects(row, manifests, leave_out=("kind",)))
+
+
+def solution(row: Obj, manifests: Manifests) -> Solution:
+    """Return a reference solution."""
+    return Solution(row["key"], row["title"], tuple(_solution_step(step, manifests) for step in row["steps"]))
+
+
+def _solution_step(row: Obj, manifests: Manifests) -> SolutionStep:
+    return SolutionStep(row["verb"], _with_objects(row, manifests, leave_out=("verb", "command")), row["command"])
+
+
+def _with_objects(row: Obj, manifests: Manifests, leave_out: tuple[str, ...]) -> Obj:
+    spec: dict[str, Any] = {key: value for key, value in row.items() if key not in leave_out}
+    if "file" in spec:
+        spec["objects"] = manifests[spec["file"]]
+    return spec

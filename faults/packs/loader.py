@@ -1,0 +1,169 @@
+"""From a pack's files to a Pack, or to one clear sentence about what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+
+from faults.checks import expressions
+from faults.checks.model import LogRead
+from faults.packs import safe_yaml
+from faults.packs.building import read
+from faults.packs.errors import PackError
+from faults.packs.files import check_names
+from faults.packs.model import Obj, Source
+from faults.packs.pack import Pack
+from faults.packs.placeholders import names_in
+
+DOCUMENT = "scenario.yaml"
+TEXTS = ("statement.md", "brief.md")
+_SCHEMA = Path(__file__).with_name("schema.yaml")
+
+
+def parse(files: Mapping[str, str]) -> Pack:
+    """Return the pack that these files (path inside the pack -> text) make. Raises ``PackError``."""
+    check_names(files)
+    for name in (DOCUMENT, *TEXTS):
+        if not files.get(name, "").strip():
+            raise PackError(name, "", "is missing or empty")
+    source = Source(
+        document=_document(files[DOCUMENT]),
+        manifests={name: _objects(name, files[name]) for name in sorted(files) if "/" in name},
+        texts={name: files[name] for name in sorted(files) if name.endswith(".md")},
+    )
+    _check_whole(source)
+    return Pack.from_source(source, template=source, namespaces=source.document["namespaces"])
+
+
+def _document(text: str) -> Obj:
+    document = _anchor_levels_as_text(safe_yaml.load_one(DOCUMENT, text))
+    error = best_match(_validator().iter_errors(document))
+    if error is not None:
+        raise PackError(DOCUMENT, _place(error), error.message[:500])
+    assert isinstance(document, dict)
+    return document
+
+
+def _anchor_levels_as_text(document: Any) -> Any:
+    """Let people write the levels of anchors as plain numbers; JSON Schema knows only text keys."""
+    rubric = document.get("rubric") if isinstance(document, dict) else None
+    for row in rubric if isinstance(rubric, list) else []:
+        if isinstance(row, dict) and isinstance(row.get("anchors"), dict):
+            row["anchors"] = {str(level): text for level, text in row["anchors"].items()}
+    return document
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Draft202012Validator:
+    schema = safe_yaml.load_one(_SCHEMA.name, _SCHEMA.read_text(encoding="utf-8"))
+    return Draft202012Validator(schema)
+
+
+def _place(error: ValidationError) -> str:
+    return ".".join(str(part) for part in error.absolute_path)
+
+
+def _objects(name: str, text: str) -> list[Obj]:
+    objects = safe_yaml.load_all(name, text)
+    for number, obj in enumerate(objects, start=1):
+        where = f"document {number}"
+        if not isinstance(obj, dict) or not all(isinstance(obj.get(key), str) for key in ("apiVersion", "kind")):
+            raise PackError(name, where, "is not a Kubernetes object: apiVersion and kind are needed")
+        if not isinstance(obj.get("metadata"), dict) or not isinstance(obj["metadata"].get("name"), str):
+            raise PackError(name, where, "has no metadata.name; packs use fixed names")
+    if not objects:
+        raise PackError(name, "", "holds no object")
+    return objects
+
+
+def _check_whole(source: Source) -> None:
+    document = source.document
+    _check_parameters(document)
+    _check_files(source)
+    _check_placeholders(source)
+    _check_unique(document)
+    for list_name in ("symptom", "checks", "guards"):
+        for number, row in enumerate(document[list_name]):
+            _check_condition(row, f"{list_name}.{number}")
+    _check_needs(document)
+
+
+def _check_parameters(document: Obj) -> None:
+    for name, row in document["parameters"].items():
+        if row["default"] not in row["choices"]:
+            raise PackError(DOCUMENT, f"parameters.{name}.default", "is not one of the choices")
+
+
+def _check_files(source: Source) -> None:
+    used = set()
+    for where, step in _steps(source.document):
+        if "file" in step:
+            used.add(step["file"])
+            if step["file"] not in source.manifests:
+                raise PackError(DOCUMENT, where, f"there is no file {step['file']}")
+    for name in sorted(set(source.manifests) - used):
+        raise PackError(name, "", "is not used by any step; remove it or name it in scenario.yaml")
+
+
+def _steps(document: Obj) -> Iterator[tuple[str, Obj]]:
+    for number, step in enumerate(document["inject"]):
+        yield f"inject.{number}", step
+    for index, solution in enumerate(document["solutions"]):
+        for number, step in enumerate(solution["steps"]):
+            yield f"solutions.{index}.steps.{number}", step
+
+
+def _check_placeholders(source: Source) -> None:
+    known = {f"namespace.{name}" for name in source.document["namespaces"]}
+    known |= {f"parameter.{name}" for name in source.document["parameters"]}
+    for file, content in [(DOCUMENT, source.document), *source.manifests.items(), *source.texts.items()]:
+        for name in names_in(content):
+            if name not in known:
+                raise PackError(file, f"${{{name}}}", f"no such placeholder; known are: {', '.join(sorted(known))}")
+
+
+def _check_unique(document: Obj) -> None:
+    for where, rows in (
+        ("checks and guards", document["checks"] + document["guards"]),
+        ("rubric", document["rubric"]),
+        ("solutions", document["solutions"]),
+    ):
+        _refuse_repeats(where, (row["key"] for row in rows))
+
+
+def _refuse_repeats(where: str, keys: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise PackError(DOCUMENT, where, f"the key {key} is there twice")
+        seen.add(key)
+
+
+def _check_condition(row: Obj, where: str) -> None:
+    reads = {name: read(entry) for name, entry in row["reads"].items()}
+    for name, entry in reads.items():
+        if isinstance(entry, LogRead) and (entry.pods not in reads or isinstance(reads[entry.pods], LogRead)):
+            raise PackError(
+                DOCUMENT, f"{where}.reads.{name}", f"{entry.pods} is not a read of pods in this condition"
+            )
+    for field in ("expr", "found"):
+        try:
+            expressions.check_names(row[field], reads)
+        except expressions.ExpressionError as exc:
+            raise PackError(DOCUMENT, f"{where}.{field}", str(exc)) from exc
+
+
+def _check_needs(document: Obj) -> None:
+    """A check may need only checks above it, so there is no circle and one pass in order is enough."""
+    for list_name in ("checks", "guards"):
+        above: set[str] = set()
+        for number, row in enumerate(document[list_name]):
+            for key in row.get("needs", []):
+                if key not in above:
+                    raise PackError(DOCUMENT, f"{list_name}.{number}.needs", f"{key} is not a key above it")
+            above.add(row["key"])

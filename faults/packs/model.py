@@ -1,0 +1,91 @@
+"""The parts of a pack, as plain frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What a cluster must offer: a tier, nodes, GPUs on each of them, and the node agent where it is needed."""
+
+    tiers: tuple[str, ...]
+    nodes: int
+    gpus: int
+    agent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value that may differ between sessions without changing how hard the scenario is."""
+
+    name: str
+    default: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InjectStep:
+    """One change to the cluster.
+
+    ``manifest``: ``spec = {"file": path, "objects": [object, ...]}`` - the objects are created.
+    ``patch``: ``spec = {"target": {apiVersion, kind, namespace, name}, "patch": object}`` - a JSON merge patch.
+    """
+
+    kind: str
+    spec: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A help the interviewer may release: tier 1 names the concept, tier 2 the exact place."""
+
+    tier: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A rubric row. ``source`` is quoted (from the source document) or derived; anchors are for levels 1 to 4."""
+
+    key: str
+    title: str
+    weight: int
+    source: str
+    anchors: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SolutionStep:
+    """One act of a reference solution: the command a person types, and the same as an API call.
+
+    ``delete``: ``spec = {"target": {apiVersion, kind, namespace, name}}``, waits until it is gone;
+    ``create``, ``replace``: ``spec = {"file": path, "objects": [object, ...]}`` (replace = delete, then create, as
+    ``kubectl replace --force``); ``patch``: ``spec = {"target": ..., "patch": object}``, a JSON merge patch.
+    """
+
+    verb: str
+    spec: Obj
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A route that repairs the fault; a pack has at least two."""
+
+    key: str
+    title: str
+    steps: tuple[SolutionStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The pack before its placeholders are filled in: parsed YAML and texts, by file name."""
+
+    document: Obj
+    manifests: Mapping[str, list[Obj]]
+    texts: Mapping[str, str]
