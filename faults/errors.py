@@ -1,0 +1,71 @@
+"""What can go wrong with a cluster, in words a person can act on.
+
+FaultError
+    LeaseHeld               another worker is on it
+    StaleEpoch              this worker lost its lease and must stop
+    KubeconfigRefused       a kubeconfig outside the allow-list
+ClusterError                the cluster (or its control API) did not do it
+    NotFound  AlreadyExists  Conflict  Forbidden  Invalid  Expired  Unreachable
+"""
+
+from __future__ import annotations
+
+
+class FaultError(Exception):
+    """The base of everything the engine raises on its own account; the message is for people."""
+
+
+class LeaseHeld(FaultError):
+    """Another worker holds the lease; whoever asked may come back later."""
+
+
+class StaleEpoch(FaultError):
+    """Somebody with a newer epoch took over: nothing more may be written."""
+
+
+class KubeconfigRefused(FaultError):
+    """The kubeconfig asks for something outside the allow-list."""
+
+
+class ClusterError(Exception):
+    """A request that a cluster refused or never answered.
+
+    ``retryable`` says that the same request may succeed later without anybody changing anything.
+    """
+
+    def __init__(self, message: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retryable = retryable
+
+
+class NotFound(ClusterError):
+    """The object, or its kind, is not there (404)."""
+
+
+class Conflict(ClusterError):
+    """The object changed, or is another than the one meant (409)."""
+
+
+class AlreadyExists(Conflict):
+    """An object of that name is there already (409)."""
+
+
+class Forbidden(ClusterError):
+    """The credentials may not do this (401, 403)."""
+
+
+class Invalid(ClusterError):
+    """The cluster cannot accept the object (400, 422)."""
+
+
+class Expired(ClusterError):
+    """The resourceVersion is too old to continue from (410)."""
+
+
+class Unreachable(ClusterError):
+    """No answer, or one that says to come back later (timeouts, 429, 5xx)."""
+
+    def __init__(self, message: str, retryable: bool = True, retry_after: float | None = None) -> None:
+        super().__init__(message, retryable)
+        self.retry_after = retry_after

@@ -1,0 +1,1 @@
+"""Everything that talks to a Kubernetes API. The only importer of ``kubernetes``; its exceptions end here."""

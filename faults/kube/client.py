@@ -1,0 +1,392 @@
+"""A Kubernetes client of plain dicts over the official one.
+
+The generated models of ``kubernetes`` cost ten times the time and three times the memory of ``json`` per object, so
+only its configuration, TLS and connection pool are used. Kinds are found by discovery, one request per group version.
+Every failure is a ``faults.errors.ClusterError``.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+import orjson
+import urllib3
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+
+from faults import errors
+from faults.kube.config import Access
+
+Obj = dict[str, Any]
+Objects = list[Obj]  # inside Kube, ``list`` is the verb
+PatchType = Literal["merge", "json", "strategic"]
+TIMEOUT = (3.0, 8.0)  # seconds to connect, and between two bytes; below every lease
+_PATCH_TYPES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+# Only reads are repeated here: they change nothing. Redirects would carry the token elsewhere.
+_RETRIES = urllib3.Retry(
+    total=3,
+    connect=2,
+    read=2,
+    status=2,
+    redirect=False,
+    other=0,
+    allowed_methods={"GET"},
+    status_forcelist={429, 500, 502, 503, 504},
+    backoff_factor=0.1,
+    raise_on_status=False,
+    retry_after_max=2,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind as the cluster's discovery names it."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str]
+
+
+Resources = list[Resource]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """A list, and the resourceVersion from which a watch continues it."""
+
+    items: list[Obj]
+    resource_version: str
+
+
+class Kube:
+    """One cluster with one identity. Safe to share between threads."""
+
+    def __init__(self, access: Access, *, timeout: tuple[float, float] = TIMEOUT) -> None:
+        self.access = access
+        self._timeout = timeout
+        self._api = _api_client(access)
+        self._headers = {"Accept": "application/json", "User-Agent": "faultline"}
+        if access.token:
+            self._headers["Authorization"] = f"Bearer {access.token}"
+        self._kinds: dict[str, dict[str, Resource]] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._api.close()  # type: ignore[no-untyped-call]
+
+    def list(
+        self, api_version: str, kind: str, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> Objects:
+        """Return all objects of a kind; an empty namespace means every namespace."""
+        return self.list_page(api_version, kind, namespace, label_selector, field_selector).items
+
+    def list_page(
+        self, api_version: str, kind: str, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return all objects with the resourceVersion of the list, in pages of 500."""
+        query = {"limit": "500", "labelSelector": label_selector, "fieldSelector": field_selector}
+        items: Objects = []
+        while True:
+            page = self._json("GET", self._path(api_version, kind, namespace), query=query)
+            # Items of a list come without these two; everything downstream wants to know what it holds.
+            items += [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or []]
+            meta = page.get("metadata", {})
+            if not meta.get("continue"):
+                return ObjectList(items, meta.get("resourceVersion", ""))
+            query["continue"] = meta["continue"]
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Obj:
+        """Return one object; NotFound where there is none."""
+        return self._json("GET", self._path(api_version, kind, namespace, name))
+
+    def create(self, obj: Obj, *, field_manager: str = "", dry_run: bool = False) -> Obj:
+        """Create an object and return what the cluster made of it; AlreadyExists where the name is taken."""
+        path = self._path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace", ""))
+        return self._json("POST", path, query=_write_query(field_manager, dry_run), body=obj)
+
+    def replace(self, obj: Obj, *, field_manager: str = "") -> Obj:
+        """Replace an object; a resourceVersion inside makes it conditional (Conflict)."""
+        meta = obj["metadata"]
+        path = self._path(obj["apiVersion"], obj["kind"], meta.get("namespace", ""), meta["name"])
+        return self._json("PUT", path, query=_write_query(field_manager, False), body=obj)
+
+    def patch(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str,
+        patch: Obj | Objects,
+        *,
+        patch_type: PatchType = "merge",
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> Obj:
+        """Change some fields; a metadata.resourceVersion inside makes it conditional (Conflict)."""
+        return self._json(
+            "PATCH",
+            self._path(api_version, kind, namespace, name),
+            query=_write_query(field_manager, dry_run),
+            body=patch,
+            content_type=_PATCH_TYPES[patch_type],
+        )
+
+    def delete(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> None:
+        """Delete an object; with ``uid`` only that very one (else Conflict). Dependents go by ``propagation``."""
+        options: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        self._json("DELETE", self._path(api_version, kind, namespace, name), body=options)
+
+    def logs(
+        self, namespace: str, pod: str, container: str = "", previous: bool = False, tail_lines: int | None = None
+    ) -> str:
+        """Return a container's log as text (undecodable bytes replaced), at most 1 MiB of it."""
+        query = {
+            "container": container,
+            "previous": "true" if previous else "",
+            "tailLines": "" if tail_lines is None else str(tail_lines),
+            "limitBytes": str(1 << 20),
+        }
+        path = self._path("v1", "Pod", namespace, pod) + "/log"
+        return self._request("GET", path, query=query, accept="*/*").decode("utf-8", "replace")
+
+    def token_request(
+        self, namespace: str, service_account: str, *, seconds: int, audiences: Sequence[str] = ()
+    ) -> tuple[str, str]:
+        """Ask for a token of a service account; return it and its expiry (RFC 3339). The API's minimum is 600 s."""
+        spec: Obj = {"expirationSeconds": max(seconds, 600)}
+        if audiences:
+            spec["audiences"] = list(audiences)
+        path = self._path("v1", "ServiceAccount", namespace, service_account) + "/token"
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        status = self._json("POST", path, body=body)["status"]
+        return status["token"], status["expirationTimestamp"]
+
+    def version(self) -> Obj:
+        """Return the server's /version; the cheapest proof that it answers."""
+        return self._json("GET", "/version")
+
+    def kinds(self) -> Resources:
+        """Return every kind of the preferred version of every API group."""
+        groups = self._json("GET", "/apis").get("groups", [])
+        versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups)]
+        return [resource for version in versions for resource in self._discover(version).values()]
+
+    def resource(self, api_version: str, kind: str) -> Resource:
+        """Return how the cluster calls a kind; NotFound where it has no such kind."""
+        found = self._discover(api_version).get(kind)
+        if found is None:
+            self._kinds.pop(api_version, None)  # it may be a custom kind that is defined later
+            raise errors.NotFound(f"The cluster has no kind {kind} in {api_version}.")
+        return found
+
+    def open_watch(
+        self, api_version: str, kind: str, namespace: str, resource_version: str, *, seconds: int
+    ) -> urllib3.BaseHTTPResponse:
+        """Open a watch that the server ends after ``seconds``; the caller reads lines and releases the connection."""
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        path = self._path(api_version, kind, namespace)
+        response = self._send("GET", path, query=query, timeout=(self._timeout[0], seconds + 5.0))
+        if response.status != 200:
+            raise _error(response.status, response.data, response.headers)
+        return response
+
+    def _discover(self, api_version: str) -> dict[str, Resource]:
+        with self._lock:
+            known = self._kinds.get(api_version)
+        if known is None:
+            known = self._kinds[api_version] = self._ask_kinds(api_version)
+        return known
+
+    def _ask_kinds(self, api_version: str) -> dict[str, Resource]:
+        answer = self._json("GET", _group_path(api_version))
+        return {
+            entry["kind"]: Resource(
+                api_version, entry["kind"], entry["name"], entry["namespaced"], frozenset(entry["verbs"])
+            )
+            for entry in answer.get("resources", [])
+            if "/" not in entry["name"]
+        }
+
+    def _path(self, api_version: str, kind: str, namespace: str = "", name: str = "") -> str:
+        resource = self.resource(api_version, kind)
+        parts = [_group_path(api_version)]
+        if namespace and resource.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(resource.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        return "/".join(parts)
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Obj:
+        data = self._request(method, path, query=query, body=body, content_type=content_type)
+        try:
+            answer = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            raise errors.Unreachable(f"{self.access.server} answered something that is not JSON.") from None
+        if not isinstance(answer, dict):
+            raise errors.Unreachable(f"{self.access.server} answered something that is not an object.")
+        return answer
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "",
+    ) -> bytes:
+        response = self._send(method, path, query=query, body=body, content_type=content_type, accept=accept)
+        try:
+            data = response.data
+        except (urllib3.exceptions.HTTPError, OSError) as exc:
+            raise errors.Unreachable(f"{self.access.server} broke off its answer: {exc}") from exc
+        if not 200 <= response.status < 300:
+            raise _error(response.status, data, response.headers)
+        return data
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "",
+        timeout: tuple[float, float] | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        url = self.access.server + path
+        if filled := {key: value for key, value in (query or {}).items() if value}:
+            url += "?" + urlencode(filled)
+        headers = self._headers | ({"Accept": accept} if accept else {})
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            answer = self._api.call_api(method, url, headers, body, _request_timeout=timeout or self._timeout)
+        except (urllib3.exceptions.HTTPError, OSError) as exc:
+            raise errors.Unreachable(f"{self.access.server} cannot be reached: {_cause(exc)}") from exc
+        except ApiException as exc:  # the official client wraps TLS failures
+            raise errors.Unreachable(
+                f"{self.access.server} cannot be trusted: {exc.reason}", retryable=False
+            ) from exc
+        response: urllib3.BaseHTTPResponse = answer.response
+        return response
+
+
+def _api_client(access: Access) -> ApiClient:
+    """Return an official client that reads no file and no environment, and follows no redirect."""
+    configuration = Configuration(
+        host=access.server,
+        ca_cert_data=access.ca_pem,
+        tls_server_name=access.tls_server_name or None,
+        retries=_RETRIES,
+        connection_pool_maxsize=16,
+        proxy="",
+        no_proxy="*",
+    )
+    configuration.keep_alive = True
+    client = ApiClient(configuration)
+    if access.client_certificate_pem:
+        client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _client_context(access)
+    return client
+
+
+def _client_context(access: Access) -> ssl.SSLContext:
+    """Return a TLS context with a client certificate; ``ssl`` can load one from a file only."""
+    context = ssl.create_default_context(cadata=access.ca_pem)
+    handle, path = tempfile.mkstemp()  # created with mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(access.client_certificate_pem + "\n" + access.client_key_pem)
+        context.load_cert_chain(path)
+    finally:
+        os.unlink(path)
+    return context
+
+
+def _group_path(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def _write_query(field_manager: str, dry_run: bool) -> dict[str, str]:
+    return {"fieldManager": field_manager, "dryRun": "All" if dry_run else ""}
+
+
+def _cause(exc: BaseException) -> str:
+    """Return the innermost reason of urllib3's nested exceptions, in one line."""
+    reason = getattr(exc, "reason", None)
+    return _cause(reason) if isinstance(reason, BaseException) else str(exc).split(": ", 1)[-1]
+
+
+def _error(code: int, data: bytes, headers: Mapping[str, str]) -> errors.ClusterError:
+    """Turn a Status, or whatever a proxy sent in its place, into one of our errors."""
+    try:
+        status = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        status = {}
+    if not isinstance(status, dict):
+        status = {}
+    return error_for(code, str(status.get("reason", "")), str(status.get("message") or f"HTTP {code}"), headers)
+
+
+def error_for(code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> errors.ClusterError:
+    """Return the error for a Kubernetes Status (code, reason, message)."""
+    if code == 409:
+        return errors.AlreadyExists(message) if reason == "AlreadyExists" else errors.Conflict(message)
+    plain: dict[int, type[errors.ClusterError]] = {
+        400: errors.Invalid,
+        401: errors.Forbidden,
+        403: errors.Forbidden,
+        404: errors.NotFound,
+        410: errors.Expired,
+        422: errors.Invalid,
+    }
+    if code in plain:
+        return plain[code](message)
+    if code == 429 or code >= 500:
+        after = (headers or {}).get("Retry-After", "")
+        return errors.Unreachable(message, retry_after=float(after) if after.isdigit() else None)
+    return errors.ClusterError(message)
