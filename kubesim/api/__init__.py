@@ -1,0 +1,1 @@
+"""The Kubernetes API over HTTP: discovery, negotiation, tables, watches, logs, protobuf bodies."""

@@ -1,0 +1,100 @@
+"""What a client asks for beside the path: the Accept header, Go's booleans, the query's numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kubesim.errors import ApiError
+
+Shape = Literal["object", "table", "metadata"]
+TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
+JSON_TYPES = frozenset({"application/json", "application/*", "*/*"})
+KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """One range of an Accept header."""
+
+    name: str
+    parameters: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How to encode the answer: the shape, and the Content-Type that says so."""
+
+    shape: Shape = "object"
+    version: str = "v1"
+    yaml: bool = False
+
+    @property
+    def content_type(self) -> str:
+        """Return the Content-Type header."""
+        return "application/yaml" if self.yaml else "application/json"
+
+
+def media_types(header: str) -> list[MediaType]:
+    """Return the ranges of an Accept header in the client's order (kubectl lists the preferred one first)."""
+    found = []
+    for part in header.split(","):
+        name, *rest = (piece.strip() for piece in part.split(";"))
+        parameters = dict(piece.partition("=")[::2] for piece in rest)
+        if name:
+            found.append(MediaType(name.lower(), parameters))
+    return found
+
+
+def negotiate(header: str) -> Answer:
+    """Choose the answer's encoding; raises 406 when the client accepts nothing that we can send."""
+    if not header:
+        return Answer()
+    for media in media_types(header):
+        shape, version = media.parameters.get("as", ""), media.parameters.get("v", "v1")
+        if media.name in JSON_TYPES:
+            if shape in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+                if version in ("v1", "v1beta1"):
+                    return Answer("table" if shape == "Table" else "metadata", version)
+            elif not shape:
+                return Answer()
+        if media.name in ("application/yaml", "application/x-yaml") and not shape:
+            return Answer(yaml=True)
+    raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {KNOWN}")
+
+
+def discovery_version(header: str) -> str:
+    """Return v2 or v2beta1 when the client asks for aggregated discovery, else "" (and the legacy one is due)."""
+    for media in media_types(header):
+        if media.name != "application/json":
+            continue
+        if media.parameters.get("as") == "APIGroupDiscoveryList" and media.parameters.get("v") in ("v2", "v2beta1"):
+            return media.parameters["v"]
+        if "as" not in media.parameters:
+            return ""
+    return ""
+
+
+def parse_bool(name: str, value: str) -> bool:
+    """Read a boolean as Go's strconv.ParseBool does (an empty value is false)."""
+    if value in TRUE:
+        return True
+    if value in FALSE:
+        return False
+    raise ApiError(400, "BadRequest", f'invalid value "{value}" for {name}: strconv.ParseBool: invalid syntax')
+
+
+def parse_int(name: str, value: str) -> int | None:
+    """Read a decimal number; an absent or empty value is None."""
+    if not value:
+        return None
+    try:
+        number = int(value)
+    except ValueError as error:
+        message = f'strconv.ParseInt: parsing "{value}": invalid syntax'
+        raise ApiError(400, "BadRequest", f"invalid value for {name}: {message}") from error
+    if not -(1 << 63) <= number < 1 << 63:
+        message = f'strconv.ParseInt: parsing "{value}": value out of range'
+        raise ApiError(400, "BadRequest", f"invalid value for {name}: {message}")
+    return number

@@ -1,0 +1,136 @@
+"""The RBAC evaluator: rules of roles that are bound to a user, matched as upstream matches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from kubesim.auth.attributes import Attributes
+from kubesim.auth.users import MASTERS, User
+from kubesim.errors import Obj
+
+
+class Policies(Protocol):
+    """Where roles and bindings come from."""
+
+    def find(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """Return one object, or None."""
+
+    def every(self, resource: str, namespace: str = "") -> Iterable[Obj]:
+        """Return all objects of a resource in a namespace (empty: of a cluster-scoped resource)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One rule that a user has, and the binding and role that give it."""
+
+    rule: Obj
+    binding: str
+    role: str
+    subject: str
+
+
+class Authorizer:
+    """Answers whether a user may do something."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+
+    def allows(self, user: User, attributes: Attributes) -> bool:
+        """Tell whether any rule bound to the user permits the request."""
+        return MASTERS in user.groups or any(
+            rule_allows(grant.rule, attributes) for grant in self.grants(user, attributes.namespace)
+        )
+
+    def reason(self, user: User, attributes: Attributes) -> str | None:
+        """Return upstream's sentence about the binding that allows the request; None when nothing does."""
+        if MASTERS in user.groups:
+            return ""
+        for grant in self.grants(user, attributes.namespace):
+            if rule_allows(grant.rule, attributes):
+                return f"RBAC: allowed by {grant.binding} of {grant.role} to {grant.subject}"
+        return None
+
+    def grants(self, user: User, namespace: str) -> Iterator[Grant]:
+        """Yield every rule that the user has in a namespace (or, for none, in the cluster)."""
+        yield from self._bound(user, "clusterrolebindings.rbac.authorization.k8s.io", "")
+        if namespace:
+            yield from self._bound(user, "rolebindings.rbac.authorization.k8s.io", namespace)
+
+    def _bound(self, user: User, resource: str, namespace: str) -> Iterator[Grant]:
+        """Yield the rules of one kind of binding."""
+        for binding in self._policies.every(resource, namespace):
+            subject = next(
+                (s for s in binding.get("subjects") or () if subject_matches(s, user, namespace)),
+                None,
+            )
+            if subject is not None:
+                yield from self._rules(binding, subject, namespace)
+
+    def _rules(self, binding: Obj, subject: Obj, namespace: str) -> Iterator[Grant]:
+        """Yield the rules of the role that a binding refers to."""
+        reference = binding["roleRef"]
+        cluster_wide = reference["kind"] == "ClusterRole"
+        plural = "clusterroles" if cluster_wide else "roles"
+        role = self._policies.find(
+            f"{plural}.rbac.authorization.k8s.io", "" if cluster_wide else namespace, reference["name"]
+        )
+        if role is None:
+            return
+        name = binding["metadata"]["name"]
+        named = f'RoleBinding "{name}/{namespace}"' if namespace else f'ClusterRoleBinding "{name}"'
+        for rule in role.get("rules") or ():
+            yield Grant(rule, named, f'{reference["kind"]} "{reference["name"]}"', _subject_text(subject, namespace))
+
+
+def subject_matches(subject: Obj, user: User, namespace: str) -> bool:
+    """Tell whether a binding's subject means this user."""
+    kind, name = subject.get("kind"), subject.get("name", "")
+    if kind == "User":
+        return bool(user.name == name)
+    if kind == "Group":
+        return name in user.groups
+    home = subject.get("namespace") or namespace
+    return kind == "ServiceAccount" and user.name == f"system:serviceaccount:{home}:{name}"
+
+
+def rule_allows(rule: Obj, attributes: Attributes) -> bool:
+    """Tell whether one PolicyRule permits the request."""
+    if not _has(rule.get("verbs"), attributes.verb):
+        return False
+    if not attributes.resource:
+        return any(_path_matches(pattern, attributes.path) for pattern in rule.get("nonResourceURLs") or ())
+    names = rule.get("resourceNames") or ()
+    return (
+        _has(rule.get("apiGroups"), attributes.group)
+        and _resource_matches(rule.get("resources") or (), attributes)
+        and (not names or attributes.name in names)
+    )
+
+
+def _has(values: list[str] | None, wanted: str) -> bool:
+    """Tell whether a rule's list names a value or the star."""
+    return values is not None and ("*" in values or wanted in values)
+
+
+def _resource_matches(resources: Iterable[str], attributes: Attributes) -> bool:
+    """Match ``pods``, ``pods/log``, ``*`` and ``*/log``."""
+    wanted = {"*", attributes.full_resource}
+    if attributes.subresource:
+        wanted.add(f"*/{attributes.subresource}")
+    return any(resource in wanted for resource in resources)
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    """Match a non-resource URL, which may end in a star."""
+    if pattern.endswith("*"):
+        return path.startswith(pattern[:-1])
+    return pattern == path
+
+
+def _subject_text(subject: Obj, namespace: str) -> str:
+    """Return a subject as the authorizer's sentence names it."""
+    if subject["kind"] == "ServiceAccount":
+        return f'ServiceAccount "{subject["name"]}/{subject.get("namespace") or namespace}"'
+    return f'{subject["kind"]} "{subject["name"]}"'

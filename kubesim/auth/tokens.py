@@ -1,0 +1,136 @@
+"""Service account tokens: JSON Web Tokens (RFC 7515 to 7519, ES256) in the shape that kube-apiserver issues."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import orjson
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+from kubesim.errors import Obj
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+COORDINATE = 32  # bytes of one P-256 number in a signature (RFC 7518, 3.4)
+
+
+class InvalidToken(Exception):
+    """The bearer token is not one of ours, has expired, or its account is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says."""
+
+    namespace: str
+    name: str
+    uid: str
+    token_id: str
+    expires: datetime
+    audiences: tuple[str, ...]
+
+
+class TokenSigner:
+    """Signs and checks the tokens of one cluster."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
+        self._key = key
+        self._public = key.public_key()
+
+    @classmethod
+    def create(cls) -> TokenSigner:
+        """Return a signer with a fresh key."""
+        return cls(ec.generate_private_key(ec.SECP256R1()))
+
+    @classmethod
+    def from_pem(cls, pem: bytes) -> TokenSigner:
+        """Return the signer whose key is ``pem``; raises ValueError when that is no P-256 key."""
+        key = serialization.load_pem_private_key(pem, None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError("the token key is not an elliptic-curve key")
+        return cls(key)
+
+    def pem(self) -> bytes:
+        """Return the private key, for the snapshot."""
+        return self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    def issue(self, account: Obj, audiences: list[str], seconds: int, now: datetime, bound: Obj | None = None) -> str:
+        """Return a token for a ServiceAccount object, valid for ``seconds``; ``bound`` is a pod or secret."""
+        meta = account["metadata"]
+        private: Obj = {
+            "namespace": meta["namespace"],
+            "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},
+        }
+        if bound:
+            private[bound["kind"].lower()] = {"name": bound["name"], "uid": bound.get("uid", "")}
+        claims = {
+            "aud": audiences or [ISSUER],
+            "exp": int((now + timedelta(seconds=seconds)).timestamp()),
+            "iat": int(now.timestamp()),
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": private,
+            "nbf": int(now.timestamp()),
+            "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
+        }
+        signed = f"{_encode({'alg': 'ES256', 'typ': 'JWT'})}.{_encode(claims)}"
+        r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        signature = r.to_bytes(COORDINATE, "big") + s.to_bytes(COORDINATE, "big")
+        return f"{signed}.{_base64(signature)}"
+
+    def verify(self, token: str, now: datetime) -> Claims:
+        """Return the claims of a token of ours that is valid at ``now``; raises InvalidToken otherwise."""
+        claims = self._signed_claims(token)
+        try:
+            account = claims["kubernetes.io"]["serviceaccount"]
+            expires = datetime.fromtimestamp(claims["exp"], tz=now.tzinfo)
+            found = Claims(
+                claims["kubernetes.io"]["namespace"],
+                account["name"],
+                account["uid"],
+                claims["jti"],
+                expires,
+                tuple(claims["aud"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidToken("the token's claims are incomplete") from error
+        if now >= expires:
+            raise InvalidToken("service account token has expired")
+        return found
+
+    def _signed_claims(self, token: str) -> Obj:
+        """Return the payload of a token whose signature is ours."""
+        try:
+            signed, _, signature = token.rpartition(".")
+            raw = _unbase64(signature)
+            r, s = int.from_bytes(raw[:COORDINATE], "big"), int.from_bytes(raw[COORDINATE:], "big")
+            self._public.verify(encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256()))
+            claims = orjson.loads(_unbase64(signed.split(".")[1]))
+        except (InvalidSignature, ValueError, IndexError, binascii.Error) as error:
+            raise InvalidToken("invalid bearer token") from error
+        if not isinstance(claims, dict):
+            raise InvalidToken("invalid bearer token")
+        return claims
+
+
+def _encode(value: Obj) -> str:
+    """Return JSON as base64url."""
+    return _base64(orjson.dumps(value))
+
+
+def _base64(value: bytes) -> str:
+    """Return base64url without padding."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def _unbase64(value: str) -> bytes:
+    """Return what ``_base64`` was given."""
+    return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
