@@ -15,6 +15,7 @@ from kubesim.errors import Obj
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 PatchType = Literal["json", "merge", "strategic"]
+PatchBody = Obj | list[Obj]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Client(Protocol):
         resource: str,
         name: str,
         namespace: str,
-        patch: Obj | list[Obj],
+        patch: PatchBody,
         *,
         patch_type: PatchType = "merge",
         subresource: str = "",

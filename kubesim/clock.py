@@ -88,8 +88,11 @@ class ManualClock:
     async def sleep(self, seconds: float) -> None:
         """Wait until a test has advanced far enough."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.call_later(seconds, lambda: done.done() or done.set_result(None))
-        await done
+        timer = self.call_later(seconds, lambda: done.set_result(None))
+        try:
+            await done
+        finally:
+            timer.cancel()
 
     async def advance(self, seconds: float) -> None:
         """Move on, running every timer at its own time and letting what it woke settle first."""
@@ -104,7 +107,14 @@ class ManualClock:
         self._now = end
 
 
-async def settle(turns: int = 50) -> None:
-    """Let the event loop run everything that is ready, and what that makes ready, ``turns`` deep."""
+async def settle(turns: int = 500) -> None:
+    """Let the event loop run everything that is ready, and what that makes ready, at most ``turns`` deep.
+
+    It stops at the first turn in which nothing else is waiting to run. asyncio has no public way to ask that; on a
+    loop without the attribute every turn is taken.
+    """
+    ready = getattr(asyncio.get_running_loop(), "_ready", (None,))
     for _ in range(turns):
         await asyncio.sleep(0)
+        if not ready:
+            return

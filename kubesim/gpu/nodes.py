@@ -1,0 +1,183 @@
+"""Node objects: what a GPU node of a managed cluster says of itself before anything runs on it."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubesim.client import Client
+from kubesim.errors import ApiError, Obj
+from kubesim.times import stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A GPU node type: the machine (memory in GiB) and its devices (memory in MiB, as GPU feature discovery says)."""
+
+    name: str
+    machine: str
+    family: str
+    gpu_memory_mib: int
+    cpus: int
+    memory_gib: int
+    pool: str
+
+
+PRODUCTS = {
+    "H100": Product("NVIDIA-H100-80GB-HBM3", "a3-highgpu-8g", "hopper", 81559, 208, 1872, "h100-pool"),
+    "A100": Product("NVIDIA-A100-SXM4-80GB", "a2-ultragpu-8g", "ampere", 81920, 96, 1360, "a100-pool"),
+}
+
+KUBELET_VERSION = "v1.34.4"
+KERNEL = "5.15.0-1073-gke"
+OS_IMAGE = "Ubuntu 22.04.5 LTS"
+RUNTIME = "containerd://2.0.6"
+ZONE = "us-central1-a"
+CUDA_DRIVER = ("550", "90", "07")
+
+
+def fleet(count: int, gpus: int, created_at: datetime, product: str = "H100") -> list[Obj]:
+    """Return ``count`` amd64 node objects with ``gpus`` devices each; the same arguments give the same names."""
+    return [node(index, gpus, created_at, PRODUCTS[product]) for index in range(count)]
+
+
+def node(index: int, gpus: int, created_at: datetime, product: Product) -> Obj:
+    """Return the ``index``-th node of a pool, as its kubelet registers it (metadata, spec and status)."""
+    name = f"gke-ml-prod-{product.pool}-{_suffix(product.pool, 8)}-{_suffix(f'{product.pool}/{index}', 4)}"
+    capacity = _capacity(product, gpus)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": _labels(name, product, gpus), "annotations": _annotations()},
+        "spec": {
+            "podCIDR": f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24",
+            "podCIDRs": [f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24"],
+            "providerID": f"gce://ml-prod/{ZONE}/{name}",
+        },
+        "status": {
+            "capacity": capacity,
+            "allocatable": _allocatable(capacity),
+            "conditions": conditions(created_at, created_at),
+            "addresses": [
+                {"type": "InternalIP", "address": f"10.128.{index // 250}.{index % 250 + 2}"},
+                {"type": "Hostname", "address": name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": _info(name),
+            "images": [],
+        },
+    }
+
+
+def conditions(since: datetime, heartbeat: datetime) -> list[Obj]:
+    """Return the conditions of a healthy node."""
+    texts = [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    ]
+    times = {"lastHeartbeatTime": stamp(heartbeat), "lastTransitionTime": stamp(since)}
+    return [{"type": t, "status": s, "reason": r, "message": m} | times for t, s, r, m in texts]
+
+
+async def register(client: Client, nodes: list[Obj]) -> list[str]:
+    """Create the nodes that are not there yet, with their status, and return all the names."""
+    for wanted in nodes:
+        try:
+            made = await client.create("nodes", {k: v for k, v in wanted.items() if k != "status"})
+        except ApiError as error:
+            if error.code != 409:
+                raise
+            continue
+        await client.update("nodes", {**made, "status": wanted["status"]}, subresource="status")
+    return [wanted["metadata"]["name"] for wanted in nodes]
+
+
+def _labels(name: str, product: Product, gpus: int) -> dict[str, str]:
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/instance-type": product.machine,
+        "beta.kubernetes.io/os": "linux",
+        "cloud.google.com/gke-nodepool": product.pool,
+        "cloud.google.com/machine-family": product.machine.split("-")[0],
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": product.machine,
+        "topology.kubernetes.io/region": ZONE.rsplit("-", 1)[0],
+        "topology.kubernetes.io/zone": ZONE,
+    }
+    return labels | (_gpu_labels(product, gpus) if gpus else {})
+
+
+def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
+    major, minor, revision = CUDA_DRIVER
+    return {
+        "cloud.google.com/gke-accelerator": "nvidia-h100-80gb" if product.family == "hopper" else "nvidia-a100-80gb",
+        "nvidia.com/cuda.driver.major": major,
+        "nvidia.com/cuda.driver.minor": minor,
+        "nvidia.com/cuda.driver.rev": revision,
+        "nvidia.com/gpu.compute.major": "9" if product.family == "hopper" else "8",
+        "nvidia.com/gpu.compute.minor": "0",
+        "nvidia.com/gpu.count": str(gpus),
+        "nvidia.com/gpu.family": product.family,
+        "nvidia.com/gpu.machine": "Google-Compute-Engine",
+        "nvidia.com/gpu.memory": str(product.gpu_memory_mib),
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/gpu.product": product.name,
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/mig.capable": "true",
+    }
+
+
+def _annotations() -> dict[str, str]:
+    return {"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+
+
+def _capacity(product: Product, gpus: int) -> dict[str, str]:
+    capacity = {
+        "cpu": str(product.cpus),
+        "ephemeral-storage": f"{98831908}Ki",
+        "hugepages-1Gi": "0",
+        "hugepages-2Mi": "0",
+        "memory": f"{product.memory_gib * 1024 * 1024 - 4194304}Ki",
+        "pods": "110",
+    }
+    return capacity | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+
+
+def _allocatable(capacity: dict[str, str]) -> dict[str, str]:
+    cpus = int(capacity["cpu"])
+    memory = int(capacity["memory"].removesuffix("Ki"))
+    kept_back = {
+        "cpu": f"{cpus * 1000 - 530}m",
+        "ephemeral-storage": "47093746742",
+        "memory": f"{memory - 40 * 1024**2}Ki",
+    }
+    return capacity | kept_back
+
+
+def _info(name: str) -> Obj:
+    machine = uuid.uuid5(uuid.NAMESPACE_DNS, name)
+    return {
+        "architecture": "amd64",
+        "bootID": str(uuid.uuid5(machine, "boot")),
+        "containerRuntimeVersion": RUNTIME,
+        "kernelVersion": KERNEL,
+        "kubeProxyVersion": KUBELET_VERSION,
+        "kubeletVersion": KUBELET_VERSION,
+        "machineID": machine.hex,
+        "operatingSystem": "linux",
+        "osImage": OS_IMAGE,
+        "systemUUID": str(machine),
+    }
+
+
+def _suffix(seed: str, length: int) -> str:
+    """Return letters and digits that look like those a cloud gives to pools and machines."""
+    alphabet = "0123456789abcdef" if length == 8 else "bcdfghjklmnpqrstvwxz0123456789"
+    digest = hashlib.sha256(seed.encode()).digest()
+    return "".join(alphabet[byte % len(alphabet)] for byte in digest[:length])

@@ -1,0 +1,294 @@
+"""List+watch caches and keyed work queues: the two tools that controllers, scheduler and kubelets are built of.
+
+An ``Informer`` mirrors one resource over the seam; ``Informers`` shares one informer per resource. A ``WorkQueue``
+runs one coroutine per key, never twice at once for the same key, and retries with a back-off on the injected clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+
+from kubesim.client import Client, WatchEvent
+from kubesim.clock import Clock, Timer
+from kubesim.errors import ApiError, Obj
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+Handler = Callable[[Obj | None, Obj | None], None]
+Indexer = Callable[[Obj], Iterable[str]]
+
+RELIST_DELAY_S = 1.0
+FIRST_RETRY_S = 0.005
+LONGEST_RETRY_S = 1000.0
+
+
+def key_of(obj: Obj) -> Key:
+    """Return (namespace, name); the namespace of a cluster-scoped object is empty."""
+    meta = obj["metadata"]
+    return meta.get("namespace", ""), meta["name"]
+
+
+def version_of(obj: Obj) -> int:
+    """Return the resourceVersion as a number, which upstream has allowed clients to compare since 1.35."""
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+class Informer:
+    """A cache of one resource that calls its handlers with (old, new) for every change; either may be None."""
+
+    def __init__(self, client: Client, clock: Clock, resource: str) -> None:
+        self.resource = resource
+        self._client = client
+        self._clock = clock
+        self._items: dict[Key, Obj] = {}
+        self._handlers: list[Handler] = []
+        self._indexers: dict[str, Indexer] = {}
+        self._indexes: dict[str, dict[str, dict[Key, Obj]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._version = ""
+
+    def get(self, namespace: str, name: str) -> Obj | None:
+        """Return the cached object, or None."""
+        return self._items.get((namespace, name))
+
+    def items(self) -> list[Obj]:
+        """Return every cached object."""
+        return list(self._items.values())
+
+    def add_index(self, name: str, indexer: Indexer) -> None:
+        """Keep an index: ``indexer`` names the values under which an object is found."""
+        if name in self._indexers:
+            return
+        self._indexers[name] = indexer
+        self._indexes[name] = {}
+        for key, obj in self._items.items():
+            self._enter(name, key, obj)
+
+    def by(self, index: str, value: str) -> list[Obj]:
+        """Return the objects under one value of an index."""
+        return list(self._indexes[index].get(value, {}).values())
+
+    def add_handler(self, handler: Handler) -> None:
+        """Call ``handler`` for everything already cached and for every later change."""
+        self._handlers.append(handler)
+        for obj in self.items():
+            handler(None, obj)
+
+    def note(self, obj: Obj) -> None:
+        """Take in the answer to our own write at once, so that nobody acts on a cache older than it."""
+        key = key_of(obj)
+        old = self._items.get(key)
+        if old is None or version_of(old) < version_of(obj):
+            self._put(key, old, obj)
+
+    async def start(self) -> None:
+        """List once, then keep watching in a task of its own."""
+        if self._task is None:
+            await self._list()
+            self._task = asyncio.create_task(self._run(), name=f"informer {self.resource}")
+
+    async def stop(self) -> None:
+        """End the watch."""
+        await cancel(self._task)
+        self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._watch()
+            except (ApiError, ConnectionError) as error:
+                log.info("watch of %s ended: %s", self.resource, error)
+                await self._relist()
+
+    async def _relist(self) -> None:
+        while True:
+            try:
+                await self._list()
+            except (ApiError, ConnectionError):
+                await self._clock.sleep(RELIST_DELAY_S)
+            else:
+                return
+
+    async def _watch(self) -> None:
+        async for event in self._client.watch(self.resource, resource_version=self._version):
+            if event.type == "ERROR":
+                raise ApiError(event.object.get("code", 410), "Expired", event.object.get("message", ""))
+            self._version = event.object["metadata"]["resourceVersion"]
+            self._take(event)
+
+    def _take(self, event: WatchEvent) -> None:
+        if event.type == "BOOKMARK":
+            return
+        key = key_of(event.object)
+        old = self._items.get(key)
+        if event.type == "DELETED":
+            self._drop(key, old)
+        elif old is None or version_of(old) < version_of(event.object):
+            self._put(key, old, event.object)
+
+    async def _list(self) -> None:
+        answer = await self._client.list(self.resource)
+        self._version = answer.resource_version
+        fresh = {key_of(obj): obj for obj in answer.items}
+        for key in [key for key in self._items if key not in fresh]:
+            self._drop(key, self._items[key])
+        for key, obj in fresh.items():
+            old = self._items.get(key)
+            if old is None or version_of(old) < version_of(obj):
+                self._put(key, old, obj)
+
+    def _put(self, key: Key, old: Obj | None, obj: Obj) -> None:
+        self._items[key] = obj
+        for name in self._indexers:
+            if old is not None:
+                self._leave(name, key, old)
+            self._enter(name, key, obj)
+        self._tell(old, obj)
+
+    def _drop(self, key: Key, old: Obj | None) -> None:
+        if old is None:
+            return
+        del self._items[key]
+        for name in self._indexers:
+            self._leave(name, key, old)
+        self._tell(old, None)
+
+    def _enter(self, name: str, key: Key, obj: Obj) -> None:
+        for value in self._indexers[name](obj):
+            self._indexes[name].setdefault(value, {})[key] = obj
+
+    def _leave(self, name: str, key: Key, obj: Obj) -> None:
+        index = self._indexes[name]
+        for value in self._indexers[name](obj):
+            bucket = index.get(value)
+            if bucket is not None:
+                bucket.pop(key, None)
+                if not bucket:
+                    del index[value]
+
+    def _tell(self, old: Obj | None, new: Obj | None) -> None:
+        for handler in self._handlers:
+            handler(old, new)
+
+
+class Informers:
+    """One informer per resource, shared by all who ask."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._informers: dict[str, Informer] = {}
+
+    def __getitem__(self, resource: str) -> Informer:
+        """Return the informer of ``resource``; it is made on the first call and runs after ``start``."""
+        if resource not in self._informers:
+            self._informers[resource] = Informer(self._client, self._clock, resource)
+        return self._informers[resource]
+
+    async def start(self) -> None:
+        """Fill every cache, then watch."""
+        for informer in list(self._informers.values()):
+            await informer.start()
+
+    async def stop(self) -> None:
+        """End every watch."""
+        for informer in self._informers.values():
+            await informer.stop()
+
+
+class WorkQueue:
+    """Runs ``sync(key)`` for every key added: a key waits once however often it is added."""
+
+    def __init__(self, clock: Clock, sync: Callable[[str], Awaitable[None]], name: str, workers: int = 1) -> None:
+        self._clock = clock
+        self._sync = sync
+        self._name = name
+        self._workers = workers
+        self._ready: deque[str] = deque()
+        self._waiting: set[str] = set()
+        self._running: set[str] = set()
+        self._again: set[str] = set()
+        self._timers: dict[str, tuple[float, Timer]] = {}
+        self._failures: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to work; keys added before are not lost."""
+        self._tasks = [asyncio.create_task(self._work(), name=self._name) for _ in range(self._workers)]
+
+    async def stop(self) -> None:
+        """Stop working and drop what waits."""
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for task in self._tasks:
+            await cancel(task)
+        self._tasks = []
+
+    def add(self, key: str) -> None:
+        """Run ``key`` soon, or once more if it is running now."""
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.append(key)
+            self._wake.set()
+
+    def add_after(self, key: str, seconds: float) -> None:
+        """Run ``key`` in ``seconds``; of two delays for one key the shorter one stands."""
+        due = self._clock.now().timestamp() + seconds
+        held = self._timers.get(key)
+        if held is not None:
+            if held[0] <= due:
+                return
+            held[1].cancel()
+        self._timers[key] = (due, self._clock.call_later(seconds, lambda: self._due(key)))
+
+    def _due(self, key: str) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            while not self._ready:
+                self._wake.clear()
+                await self._wake.wait()
+            await self._run(self._ready.popleft())
+
+    async def _run(self, key: str) -> None:
+        self._waiting.discard(key)
+        self._running.add(key)
+        try:
+            await self._sync(key)
+        except (ApiError, ConnectionError) as error:
+            log.debug("%s: %s: %s", self._name, key, error)
+            self._retry(key)
+        except Exception:
+            # One malformed object must not end the work on all the others.
+            log.exception("%s could not handle %s", self._name, key)
+            self._retry(key)
+        else:
+            self._failures.pop(key, None)
+        finally:
+            self._running.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _retry(self, key: str) -> None:
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.add_after(key, min(FIRST_RETRY_S * 2 ** min(failures, 30), LONGEST_RETRY_S))
+
+
+async def cancel(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task of ours and wait until it is gone."""
+    if task is None:
+        return
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

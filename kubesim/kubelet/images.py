@@ -1,0 +1,159 @@
+"""Images: what a reference means, which platforms it offers, and what a pull on a node answers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DEFAULT_REGISTRY = "docker.io"
+NAMESERVER = "169.254.169.254:53"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A complete image reference, as containerd spells it: docker.io/library/python, 3.9-slim."""
+
+    repository: str
+    tag: str
+    digest: str = ""
+
+    @property
+    def full(self) -> str:
+        """The reference with its registry."""
+        if self.digest:
+            return f"{self.repository}@{self.digest}"
+        return f"{self.repository}:{self.tag}"
+
+    @property
+    def registry(self) -> str:
+        """The host that serves it."""
+        return self.repository.split("/", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a node has after a pull."""
+
+    reference: Reference
+    platform: str
+    size: int
+    programs: dict[str, str] = field(repr=False)
+    """Path of each program, by name."""
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    behaviour: str = ""
+    scripts: bool = False
+    """Whether script files that a command names are taken to be in the image."""
+
+    @property
+    def image_id(self) -> str:
+        """The content address, as containerStatuses show it."""
+        return f"{self.reference.repository}@{self._digest('manifest')}"
+
+    @property
+    def names(self) -> list[str]:
+        """The names under which a node's status lists it."""
+        return [self.image_id, self.reference.full]
+
+    def _digest(self, part: str) -> str:
+        if self.reference.digest:
+            return self.reference.digest
+        return "sha256:" + hashlib.sha256(f"{self.reference.full} {self.platform} {part}".encode()).hexdigest()
+
+
+class PullError(Exception):
+    """A pull that failed: the text of the container runtime, with its gRPC code in front."""
+
+    def __init__(self, code: str, reference: Reference, cause: str) -> None:
+        text = f'failed to pull and unpack image "{reference.full}": {cause}'
+        super().__init__(f"rpc error: code = {code} desc = {text}")
+
+
+def parse_reference(text: str) -> Reference:
+    """Complete a short image name: ``python`` is docker.io/library/python:latest."""
+    name, _, digest = text.partition("@")
+    head, _, last = name.rpartition("/")
+    last, _, tag = last.partition(":")
+    name = f"{head}/{last}" if head else last
+    first = name.split("/", 1)[0]
+    if "/" not in name or not ("." in first or ":" in first or first == "localhost"):
+        name = f"{DEFAULT_REGISTRY}/{name if '/' in name else 'library/' + name}"
+    return Reference(name, tag or ("" if digest else "latest"), digest)
+
+
+def pull(text: str, architecture: str) -> Image:
+    """Return what a node of ``architecture`` gets for an image reference, or raise ``PullError``."""
+    reference = parse_reference(text)
+    entry = _find(reference)
+    offered: list[str] = entry["platforms"]
+    if entry.get("shape") == "manifest":
+        return _image(reference, entry, offered[0])
+    for platform in offered:
+        if platform.split("/")[1] == architecture:
+            return _image(reference, entry, platform)
+    raise PullError("NotFound", reference, "no match for platform in manifest: not found")
+
+
+def platforms(text: str) -> tuple[str, list[str]]:
+    """Return the shape (``index`` or ``manifest``) of an image and its platforms; raises ``PullError``."""
+    entry = _find(parse_reference(text))
+    return entry.get("shape", "index"), list(entry["platforms"])
+
+
+def _find(reference: Reference) -> dict[str, Any]:
+    catalogue = _catalogue()
+    entries: list[dict[str, Any]] | None = catalogue["images"].get(reference.repository)
+    if entries is None:
+        raise _unknown(reference, catalogue["registries"])
+    wanted = reference.digest or reference.tag
+    for entry in entries:
+        if any(fnmatchcase(wanted, pattern) for pattern in entry["tags"]):
+            return entry
+    cause = f'failed to resolve reference "{reference.full}": {reference.full}: not found'
+    raise PullError("NotFound", reference, cause)
+
+
+def _unknown(reference: Reference, registries: list[str]) -> PullError:
+    resolve = f'failed to resolve reference "{reference.full}": '
+    if reference.registry in registries:
+        return PullError(
+            "Unknown",
+            reference,
+            resolve + "pull access denied, repository does not exist or may require authorization: "
+            "server message: insufficient_scope: authorization failed",
+        )
+    host = reference.registry.split(":")[0]
+    path = reference.repository.split("/", 1)[1]
+    url = f"https://{reference.registry}/v2/{path}/manifests/{reference.digest or reference.tag}"
+    cause = f'failed to do request: Head "{url}": dial tcp: lookup {host} on {NAMESERVER}: no such host'
+    return PullError("Unknown", reference, resolve + cause)
+
+
+def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
+    folders = {**_catalogue()["bases"][entry.get("base", "none")]}
+    programs = {name: f"{folder}/{name}" for folder, names in folders.items() for name in names}
+    for folder, names in entry.get("extra", {}).items():
+        programs |= {name: f"{folder.rstrip('/')}/{name}" for name in names}
+    return Image(
+        reference=reference,
+        platform=platform,
+        size=entry["size"],
+        programs=programs,
+        entrypoint=tuple(entry.get("entrypoint", ())),
+        cmd=tuple(entry.get("cmd", ())),
+        behaviour=entry.get("behaviour", ""),
+        scripts=entry.get("scripts", False),
+    )
+
+
+@cache
+def _catalogue() -> dict[str, Any]:
+    with Path(__file__).with_name("images.yaml").open(encoding="utf-8") as file:
+        data: dict[str, Any] = yaml.safe_load(file)
+    return data

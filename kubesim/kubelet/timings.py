@@ -1,0 +1,18 @@
+"""How long simulated things take, in seconds, in one place. Messages print times that a real node would show."""
+
+SANDBOX_S = 0.02
+PULL_S = 0.3
+PULL_FAILURE_S = 0.1
+START_S = 0.03
+PLEG_S = 0.1
+KILL_S = 0.05
+
+BACKOFF_FIRST_S = 10.0
+BACKOFF_CAP_S = 300.0
+BACKOFF_RESET_S = 600.0
+BACKOFF_EVENT_S = 14.0
+"""A kubelet looks at a pod in back-off again after about this long, and records the event again."""
+
+LEASE_S = 40
+HEARTBEAT_S = 10.0
+STATUS_REPORT_S = 300.0

@@ -1,0 +1,168 @@
+"""Events as client-go records them: repeats are counted, floods are combined, and a talkative object is throttled.
+
+The figures are client-go's defaults: after 10 similar messages in 10 minutes the rest are combined, and one object
+gets 25 events at once and then one every 5 minutes from each source.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.errors import ApiError, Obj
+from kubesim.times import micro, stamp
+
+BURST = 25.0
+REFILL_S = 300.0
+SIMILAR_LIMIT = 10
+SIMILAR_WINDOW_S = 600.0
+SERIES_WINDOW_S = 360.0
+CACHE_SIZE = 4096
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    at: datetime
+
+
+@dataclass
+class _Similar:
+    messages: set[str] = field(default_factory=set)
+    at: datetime | None = None
+
+
+@dataclass
+class _Written:
+    name: str
+    count: int
+    at: datetime
+
+
+class Recorder:
+    """Writes the events of one component (``source``), from ``host`` where it runs on a node."""
+
+    def __init__(self, client: Client, clock: Clock, source: str, host: str = "", *, series: bool = False) -> None:
+        self._client = client
+        self._clock = clock
+        self._source = source
+        self._host = host
+        self._series = series
+        self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    async def normal(self, obj: Obj, reason: str, message: str, *, path: str = "", action: str = "") -> None:
+        """Record a Normal event; ``path`` is a fieldPath such as ``spec.containers{main}``."""
+        await self._record(reference(obj, path), "Normal", reason, message, action)
+
+    async def warning(self, obj: Obj, reason: str, message: str, *, path: str = "", action: str = "") -> None:
+        """Record a Warning event."""
+        await self._record(reference(obj, path), "Warning", reason, message, action)
+
+    async def _record(self, ref: Obj, kind: str, reason: str, message: str, action: str) -> None:
+        now = self._clock.now()
+        if not self._series:
+            if not self._allowed(ref["uid"] or ref["name"], now):
+                return
+            message = self._combined(ref, kind, reason, message, now)
+        key = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason, message)
+        try:
+            await self._write(key, ref, kind, reason, message, action, now)
+        except ApiError as error:
+            # As upstream: events tell of the work, they never hold it up (a terminating namespace refuses them).
+            if error.code not in (403, 404, 409):
+                raise
+
+    async def _write(
+        self, key: tuple[str, ...], ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime
+    ) -> None:
+        old = self._written.get(key)
+        if old is not None and await self._count(old, ref["namespace"] or "default", now):
+            return
+        event = self._event(ref, kind, reason, message, action, now)
+        await self._client.create("events", event, namespace=event["metadata"]["namespace"])
+        self._written[key] = _Written(event["metadata"]["name"], 1, now)
+        _trim(self._written)
+
+    async def _count(self, old: _Written, namespace: str, now: datetime) -> bool:
+        """Add one to an event written before; False if it is gone or too old to go on with."""
+        if self._series and (now - old.at).total_seconds() > SERIES_WINDOW_S:
+            return False
+        old.count += 1
+        old.at = now
+        patch: Obj = {"count": old.count, "lastTimestamp": stamp(now)}
+        if self._series:
+            patch = {"series": {"count": old.count, "lastObservedTime": micro(now)}}
+        try:
+            await self._client.patch("events", old.name, namespace, patch)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
+
+    def _event(self, ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime) -> Obj:
+        nanoseconds = int(now.timestamp()) * 10**9 + now.microsecond * 1000
+        event: Obj = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{ref['name']}.{nanoseconds:x}", "namespace": ref["namespace"] or "default"},
+            "involvedObject": {name: value for name, value in ref.items() if value},
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "reportingComponent": self._source,
+            "reportingInstance": self._host,
+        }
+        if self._series:
+            instance = f"{self._source}-control-plane"
+            return event | {"eventTime": micro(now), "action": action, "reportingInstance": instance, "source": {}}
+        source = {"component": self._source} | ({"host": self._host} if self._host else {})
+        at = stamp(now)
+        return event | {"source": source, "count": 1, "firstTimestamp": at, "lastTimestamp": at, "eventTime": None}
+
+    def _allowed(self, owner: str, now: datetime) -> bool:
+        bucket = self._buckets.setdefault(owner, _Bucket(BURST, now))
+        _trim(self._buckets)
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.at).total_seconds() / REFILL_S)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _combined(self, ref: Obj, kind: str, reason: str, message: str, now: datetime) -> str:
+        key = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason)
+        seen = self._similar.setdefault(key, _Similar())
+        _trim(self._similar)
+        if seen.at is not None and (now - seen.at).total_seconds() > SIMILAR_WINDOW_S:
+            seen.messages.clear()
+        seen.messages.add(message)
+        seen.at = now
+        if len(seen.messages) < SIMILAR_LIMIT:
+            return message
+        return f"(combined from similar events): {message}"
+
+
+def reference(obj: Obj, path: str = "") -> Obj:
+    """Return the ObjectReference of an event's ``involvedObject``."""
+    meta = obj["metadata"]
+    return {
+        "kind": obj["kind"],
+        "namespace": meta.get("namespace", ""),
+        "name": meta["name"],
+        "uid": meta.get("uid", ""),
+        "apiVersion": obj["apiVersion"],
+        "resourceVersion": meta.get("resourceVersion", ""),
+        "fieldPath": path,
+    }
+
+
+def _trim(cache: OrderedDict[Any, Any]) -> None:
+    if len(cache) > CACHE_SIZE:
+        cache.popitem(last=False)
