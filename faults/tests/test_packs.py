@@ -1,0 +1,173 @@
+"""Loading packs: what is refused, where, and what placeholders become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from faults import packs
+from faults.packs import PackError, safe_yaml
+
+CATALOG = Path(__file__).resolve().parents[1] / "catalog"
+
+
+@pytest.fixture
+def files():
+    return packs.load_folder(CATALOG / "architecture-mismatch")
+
+
+@pytest.fixture
+def edit(files):
+    """Return the files after a change to scenario.yaml's document."""
+
+    def change(apply):
+        document = yaml.safe_load(files["scenario.yaml"])
+        apply(document)
+        return files | {"scenario.yaml": yaml.safe_dump(document, width=1000)}
+
+    return change
+
+
+def refused(files):
+    with pytest.raises(PackError) as caught:
+        packs.parse(files)
+    return str(caught.value)
+
+
+def test_it_loads_a_pack_with_all_its_parts(files):
+    pack = packs.parse(files)
+    assert pack.slug == "architecture-mismatch"
+    assert [step.kind for step in pack.inject] == ["manifest", "manifest"]
+    assert pack.rubric[0].anchors.keys() == {1, 2, 3, 4}
+    assert pack.checks[0].hold == 10.0
+
+
+def test_the_digest_follows_the_contents_not_the_order(files):
+    again = dict(reversed(files.items()))
+    assert packs.digest(files) == packs.digest(again)
+    assert packs.digest(files) != packs.digest(files | {"brief.md": "other"})
+    assert packs.digest({"a": "bc"}) != packs.digest({"ab": "c"})
+
+
+def test_binding_fills_in_names_everywhere(files):
+    bound = packs.parse(files).bind({"workloads": "team-7"}, {"job": "ranker-train"})
+    job = bound.inject[1].spec["objects"][0]
+    assert (job["metadata"]["namespace"], job["metadata"]["name"]) == ("team-7", "ranker-train")
+    assert "`ranker-train`" in bound.statement
+    assert "ranker-train" in bound.checks[0].title
+    assert bound.checks[0].condition.reads["jobs"].name == "ranker-train"
+    assert bound.solutions[0].steps[0].spec["target"]["namespace"] == "team-7"
+    assert bound.namespaces == {"workloads": "team-7"}
+
+
+def test_binding_twice_starts_from_the_placeholders(files):
+    pack = packs.parse(files).bind(parameters={"job": "ranker-train"})
+    assert "`nightly-train`" in pack.bind().statement
+
+
+def test_binding_refuses_names_and_values_the_pack_does_not_have(files):
+    pack = packs.parse(files)
+    with pytest.raises(PackError, match="no namespace named other"):
+        pack.bind({"other": "x"})
+    with pytest.raises(PackError, match="no parameter named image"):
+        pack.bind(parameters={"image": "x"})
+    with pytest.raises(PackError, match="not one of its choices"):
+        pack.bind(parameters={"job": "x; y"})
+
+
+def test_an_escaped_placeholder_stays_as_text(files):
+    pack = packs.parse(files | {"statement.md": "run $${HOME}/x in ${namespace.workloads}"})
+    assert pack.bind().statement == "run ${HOME}/x in ml-training"
+
+
+def test_an_unknown_placeholder_is_refused_with_its_file(files):
+    message = refused(files | {"statement.md": "in ${namespace.nowhere}"})
+    assert message.startswith(
+        "statement.md, ${namespace.nowhere}: no such placeholder; known are: namespace.workloads"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.pop("title"), "'title' is a required property"),
+        (lambda d: d.update(colour="red"), "'colour' was unexpected"),
+        (lambda d: d["rubric"][0]["anchors"].pop(3), "rubric.0.anchors: '3' is a required property"),
+        (lambda d: d["checks"][0].update(expr="jobs.exists(j, "), "checks.0.expr"),
+        (lambda d: d["checks"][0].update(expr="pod.x"), "checks.0.expr: there is no variable named pod"),
+        (lambda d: d["checks"][0].update(needs=["same-work"]), "checks.0.needs: same-work is not a key above it"),
+        (lambda d: d["guards"][0].update(key="job-complete"), "the key job-complete is there twice"),
+        (lambda d: d["inject"].append({"kind": "manifest", "file": "manifests/x.yaml"}), "no file manifests/x.yaml"),
+        (lambda d: d["inject"].append({"kind": "shell", "run": "rm"}), "inject.2"),
+        (lambda d: d["inject"].append({"kind": "patch", "target": {}}), "inject.2"),
+        (lambda d: d["inject"].pop(), "manifests/training-job.yaml: is not used by any step"),
+        (lambda d: d["solutions"].pop(), "solutions"),
+        (lambda d: d["parameters"]["job"].update(default="other"), "is not one of the choices"),
+        (lambda d: d["parameters"]["job"].update(choices=["a\nb"]), "parameters.job.choices.0"),
+        (lambda d: d["symptom"][0]["reads"].update(log={"logs": {"pods": "jobs"}}), "jobs is not a read of pods"),
+    ],
+)
+def test_it_says_what_is_wrong_and_where(edit, change, words):
+    message = refused(edit(change))
+    assert message.startswith(("scenario.yaml", "manifests/"))
+    assert words in message
+
+
+@pytest.mark.parametrize("name", ["../x.md", "run.sh", "manifests/x.txt", "manifests/deep/x.yaml", "/etc/passwd"])
+def test_it_refuses_files_a_pack_has_no_use_for(files, name):
+    assert refused(files | {name: "x"}).startswith(name)
+
+
+def test_it_refuses_a_pack_without_its_parts(files):
+    assert refused({}) == "scenario.yaml: is missing or empty"
+    assert refused(files | {"statement.md": " "}) == "statement.md: is missing or empty"
+
+
+def test_it_refuses_manifests_that_are_not_objects(files):
+    name = "manifests/training-job.yaml"
+    assert "apiVersion and kind are needed" in refused(files | {name: "kind: Job"})
+    assert "has no metadata.name" in refused(files | {name: "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x}"})
+    assert "holds no object" in refused(files | {name: "---\n---\n"})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: &x [1]\nb: *x", "line 2: aliases"),
+        ("[" * 30 + "]" * 30, "deeper than 20"),
+        ("[" * 30000, "deeper"),
+        ("- 1\n" * 6000, "more than 5000"),
+        ("a: " + "x" * 70000, "larger than 64 KiB"),
+        ("a: 1\na: 2", "line 2: the key 'a' is there twice"),
+        ("a: !!python/object/apply:os.system [x]", "line 1: could not determine a constructor"),
+        ("a: [1", "line 1"),
+        ("a: \x00", "special characters are not allowed"),
+        ("{[1]: 2}", "line 1"),
+        ("a: 1\n---\nb: 2", "one document, not 2"),
+    ],
+)
+def test_yaml_from_people_is_limited(text, words):
+    with pytest.raises(PackError, match=words):
+        safe_yaml.load_one("x.yaml", text)
+
+
+def test_dates_stay_text():
+    assert safe_yaml.load_one("x.yaml", "a: 2026-01-05") == {"a": "2026-01-05"}
+
+
+def test_loading_a_folder_refuses_links_binary_and_large_files(tmp_path):
+    (tmp_path / "scenario.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(PackError, match="not UTF-8"):
+        packs.load_folder(tmp_path)
+    (tmp_path / "scenario.yaml").unlink()
+    (tmp_path / "brief.md").symlink_to("/etc/hostname")
+    with pytest.raises(PackError, match="is a link"):
+        packs.load_folder(tmp_path)
+    (tmp_path / "brief.md").unlink()
+    (tmp_path / "brief.md").write_text("x" * 70000)
+    with pytest.raises(PackError, match="larger than 64 KiB"):
+        packs.load_folder(tmp_path)
+    with pytest.raises(PackError, match="is not a folder"):
+        packs.load_folder(tmp_path / "nowhere")
