@@ -1,0 +1,126 @@
+"""Deletion: at once, gracefully (pods), or when the last finalizer is gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from kubesim.api import meta, status
+from kubesim.api.options import Options
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+from kubesim.store import Stored, key_of
+
+if TYPE_CHECKING:
+    from kubesim.api.operations import Operations
+
+FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+ENDED = ("Succeeded", "Failed")
+ORPHANS_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
+    "set propagationPolicy=Orphan to suppress this warning"
+)
+
+
+def delete(ops: Operations, kind: Kind, obj: Stored, wanted: Obj, options: Options) -> Obj:
+    """Delete an object, or mark it for those who must act first. Returns the body of the answer."""
+    meta.check_preconditions(kind, obj, wanted.get("preconditions"))
+    policy = _policy(kind, wanted, options)
+    grace = grace_of(kind, obj, wanted)
+    finalizers = _finalizers(ops, obj, policy)
+    if kind.resource == "namespaces":
+        return _end_namespace(ops, kind, obj, options)
+    if not finalizers and grace == 0:
+        return _remove(ops, kind, obj, options)
+    marked = _marked(ops, obj, grace, finalizers)
+    if marked == obj or options.dry_run:
+        return marked
+    return ops.store.update(kind, marked)
+
+
+def is_due(kind: Kind, obj: Obj) -> bool:
+    """Tell whether an object that is being deleted waits for nobody any more."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if kind.resource == "namespaces" and obj.get("spec", {}).get("finalizers"):
+        return False
+    return not (kind.graceful and metadata.get("deletionGracePeriodSeconds"))
+
+
+def grace_of(kind: Kind, obj: Obj, wanted: Obj) -> int:
+    """Return the seconds that an object gets to end: a pod that runs nowhere, or has ended, gets none."""
+    if not kind.graceful:
+        return 0
+    grace = wanted.get("gracePeriodSeconds")
+    if grace is None:
+        grace = obj["spec"].get("terminationGracePeriodSeconds", 30)
+    if not obj["spec"].get("nodeName") or obj.get("status", {}).get("phase") in ENDED:
+        return 0
+    return 1 if grace < 0 else int(grace)
+
+
+def _policy(kind: Kind, wanted: Obj, options: Options) -> str:
+    policy = wanted.get("propagationPolicy") or ""
+    if wanted.get("orphanDependents") is not None:
+        policy = "Orphan" if wanted["orphanDependents"] else "Background"
+    if not policy and kind.propagation == "Orphan":
+        options.warnings.append(ORPHANS_WARNING)
+    return policy or kind.propagation
+
+
+def _finalizers(ops: Operations, obj: Obj, policy: str) -> list[str]:
+    """Return the finalizers that the object has from now on: the policy decides on those of the garbage collector."""
+    own = [name for name in obj["metadata"].get("finalizers", ()) if name not in FINALIZER_OF.values()]
+    wanted = FINALIZER_OF.get(policy)
+    needed = wanted is not None and bool(ops.store.dependents(obj["metadata"]["uid"]))
+    return [*own, wanted] if wanted and needed else own
+
+
+def _marked(ops: Operations, obj: Obj, grace: int, finalizers: list[str]) -> Obj:
+    """Return the object with the time of its end; one that is ending already can only end sooner."""
+    metadata = dict(obj["metadata"])
+    before = metadata.get("deletionGracePeriodSeconds")
+    if metadata.get("deletionTimestamp") is None or (before is not None and grace < before):
+        metadata["deletionTimestamp"] = meta.rfc3339(ops.clock.now() + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    return meta.ordered({**obj, "metadata": metadata})
+
+
+def _remove(ops: Operations, kind: Kind, obj: Stored, options: Options) -> Obj:
+    last: Obj = obj
+    if not options.dry_run:
+        final = {**obj, "metadata": _without_grace(obj)} if kind.graceful else None
+        last = ops.store.delete(kind, *key_of(obj), last=final)
+    return last if kind.returns_deleted else _done(kind, obj)
+
+
+def _without_grace(obj: Obj) -> Obj:
+    """A pod that goes at once says so to its watchers."""
+    metadata = dict(obj["metadata"])
+    if metadata.get("deletionTimestamp"):
+        metadata["deletionGracePeriodSeconds"] = 0
+    return metadata
+
+
+def _done(kind: Kind, obj: Obj) -> Obj:
+    details = status.details(kind, obj["metadata"]["name"]) | {"uid": obj["metadata"]["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _end_namespace(ops: Operations, kind: Kind, obj: Stored, options: Options) -> Obj:
+    """A namespace becomes Terminating and stays until its controller has emptied and finalized it."""
+    metadata = obj["metadata"]
+    if metadata["name"] in ("default", "kube-system", "kube-public"):
+        raise status.forbidden(kind, metadata["name"], "this namespace may not be deleted")
+    if metadata.get("deletionTimestamp"):
+        return obj
+    if not metadata.get("finalizers") and not obj.get("spec", {}).get("finalizers"):
+        return _remove(ops, kind, obj, options)
+    stamped = {**metadata, "deletionTimestamp": meta.rfc3339(ops.clock.now())}
+    ending = {**obj, "metadata": stamped, "status": {**obj.get("status", {}), "phase": "Terminating"}}
+    return ending if options.dry_run else ops.store.update(kind, ending)

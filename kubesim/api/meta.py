@@ -1,0 +1,123 @@
+"""Object metadata: names, uids, times, generation, and what a request may not change."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from datetime import datetime
+from typing import Any
+
+from kubesim.api import status
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+MAX_GENERATED = 58
+KEPT = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "namespace",
+    "name",
+)
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a time as metav1.Time is written: UTC, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """Return a time as metav1.MicroTime is written."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def generated_name(prefix: str) -> str:
+    """Return ``prefix`` and five random letters, cut as upstream cuts it."""
+    return prefix[:MAX_GENERATED] + "".join(random.choices(SUFFIX_LETTERS, k=5))
+
+
+def prepare_new(kind: Kind, obj: Obj, namespace: str, now: datetime) -> None:
+    """Give a new object its metadata. Raises 400 where the request's namespace and the object's differ."""
+    metadata = obj.setdefault("metadata", {})
+    check_namespace(kind, metadata, namespace)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = generated_name(metadata["generateName"])
+    if metadata.get("resourceVersion"):
+        message = "resourceVersion should not be set on objects to be created"
+        raise ApiError(500, "InternalError", message)
+    for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"):
+        metadata.pop(name, None)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = rfc3339(now)
+    if kind.generation:
+        metadata["generation"] = 1
+
+
+def check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
+    """Set the request's namespace. Raises 400 where the object names another."""
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if metadata.setdefault("namespace", namespace) != namespace:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(metadata: Obj, name: str) -> None:
+    """Set the name of the path. Raises 400 where the object names another."""
+    if (given := metadata.setdefault("name", name)) != name:
+        raise status.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
+def carry_over(old: Obj, new: Obj) -> None:
+    """Keep what no update may change: uid, times, generation, and the position of deletion."""
+    before, after = old["metadata"], new["metadata"]
+    for name in KEPT:
+        if name in before:
+            after[name] = before[name]
+        else:
+            after.pop(name, None)
+    after.pop("selfLink", None)
+
+
+def check_version(kind: Kind, old: Obj, new: Obj) -> None:
+    """Raise 409 where the request was made for another version or another object of that name."""
+    before, after = old["metadata"], new["metadata"]
+    version, uid = after.get("resourceVersion"), after.get("uid")
+    if not version and not kind.unconditional_update:
+        error = status.FieldError(
+            "metadata.resourceVersion", "FieldValueInvalid", "Invalid value: 0x0: must be specified for an update"
+        )
+        raise status.invalid(kind, before["name"], [error])
+    if uid and uid != before["uid"]:
+        raise uid_conflict(kind, before["name"], uid, before["uid"])
+    if version and version != before["resourceVersion"]:
+        raise status.conflict(kind, before["name"])
+
+
+def check_preconditions(kind: Kind, obj: Obj, preconditions: Obj | None) -> None:
+    """Raise 409 where an object is not the one that a delete means."""
+    metadata = obj["metadata"]
+    wanted = preconditions or {}
+    if (uid := wanted.get("uid")) and uid != metadata["uid"]:
+        raise uid_conflict(kind, metadata["name"], uid, metadata["uid"])
+    if (version := wanted.get("resourceVersion")) and version != metadata["resourceVersion"]:
+        why = "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({})."
+        detail = why.format(version, metadata["resourceVersion"]) + " The object might have been modified"
+        raise status.conflict(kind, metadata["name"], detail)
+
+
+def uid_conflict(kind: Kind, name: str, wanted: str, found: str) -> ApiError:
+    """Return the 409 of a request that means an object that is gone."""
+    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    return status.conflict(kind, name, why)
+
+
+def ordered(obj: Obj) -> Obj:
+    """Put kind, apiVersion and metadata first, as the API server writes them."""
+    head: dict[str, Any] = {name: obj[name] for name in ("kind", "apiVersion", "metadata") if name in obj}
+    return head | obj

@@ -1,0 +1,246 @@
+"""What the API server does for one request, after authorisation and before encoding. Synchronous, no I/O.
+
+Every method takes the ``Kind`` first, raises ``ApiError`` in upstream's words, and answers with objects of the store,
+which must not be changed. ``namespace`` is "" for cluster-scoped kinds, and for a list of every namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kubesim import admission
+from kubesim.api import deletion, meta, patch, status, subresources
+from kubesim.api.convert import stored_kind, to_served, to_stored
+from kubesim.api.options import Options, PatchType
+from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
+from kubesim.client import ObjectList
+from kubesim.clock import Clock
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.kinds import registry as builtin_registry
+from kubesim.schema.registry import Kind, Registry
+from kubesim.schema.types import shape_of
+from kubesim.store import Objects, Store, Stored
+
+NAME_ATTEMPTS = 8
+
+
+class Operations:
+    """The verbs of one cluster's API."""
+
+    def __init__(self, store: Store, clock: Clock, registry: Registry = builtin_registry) -> None:
+        self.store = store
+        self.clock = clock
+        self.registry = registry
+
+    def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:
+        """Return one object (or its Scale). Raises 404."""
+        obj = self._existing(kind, namespace, name)
+        return subresources.scale_of(kind, obj) if subresource == "scale" else to_served(kind, obj)
+
+    def list(
+        self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return the selected objects by namespace and name. Raises 400 for a selector that makes no sense."""
+        selected = self._selected(kind, namespace, parse_labels(label_selector), parse_fields(field_selector, kind))
+        version = str(self.store.resource_version)
+        return ObjectList([to_served(kind, obj) for obj in selected], version)
+
+    def create(
+        self,
+        kind: Kind,
+        namespace: str,
+        obj: Obj,
+        *,
+        name: str = "",
+        subresource: str = "",
+        options: Options | None = None,
+    ) -> Obj:
+        """Create an object, or post ``obj`` to the binding or eviction subresource of ``name``."""
+        options = options or Options()
+        if subresource:
+            return subresources.post(self, kind, namespace, name, subresource, obj, options)
+        served = self._decoded(kind, obj, options)
+        stored = stored_kind(self.registry, kind)
+        new = to_stored(kind, stored, served)
+        generate = not new.get("metadata", {}).get("name")
+        for attempt in range(NAME_ATTEMPTS):
+            try:
+                return to_served(kind, self._create(stored, namespace, dict(new), options))
+            except ApiError as exc:
+                if exc.reason != "AlreadyExists" or not generate or attempt == NAME_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def update(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        obj: Obj,
+        *,
+        subresource: str = "",
+        options: Options | None = None,
+    ) -> Obj:
+        """Replace an object, its status, its scale or (of a namespace) its finalizers. Raises 404, 409, 422."""
+        options = options or Options()
+        if subresource == "scale":
+            return subresources.replace_scale(self, kind, namespace, name, obj, options)
+        stored = stored_kind(self.registry, kind)
+        new = to_stored(kind, stored, self._decoded(kind, obj, options))
+        meta.check_name(new.setdefault("metadata", {}), name)
+        meta.check_namespace(kind, new["metadata"], namespace)
+        old = self.store.get(stored, namespace, name)
+        if old is None:
+            return to_served(kind, self._create_by_update(stored, namespace, new, options))
+        return to_served(kind, self.save(stored, old, new, subresource, options))
+
+    def patch(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        change: Any,
+        *,
+        patch_type: PatchType = "merge",
+        subresource: str = "",
+        options: Options | None = None,
+    ) -> Obj:
+        """Change some fields. Raises 404 (except for apply, which creates), 409, 422."""
+        options = options or Options()
+        stored = stored_kind(self.registry, kind)
+        current = self.store.get(stored, namespace, name)
+        if current is None:
+            if patch_type == "apply" and not subresource:
+                options.created = True
+                change = {**change, "metadata": {**change.get("metadata", {}), "name": name}}
+                return self.create(kind, namespace, change, options=options)
+            raise status.not_found(kind, name)
+        if subresource == "scale":
+            scale = self._patched(subresources.scale_of(stored, current), change, patch_type, "V1Scale")
+            return subresources.replace_scale(self, kind, namespace, name, scale, options)
+        served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
+        new = to_stored(kind, stored, self._decoded(kind, served, options))
+        meta.check_name(new["metadata"], name)
+        meta.check_namespace(kind, new["metadata"], namespace)
+        return to_served(kind, self.save(stored, current, new, subresource, options))
+
+    def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        delete_options: Obj | None = None,
+        options: Options | None = None,
+    ) -> Obj:
+        """Delete an object and return the answer's body: a Status, or the object where it lives on.
+
+        ``delete_options`` is the meta/v1 DeleteOptions: gracePeriodSeconds, preconditions, propagationPolicy.
+        """
+        options = options or Options()
+        stored = stored_kind(self.registry, kind)
+        obj = self._existing(stored, namespace, name)
+        return to_served(kind, deletion.delete(self, stored, obj, delete_options or {}, options))
+
+    def delete_collection(
+        self,
+        kind: Kind,
+        namespace: str,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        delete_options: Obj | None = None,
+        options: Options | None = None,
+    ) -> ObjectList:
+        """Delete every selected object and return what was selected."""
+        selected = self.list(kind, namespace, label_selector=label_selector, field_selector=field_selector)
+        for obj in selected.items:
+            space, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            if self.store.get(kind, space, name) is not None:
+                self.delete(kind, space, name, delete_options=delete_options, options=options)
+        return selected
+
+    def save(self, kind: Kind, old: Stored, new: Obj, subresource: str, options: Options) -> Obj:
+        """Write a changed object of a stored kind: carry over, admit, validate; nothing where nothing changed."""
+        meta.check_version(kind, old, new)
+        new["metadata"].pop("managedFields", None)
+        meta.carry_over(old, new)
+        new = subresources.restricted(kind, old, new, subresource)
+        admission.on_update(self, kind, old, new, subresource, options)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if kind.generation and admission.desire(old) != admission.desire(new):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        new = meta.ordered(new)
+        if new == old:
+            return old
+        if options.dry_run:
+            return new
+        if deletion.is_due(kind, new):
+            return self.store.delete(kind, *_key(new), last=new)
+        return self.store.update(kind, new)
+
+    def _create(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
+        new["metadata"] = dict(new.get("metadata") or {})
+        meta.prepare_new(kind, new, namespace, self.clock.now())
+        admission.on_create(self, kind, new, options)
+        name = new["metadata"]["name"]
+        if self.store.get(kind, new["metadata"].get("namespace", ""), name) is not None:
+            raise status.already_exists(kind, name)
+        new = meta.ordered(new)
+        return new if options.dry_run else self.store.create(kind, new)
+
+    def _create_by_update(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
+        name = new["metadata"]["name"]
+        if not kind.create_on_update or new["metadata"].get("uid"):
+            raise status.not_found(kind, name)
+        new["metadata"].pop("resourceVersion", None)
+        options.created = True
+        return self._create(kind, namespace, new, options)
+
+    def _existing(self, kind: Kind, namespace: str, name: str) -> Stored:
+        obj = self.store.get(kind, namespace, name)
+        if obj is None:
+            raise status.not_found(kind, name)
+        return obj
+
+    def _selected(self, kind: Kind, namespace: str, labels: LabelSelector, fields: FieldSelector) -> Objects:
+        name = fields.value("metadata.name")
+        if name and (namespace or not kind.namespaced):
+            found = self.store.get(kind, namespace, name)
+            candidates = [found] if found else []
+        else:
+            indexed = next((label for label in kind.indexes if not kind.storage and fields.value(label)), "")
+            candidates = (
+                self.store.select(kind, indexed, fields.value(indexed))
+                if indexed
+                else self.store.list(kind, namespace)
+            )
+            if indexed and namespace:
+                candidates = [obj for obj in candidates if obj["metadata"].get("namespace") == namespace]
+        if not labels.requirements and not fields.terms:
+            return candidates
+        selects = matcher(labels, fields)
+        return [obj for obj in candidates if selects(obj)]
+
+    def _decoded(self, kind: Kind, obj: Obj, options: Options) -> Obj:
+        """Copy what a client sent, and check that it is of the kind that the path says."""
+        copied: Obj = orjson.loads(orjson.dumps(obj))
+        return admission.decode(kind, copied, options)
+
+    def _patched(self, current: Obj, change: Any, patch_type: PatchType, schema: str) -> Obj:
+        match patch_type:
+            case "json":
+                return patch.json_patch(current, change)
+            case "merge":
+                if not isinstance(change, dict):
+                    raise status.bad_request("error decoding patch: the patch is not an object")
+                merged: Obj = patch.merge_patch(current, change)
+                return merged
+            case _:
+                return patch.strategic_patch(current, change, shape_of(schema))
+
+
+def _key(obj: Obj) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]

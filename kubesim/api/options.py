@@ -1,0 +1,25 @@
+"""What a request says beside its object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+PatchType = Literal["json", "merge", "strategic", "apply"]
+
+
+@dataclass(slots=True)
+class Options:
+    """The options of one request, and what the answer says beside its object.
+
+    ``field_validation`` is Strict, Warn or Ignore; ``force`` belongs to server-side apply. The last two fields are
+    filled in: ``warnings`` (texts of Warning headers) and ``created`` (a patch or update that made the object: 201).
+    """
+
+    user: str = ""
+    field_manager: str = ""
+    field_validation: str = "Ignore"
+    dry_run: bool = False
+    force: bool = False
+    warnings: list[str] = field(default_factory=list)
+    created: bool = False

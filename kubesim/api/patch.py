@@ -1,0 +1,159 @@
+"""The three ways to change part of an object: JSON patch, merge patch, strategic merge patch.
+
+All are pure: they return a new tree (parts of it shared with the old one) and change nothing that they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonpatch
+import orjson
+from jsonpointer import JsonPointerException
+
+from kubesim.api.status import bad_request
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.types import Shape
+
+DIRECTIVE = "$patch"
+ORDER = "$setElementOrder/"
+DELETE_PRIMITIVE = "$deleteFromPrimitiveList/"
+RETAIN = "$retainKeys"
+
+
+def json_patch(obj: Obj, operations: list[Obj]) -> Obj:
+    """Apply RFC 6902 operations. Raises 422 where an operation cannot be applied, 400 where it is none."""
+    if not isinstance(operations, list):
+        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    if len(operations) > 10_000:
+        message = f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}"
+        raise ApiError(413, "RequestEntityTooLarge", message)
+    try:
+        patched = jsonpatch.JsonPatch(operations).apply(orjson.loads(orjson.dumps(obj)), in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError) as exc:
+        raise ApiError(
+            422, "Invalid", f"the server rejected our request due to an error in our request: {exc}"
+        ) from exc
+    if not isinstance(patched, dict):
+        raise bad_request("the patched document is not an object")
+    return patched
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply RFC 7386: objects merge, null deletes, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def strategic_patch(target: Obj, patch: Obj, shape: Shape | None) -> Obj:
+    """Apply a strategic merge patch; ``shape`` knows the merge keys. Raises 400 for directives that make no sense."""
+    if not isinstance(patch, dict):
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
+    merged = _merge_map(target, patch, shape)
+    assert isinstance(merged, dict)
+    return merged
+
+
+def _merge_map(target: Obj, patch: Obj, shape: Shape | None) -> Obj | None:
+    """Merge one object; None means that the patch deletes it."""
+    directive = patch.get(DIRECTIVE)
+    if directive == "delete":
+        return None
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != DIRECTIVE and value is not None}
+    if directive not in (None, "merge"):
+        raise bad_request(f"Unknown patch type found: {directive}")
+    merged = _retained(target, patch.get(RETAIN))
+    for key in dict.fromkeys(map(_plain_key, patch)):
+        if key:
+            _merge_field(merged, key, patch, shape)
+    return merged
+
+
+def _plain_key(key: str) -> str:
+    """Return the field that a key of a patch speaks of, or "" for a directive on the whole map."""
+    if key in (DIRECTIVE, RETAIN):
+        return ""
+    return key.removeprefix(ORDER).removeprefix(DELETE_PRIMITIVE)
+
+
+def _retained(target: Obj, keys: Any) -> Obj:
+    """Copy a map, dropping what a ``$retainKeys`` list does not name."""
+    return dict(target) if keys is None else {key: value for key, value in target.items() if key in keys}
+
+
+def _merge_field(merged: Obj, key: str, patch: Obj, shape: Shape | None) -> None:
+    field = shape.field(key) if shape else None
+    value, present = patch.get(key), key in patch
+    order, dropped = patch.get(ORDER + key), patch.get(DELETE_PRIMITIVE + key)
+    old = merged.get(key)
+    if present and value is None:
+        merged.pop(key, None)
+    elif isinstance(value, dict):
+        new = _merge_map(old if isinstance(old, dict) else {}, value, field.shape if field else None)
+        if new is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = new
+    elif isinstance(value, list) or order is not None or dropped is not None:
+        merged[key] = _merge_list(old, value, order, dropped, field)
+    else:
+        merged[key] = value
+
+
+def _merge_list(old: Any, value: Any, order: Any, dropped: Any, field: Any) -> list[Any]:
+    existing = old if isinstance(old, list) else []
+    if field is not None and field.merge_key and not _primitive(existing, value):
+        return _merge_keyed(existing, value or [], order, field.merge_key, field.shape)
+    if field is not None and field.list_type == "set":
+        kept = [item for item in existing if item not in (dropped or ())]
+        return _ordered([*kept, *(item for item in value or () if item not in kept)], order, lambda item: item)
+    return existing if value is None else value
+
+
+def _primitive(existing: list[Any], value: Any) -> bool:
+    return any(not isinstance(item, dict) for item in (*existing, *(value or ())))
+
+
+def _merge_keyed(existing: list[Obj], value: list[Obj], order: Any, key: str, shape: Shape | None) -> list[Obj]:
+    """Merge lists whose entries are known by ``key``, honouring ``$patch: replace`` and ``$patch: delete``."""
+    if any(entry.get(DIRECTIVE) == "replace" and key not in entry for entry in value):
+        return [entry for entry in value if entry.get(DIRECTIVE) != "replace"]
+    merged = list(existing)
+    for entry in value:
+        if key not in entry:
+            raise ApiError(422, "Invalid", f"map: {_shown(entry)} does not contain declared merge key: {key}")
+        place = next((at for at, old in enumerate(merged) if old.get(key) == entry[key]), None)
+        new = _merge_map(merged[place] if place is not None else {}, entry, shape)
+        if place is None:
+            merged += [new] if new is not None else []
+        elif new is None:
+            del merged[place]
+        else:
+            merged[place] = new
+    names = None if order is None else [item[key] for item in order if isinstance(item, dict) and key in item]
+    return _ordered(merged, names, lambda item: item.get(key))
+
+
+def _ordered(items: list[Any], order: list[Any] | None, key: Callable[[Any], Any]) -> list[Any]:
+    """Put the items that ``order`` names into that order; the others keep their places."""
+    if not order:
+        return items
+    rank = {name: place for place, name in enumerate(order)}
+    named = iter(sorted((item for item in items if key(item) in rank), key=lambda item: rank[key(item)]))
+    return [next(named) if key(item) in rank else item for item in items]
+
+
+def _shown(entry: Obj) -> str:
+    """Print a map as Go's %v does."""
+    return "map[" + " ".join(f"{key}:{value}" for key, value in sorted(entry.items())) + "]"

@@ -1,0 +1,144 @@
+"""What is written through a path below an object: status, scale, finalize, binding, eviction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubesim.api import deletion, meta, status
+from kubesim.api.options import Options
+from kubesim.api.selectors import format_struct
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind, Scale
+
+if TYPE_CHECKING:
+    from kubesim.api.operations import Operations
+
+SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def restricted(kind: Kind, old: Obj, new: Obj, subresource: str) -> Obj:
+    """Return ``new`` with only those parts changed that this path may change."""
+    if subresource == "status":
+        kept = {**old, "metadata": {**new["metadata"]}}
+        _copy(old["metadata"], kept["metadata"], "ownerReferences")
+        return _with(kept, "status", new.get("status"))
+    if subresource == "finalize":
+        spec = {**old.get("spec", {}), "finalizers": new.get("spec", {}).get("finalizers")}
+        return {**old, "metadata": dict(old["metadata"]), "spec": {k: v for k, v in spec.items() if v}}
+    if subresource == "ephemeralcontainers":
+        spec = {**old["spec"], "ephemeralContainers": new.get("spec", {}).get("ephemeralContainers")}
+        return {**old, "metadata": dict(old["metadata"]), "spec": {k: v for k, v in spec.items() if v is not None}}
+    return _with(new, "status", old.get("status")) if kind.has_status else new
+
+
+def _with(obj: Obj, name: str, value: Any) -> Obj:
+    rest = {key: item for key, item in obj.items() if key != name}
+    return rest if value is None else rest | {name: value}
+
+
+def _copy(source: Obj, target: Obj, name: str) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
+
+
+def scale_of(kind: Kind, obj: Obj) -> Obj:
+    """Return the autoscaling/v1 Scale of an object. Raises 404 where its kind does not scale."""
+    scale = _scale(kind)
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    shown = {"replicas": _at(obj, scale.status) or 0}
+    if selector := format_struct(obj.get("spec", {}).get("selector")):
+        shown["selector"] = selector
+    replicas = _at(obj, scale.spec)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: obj["metadata"][name] for name in names if name in obj["metadata"]},
+        "spec": {} if not replicas else {"replicas": replicas},
+        "status": shown,
+    }
+
+
+def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale: Obj, options: Options) -> Obj:
+    """Set the replicas of an object to those of a Scale and return its new Scale."""
+    paths = _scale(kind)
+    old = ops.store.get(kind, namespace, name)
+    if old is None:
+        raise status.not_found(kind, name)
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if replicas < 0:
+        error = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status.invalid(ops.registry.by_kind(kind.api_version, kind.kind), name, [error])
+    top, field = paths.spec
+    version = (scale.get("metadata") or {}).get("resourceVersion") or old["metadata"]["resourceVersion"]
+    new = {**old, top: {**old[top], field: replicas}, "metadata": {**old["metadata"], "resourceVersion": version}}
+    return scale_of(kind, ops.save(kind, old, new, "", options))
+
+
+def _scale(kind: Kind) -> Scale:
+    if kind.scale is None:
+        raise status.no_resource()
+    return kind.scale
+
+
+def _at(obj: Obj, path: tuple[str, ...]) -> Any:
+    value: Any = obj
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def post(
+    ops: Operations, kind: Kind, namespace: str, name: str, subresource: str, body: Obj, options: Options
+) -> Obj:
+    """Answer a POST to ``binding`` or ``eviction``; other subresources are served elsewhere (404 here)."""
+    match subresource:
+        case "binding":
+            return bind(ops, kind, namespace, name, body, options)
+        case "eviction":
+            return evict(ops, kind, namespace, name, body, options)
+        case _:
+            raise status.no_resource()
+
+
+def bind(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, options: Options) -> Obj:
+    """Assign a pod to a node. Raises 409 where it has one already or is being deleted."""
+    pod = ops.store.get(kind, namespace, name)
+    if pod is None:
+        raise status.not_found(kind, name)
+    node = (body.get("target") or {}).get("name", "")
+    if not node:
+        error = status.required("target.name")
+        raise status.invalid(ops.registry.by_resource("pods"), name, [error])
+    meta.check_preconditions(kind, pod, {"uid": (body.get("metadata") or {}).get("uid")})
+    if pod["metadata"].get("deletionTimestamp"):
+        raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if bound := pod["spec"].get("nodeName"):
+        raise _binding_conflict(name, f'pod {name} is already assigned to node "{bound}"')
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    scheduled["lastTransitionTime"] = meta.rfc3339(ops.clock.now())
+    others = [c for c in pod.get("status", {}).get("conditions", ()) if c["type"] != "PodScheduled"]
+    new = {
+        **pod,
+        "metadata": dict(pod["metadata"]),
+        "spec": {**pod["spec"], "nodeName": node},
+        "status": {**pod.get("status", {}), "conditions": [*others, scheduled]},
+    }
+    if not options.dry_run:
+        ops.store.update(kind, meta.ordered(new))
+    return {**SUCCESS, "code": 201}
+
+
+def _binding_conflict(name: str, why: str) -> Exception:
+    binding = Kind("", "v1", "Pod", "pods/binding")
+    return status.conflict(binding, name, why)
+
+
+def evict(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, options: Options) -> Obj:
+    """Delete a pod unless a disruption budget forbids it now (429)."""
+    pod = ops.store.get(kind, namespace, name)
+    if pod is None:
+        raise status.not_found(kind, name)
+    deletion.delete(ops, kind, pod, body.get("deleteOptions") or {}, options)
+    return {**SUCCESS, "code": 201}

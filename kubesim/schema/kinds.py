@@ -1,0 +1,128 @@
+"""The kinds of the API, one entry each (group, version, kind, plural, then what differs from the usual)."""
+
+from __future__ import annotations
+
+from kubesim.schema.registry import Field, Kind, Registry, Scale, Subresource
+
+STATUS = Subresource("status")
+SCALE = Subresource("scale", "Scale", "autoscaling", "v1")
+WORKLOAD = ("all",)
+NO_LABEL = "field label not supported: {label}"
+
+
+def _field(path: str, label: str = "", empty: str = "") -> Field:
+    return Field(label or path, tuple(path.split(".")), empty)
+
+
+POD = Kind(
+    "", "v1", "Pod", "pods", schema="V1Pod", short_names=("po",), categories=WORKLOAD, graceful=True,
+    returns_deleted=True, generation=True,
+    subresources=(
+        Subresource("attach", "PodAttachOptions", verbs=("create", "get")),
+        Subresource("binding", "Binding", verbs=("create",)),
+        Subresource("ephemeralcontainers"),
+        Subresource("eviction", "Eviction", "policy", "v1", verbs=("create",)),
+        Subresource("exec", "PodExecOptions", verbs=("create", "get")),
+        Subresource("log", verbs=("get",)),
+        STATUS,
+    ),
+    fields=(
+        _field("spec.nodeName"), _field("spec.restartPolicy"), _field("spec.schedulerName"),
+        _field("spec.serviceAccountName"), _field("spec.hostNetwork", empty="false"), _field("status.phase"),
+        _field("status.podIP"), _field("status.podIP", "status.podIPs"), _field("status.nominatedNodeName"),
+    ),
+    field_error=NO_LABEL, indexes=("spec.nodeName",),
+)  # fmt: skip
+
+EVENT_FIELDS = (
+    *(_field(f"involvedObject.{name}") for name in ("kind", "namespace", "name", "uid", "apiVersion")),
+    _field("involvedObject.resourceVersion"), _field("involvedObject.fieldPath"),
+    _field("reason"), _field("reportingComponent"), _field("source.component", "source"), _field("type"),
+)  # fmt: skip
+
+REGARDING_FIELDS = (
+    tuple(Field(field.label.replace("involvedObject", "regarding"), field.path) for field in EVENT_FIELDS)
+    + EVENT_FIELDS[:7]
+)
+
+EVENT_RENAMES = (
+    ("regarding", "involvedObject"), ("note", "message"), ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"), ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"), ("reportingController", "reportingComponent"),
+)  # fmt: skip
+
+
+def _workload(kind: str, plural: str, *short: str, **more: object) -> Kind:
+    """A kind of group apps: replicas, a template and a selector that never changes."""
+    return Kind(
+        "apps", "v1", kind, plural, schema=f"V1{kind}", short_names=short, categories=WORKLOAD, generation=True,
+        subresources=(SCALE, STATUS), scale=Scale(), immutable=("spec.selector",), **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _rbac(kind: str, plural: str, *, namespaced: bool, immutable: tuple[str, ...] = ()) -> Kind:
+    return Kind(
+        "rbac.authorization.k8s.io", "v1", kind, plural, namespaced, f"V1{kind}", names="path",
+        create_on_update=True, immutable=immutable,
+    )  # fmt: skip
+
+
+def _review(group: str, kind: str, plural: str, *, namespaced: bool = False) -> Kind:
+    """A question that is answered at once and never stored."""
+    return Kind(group, "v1", kind, plural, namespaced, f"V1{kind}", verbs=("create",), virtual=True)
+
+
+KINDS = (
+    Kind("", "v1", "Namespace", "namespaces", False, "V1Namespace", short_names=("ns",), names="label",
+         subresources=(Subresource("finalize", verbs=("update",)), STATUS), fields=(_field("status.phase"),),
+         verbs=("create", "delete", "get", "list", "patch", "update", "watch")),
+    Kind("", "v1", "Node", "nodes", False, "V1Node", short_names=("no",), subresources=(STATUS,),
+         fields=(_field("spec.unschedulable", empty="false"),), field_error=NO_LABEL),
+    POD,
+    Kind("", "v1", "Event", "events", schema="CoreV1Event", short_names=("ev",), fields=EVENT_FIELDS,
+         field_error=NO_LABEL, indexes=("involvedObject.uid",), create_on_update=True),
+    Kind("", "v1", "ConfigMap", "configmaps", schema="V1ConfigMap", short_names=("cm",)),
+    Kind("", "v1", "Secret", "secrets", schema="V1Secret", fields=(_field("type"),), field_error=NO_LABEL,
+         immutable=("type",)),
+    Kind("", "v1", "ServiceAccount", "serviceaccounts", schema="V1ServiceAccount", short_names=("sa",),
+         subresources=(Subresource("token", "TokenRequest", "authentication.k8s.io", "v1", ("create",)),),
+         returns_deleted=True),
+    Kind("", "v1", "Service", "services", schema="V1Service", short_names=("svc",), categories=WORKLOAD,
+         names="label", subresources=(STATUS,), field_error=NO_LABEL,
+         fields=(_field("spec.clusterIP"), _field("spec.type")),
+         returns_deleted=True),
+    Kind("", "v1", "Endpoints", "endpoints", schema="V1Endpoints", short_names=("ep",), create_on_update=True),
+    Kind("", "v1", "ResourceQuota", "resourcequotas", schema="V1ResourceQuota", short_names=("quota",),
+         subresources=(STATUS,), returns_deleted=True),
+    Kind("", "v1", "LimitRange", "limitranges", schema="V1LimitRange", short_names=("limits",),
+         create_on_update=True),
+    Kind("batch", "v1", "Job", "jobs", schema="V1Job", categories=WORKLOAD, subresources=(STATUS,), generation=True,
+         fields=(_field("status.succeeded", "status.successful", "0"),),
+         field_error='field label "{label}" not supported for Job', propagation="Orphan"),
+    _workload("Deployment", "deployments", "deploy"),
+    _workload("ReplicaSet", "replicasets", "rs", fields=(_field("status.replicas", empty="0"),)),
+    _rbac("Role", "roles", namespaced=True),
+    _rbac("RoleBinding", "rolebindings", namespaced=True, immutable=("roleRef",)),
+    _rbac("ClusterRole", "clusterroles", namespaced=False),
+    _rbac("ClusterRoleBinding", "clusterrolebindings", namespaced=False, immutable=("roleRef",)),
+    Kind("coordination.k8s.io", "v1", "Lease", "leases", schema="V1Lease", create_on_update=True,
+         unconditional_update=False),
+    Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, "V1PriorityClass", short_names=("pc",),
+         immutable=("value", "preemptionPolicy")),
+    Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", schema="V1EndpointSlice",
+         immutable=("addressType",), generation=True),
+    Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", schema="V1PodDisruptionBudget",
+         short_names=("pdb",), subresources=(STATUS,), generation=True, unconditional_update=False),
+    Kind("events.k8s.io", "v1", "Event", "events", schema="EventsV1Event", short_names=("ev",), storage="events",
+         renames=EVENT_RENAMES, fields=REGARDING_FIELDS, field_error=NO_LABEL, indexes=("regarding.uid",),
+         create_on_update=True),
+    _review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+    _review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+    _review("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
+    _review("authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True),
+    _review("authentication.k8s.io", "TokenReview", "tokenreviews"),
+    _review("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
+)  # fmt: skip
+
+
+registry = Registry(KINDS)

@@ -1,0 +1,298 @@
+"""The memory of one cluster: objects, indexes, and every change in order.
+
+An object in the store is never changed. A write seals a copy of what it is given together with its JSON bytes, so a
+list or a watch sends bytes that exist already. resourceVersion is one integer, one higher with every change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import orjson
+
+from kubesim.api import status
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+
+K = TypeVar("K")
+
+HISTORY = 8192
+RESTART_GAP = 10_000
+"""A snapshot may lack the last second; skipping ahead keeps a resourceVersion from meaning two things."""
+
+
+class Stored(dict[str, Any]):
+    """An object as the store keeps it: not to be changed. ``raw`` is its JSON."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+    @classmethod
+    def seal(cls, obj: Obj) -> Stored:
+        """Copy an object and keep the bytes that the copy went through."""
+        return cls.from_raw(orjson.dumps(obj))
+
+    @classmethod
+    def from_raw(cls, raw: bytes) -> Stored:
+        """Read an object from its JSON."""
+        stored = cls(orjson.loads(raw))
+        stored.raw = raw
+        return stored
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. ``previous`` is the object before it: a watch with a selector needs both."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    kind: Kind
+    object: Stored
+    previous: Stored | None
+    resource_version: int
+
+
+Objects = list[Stored]
+Events = list[Event]
+
+
+class _Table:
+    """The objects of one kind, by namespace and name, names in order."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.namespaces: dict[str, dict[str, Stored]] = {}
+        self.order: dict[str, list[str]] = {}
+        self.indexes: dict[str, dict[str, dict[tuple[str, str], None]]] = {label: {} for label in kind.indexes}
+
+    def get(self, namespace: str, name: str) -> Stored | None:
+        return self.namespaces.get(namespace, {}).get(name)
+
+    def put(self, obj: Stored) -> Stored | None:
+        namespace, name = key_of(obj)
+        objects = self.namespaces.setdefault(namespace, {})
+        old = objects.get(name)
+        if old is None:
+            insort(self.order.setdefault(namespace, []), name)
+        objects[name] = obj
+        self._index(obj, old)
+        return old
+
+    def remove(self, namespace: str, name: str) -> Stored | None:
+        old = self.namespaces.get(namespace, {}).pop(name, None)
+        if old is not None:
+            order = self.order[namespace]
+            del order[bisect_left(order, name)]
+            self._index(None, old)
+        return old
+
+    def walk(self, namespace: str = "") -> Iterator[Stored]:
+        for space in (namespace,) if namespace else sorted(self.namespaces):
+            objects = self.namespaces.get(space, {})
+            yield from map(objects.__getitem__, self.order.get(space, ()))
+
+    def _index(self, new: Stored | None, old: Stored | None) -> None:
+        for label, index in self.indexes.items():
+            path = self.kind.selectable[label].path
+            before = value_at(old, path) if old is not None else ""
+            after = value_at(new, path) if new is not None else ""
+            if before == after:
+                continue
+            if old is not None and before:
+                _drop(index, before, key_of(old))
+            if new is not None and after:
+                index.setdefault(after, {})[key_of(new)] = None
+
+
+class Store:
+    """Every object of one cluster. Synchronous and without any rule of Kubernetes but the resourceVersion."""
+
+    def __init__(self, clock: Clock, history: int = HISTORY) -> None:
+        self.clock = clock
+        self.resource_version = 1
+        self._floor = 1
+        self._ring: deque[Event] = deque(maxlen=history)
+        self._tables: dict[str, _Table] = {}
+        self._owned: dict[str, dict[tuple[str, str, str], None]] = {}
+        self._subscribers: dict[str, list[Callable[[Event], object]]] = {}
+        self._undelivered: deque[Event] = deque()
+        self._delivering = False
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """Return an object, or None."""
+        return self._table(kind).get(namespace, name)
+
+    def list(self, kind: Kind, namespace: str = "") -> Objects:
+        """Return all objects of a kind, by namespace and name; an empty namespace means every one."""
+        return [*self._table(kind).walk(namespace)]
+
+    def select(self, kind: Kind, label: str, value: str) -> Objects:
+        """Return the objects whose indexed field (a label of ``kind.indexes``) has a value, in order."""
+        table = self._table(kind)
+        keys = sorted(table.indexes[label].get(value, ()))
+        return [table.namespaces[namespace][name] for namespace, name in keys]
+
+    def dependents(self, uid: str) -> Objects:
+        """Return every object, of any kind, that has an ownerReference to ``uid``."""
+        found = []
+        for table, namespace, name in self._owned.get(uid, ()):
+            obj = self._tables[table].get(namespace, name)
+            if obj is not None:
+                found.append(obj)
+        return found
+
+    def count(self, kind: Kind) -> int:
+        """Return how many objects of a kind there are."""
+        return sum(map(len, self._table(kind).namespaces.values()))
+
+    def create(self, kind: Kind, obj: Obj) -> Stored:
+        """Add an object. Raises 409 where its name is taken."""
+        namespace, name = key_of(obj)
+        if self._table(kind).get(namespace, name) is not None:
+            raise status.already_exists(kind, name)
+        return self._write("ADDED", kind, obj)
+
+    def update(self, kind: Kind, obj: Obj) -> Stored:
+        """Replace an object. Raises 404 where there is none."""
+        namespace, name = key_of(obj)
+        if self._table(kind).get(namespace, name) is None:
+            raise status.not_found(kind, name)
+        return self._write("MODIFIED", kind, obj)
+
+    def delete(self, kind: Kind, namespace: str, name: str, last: Obj | None = None) -> Stored:
+        """Remove an object and return its last state (``last``, if it changed with the deletion)."""
+        table = self._table(kind)
+        old = table.get(namespace, name)
+        if old is None:
+            raise status.not_found(kind, name)
+        final = self._seal(last or old)
+        table.remove(namespace, name)
+        self._own(table.kind, None, old)
+        self._record(Event("DELETED", table.kind, final, old, self.resource_version))
+        return final
+
+    def encoded(self, obj: Obj) -> bytes:
+        """Return an object's JSON; for an object of the store these are bytes that exist already."""
+        return obj.raw if isinstance(obj, Stored) else orjson.dumps(obj)
+
+    def subscribe(self, kind: Kind | None, fn: Callable[[Event], object]) -> Callable[[], None]:
+        """Call ``fn`` with every later change of a kind (None: of any), in order. Returns the way to stop it.
+
+        A change made inside ``fn`` is delivered after the present one has reached everybody.
+        """
+        subscribers = self._subscribers.setdefault(kind.table if kind else "", [])
+        subscribers.append(fn)
+        return lambda: subscribers.remove(fn) if fn in subscribers else None
+
+    def events_since(self, resource_version: int, kind: Kind | None = None) -> Events:
+        """Return the changes after a resourceVersion, oldest first. Raises 410 where history is shorter."""
+        if resource_version < self._floor:
+            raise status.expired(resource_version, self._floor)
+        found = []
+        for event in reversed(self._ring):
+            if event.resource_version <= resource_version:
+                break
+            if kind is None or event.kind.table == kind.table:
+                found.append(event)
+        return found[::-1]
+
+    def dump(self) -> bytes:
+        """Return everything but the history, as JSON."""
+        objects = {
+            name: [orjson.Fragment(obj.raw) for obj in table.walk()] for name, table in sorted(self._tables.items())
+        }
+        return orjson.dumps({"resourceVersion": self.resource_version, "objects": objects})
+
+    def load(self, data: bytes, kinds: dict[str, Kind]) -> None:
+        """Fill an empty store from ``dump``. ``kinds``: by table name; what is not among them is left out."""
+        content = orjson.loads(data)
+        self.resource_version = self._floor = content["resourceVersion"] + RESTART_GAP
+        for name, objects in content["objects"].items():
+            for obj in objects if name in kinds else ():
+                stored = Stored.seal(obj)
+                self._table(kinds[name]).put(stored)
+                self._own(kinds[name], stored, None)
+
+    def _table(self, kind: Kind) -> _Table:
+        table = self._tables.get(kind.table)
+        if table is None:
+            table = self._tables[kind.table] = _Table(kind)
+        return table
+
+    def _seal(self, obj: Obj) -> Stored:
+        self.resource_version += 1
+        metadata = {**obj["metadata"], "resourceVersion": str(self.resource_version)}
+        return Stored.seal({**obj, "metadata": metadata})
+
+    def _write(self, change: Literal["ADDED", "MODIFIED"], kind: Kind, obj: Obj) -> Stored:
+        table = self._table(kind)
+        new = self._seal(obj)
+        old = table.put(new)
+        self._own(table.kind, new, old)
+        self._record(Event(change, table.kind, new, old, self.resource_version))
+        return new
+
+    def _own(self, kind: Kind, new: Stored | None, old: Stored | None) -> None:
+        before, after = owners_of(old), owners_of(new)
+        for uid in before - after:
+            assert old is not None
+            _drop(self._owned, uid, (kind.table, *key_of(old)))
+        for uid in after - before:
+            assert new is not None
+            self._owned.setdefault(uid, {})[kind.table, *key_of(new)] = None
+
+    def _record(self, event: Event) -> None:
+        if len(self._ring) == self._ring.maxlen:
+            self._floor = self._ring[0].resource_version
+        self._ring.append(event)
+        self._undelivered.append(event)
+        if not self._delivering:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        self._delivering = True
+        try:
+            while self._undelivered:
+                event = self._undelivered.popleft()
+                for fn in (*self._subscribers.get(event.kind.table, ()), *self._subscribers.get("", ())):
+                    fn(event)
+        finally:
+            self._delivering = False
+
+
+def key_of(obj: Obj) -> tuple[str, str]:
+    """Return (namespace, name); the namespace of a cluster-scoped object is empty."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def owners_of(obj: Obj | None) -> set[str]:
+    """Return the uids of an object's owners."""
+    references = obj["metadata"].get("ownerReferences") if obj else None
+    return {reference["uid"] for reference in references or ()}
+
+
+def value_at(obj: Obj, path: tuple[str, ...], empty: str = "") -> str:
+    """Return the text that a field selector compares: booleans as Go prints them, a missing value as ``empty``."""
+    value: Any = obj
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    match value:
+        case None | "":
+            return empty
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return str(value)
+
+
+def _drop(index: dict[str, dict[K, None]], value: str, key: K) -> None:
+    keys = index.get(value)
+    if keys is not None:
+        keys.pop(key, None)
+        if not keys:
+            del index[value]
