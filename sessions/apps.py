@@ -1,6 +1,9 @@
 """The sessions app: plans, interviews, live screens and scoring."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+from sessions import append_only
 
 
 class SessionsConfig(AppConfig):
@@ -9,3 +12,7 @@ class SessionsConfig(AppConfig):
     name = "sessions"
     label = "interview_sessions"
     verbose_name = "Interviews"
+
+    def ready(self) -> None:
+        """Keep the time line append-only in the database, whatever migrations did to its table."""
+        post_migrate.connect(append_only.install, sender=self, dispatch_uid="interview_sessions.append_only")

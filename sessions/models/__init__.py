@@ -11,10 +11,11 @@ from sessions.models.interview import (
     SessionQuestion,
     SessionScenario,
 )
-from sessions.models.scoring import Assessment, Note, Rating
+from sessions.models.scoring import Assessment, AssessmentRevision, Note, Rating
 
 __all__ = [
     "Assessment",
+    "AssessmentRevision",
     "CheckState",
     "ClockEntry",
     "HintRelease",

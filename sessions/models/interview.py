@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from faults.models import Cluster, FaultRun
+from sessions.models.append_only import AppendOnly
 from sessions.models.content import PlanVersion, QuestionVersion
 
 
@@ -38,6 +39,9 @@ class InterviewSession(models.Model):
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     environment = models.OneToOneField(FaultRun, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     state = models.CharField(max_length=10, choices=State.choices, default=State.DRAFT)
+    prepared_at = models.DateTimeField(
+        null=True, blank=True, help_text="When preparing began; faults live 8 h at most."
+    )
     join_token_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256; the token itself is not kept.")
     joined_at = models.DateTimeField(null=True, blank=True, help_text="When the candidate opened the join link.")
     first_request_at = models.DateTimeField(null=True, blank=True, help_text="The candidate's first API request.")
@@ -49,8 +53,14 @@ class InterviewSession(models.Model):
     residue = models.JSONField(null=True, blank=True, help_text="Differences left at the release; [] is clean.")
 
     class Meta:
-        ordering = ["-created_at"]
+        ordering = ["-created_at", "-id"]
         verbose_name = "session"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["join_token_hash"], condition=~Q(join_token_hash=""), name="join_token_opens_one_session"
+            ),
+            models.CheckConstraint(condition=Q(minutes__range=(5, 450)), name="session_lasts_5_to_450_minutes"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.title}: {self.candidate_name}"
@@ -70,7 +80,10 @@ class SessionScenario(models.Model):
 
     class Meta:
         ordering = ["session", "position"]
-        constraints = [models.UniqueConstraint(fields=["session", "position"], name="session_scenario_position_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["session", "position"], name="session_scenario_position_once"),
+            models.UniqueConstraint(fields=["session", "scenario_version"], name="scenario_version_once_per_session"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.scenario_version.title} in {self.session_id}"
@@ -124,7 +137,7 @@ class PreparationPhase(models.Model):
         return f"{self.title} ({self.status})"
 
 
-class SessionEvent(models.Model):
+class SessionEvent(AppendOnly):
     """One entry of the session's only time line. Append-only; each row carries the hash of the one before."""
 
     session = models.ForeignKey(InterviewSession, on_delete=models.PROTECT, related_name="events")

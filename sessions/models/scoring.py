@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from sessions.models.append_only import AppendOnly
 from sessions.models.interview import InterviewSession, SessionScenario
 
 
@@ -32,7 +33,9 @@ class Assessment(models.Model):
     private_notes = models.TextField(blank=True, help_text="Never exported.")
     revision = models.PositiveIntegerField(default=1)
     version = models.PositiveIntegerField(default=0, help_text="Counts edits; a stale edit is refused.")
-    submitted_at = models.DateTimeField(null=True, blank=True)
+    revision_reason = models.CharField(max_length=300, blank=True, help_text="Why it was opened again.")
+    submitted_at = models.DateTimeField(null=True, blank=True, help_text="Empty while it is being edited.")
+    first_submitted_at = models.DateTimeField(null=True, blank=True, help_text="Ends the blind phase for its writer.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
@@ -43,6 +46,24 @@ class Assessment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.interviewer} on {self.session_id}"
+
+
+class AssessmentRevision(AppendOnly):
+    """What an interviewer submitted, word for word; a later change is a new revision."""
+
+    assessment = models.ForeignKey(Assessment, on_delete=models.PROTECT, related_name="revisions")
+    number = models.PositiveIntegerField()
+    reason = models.CharField(max_length=300, blank=True)
+    submitted_at = models.DateTimeField()
+    submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    content = models.JSONField(help_text="The assessment's fields and ratings as they were.")
+
+    class Meta:
+        ordering = ["assessment", "number"]
+        constraints = [models.UniqueConstraint(fields=["assessment", "number"], name="revision_number_once")]
+
+    def __str__(self) -> str:
+        return f"revision {self.number} of assessment {self.assessment_id}"
 
 
 class Rating(models.Model):

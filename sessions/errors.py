@@ -1,0 +1,28 @@
+"""What the session services refuse, in sentences for people.
+
+SessionError        the request cannot be done; names the field it is about
+  StaleEdit         somebody else (or another tab) saved first; nothing was overwritten
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SessionError(Exception):
+    """A refusal that a person reads. ``field`` names the input it is about; empty means the whole request."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class StaleEdit(SessionError):
+    """The edit was made on an older version. ``current`` is the row as it is now, so that a page can show both."""
+
+    def __init__(self, current: Any = None, field: str = "version") -> None:
+        super().__init__(
+            "This was changed elsewhere since you opened it. Your text is kept here: compare, then save.", field
+        )
+        self.current = current

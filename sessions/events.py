@@ -1,0 +1,88 @@
+"""The session's one time line: append-only, numbered, and chained by hashes.
+
+Each event is written in the transaction of the change it tells of. The database refuses updates (see
+``append_only``), so that what the scorecard and the replay read is what happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+
+from sessions import clock
+from sessions.models import InterviewSession, SessionEvent
+
+SYSTEM = "system"
+CANDIDATE = "candidate"
+
+
+def append(
+    session: InterviewSession,
+    kind: str,
+    *,
+    actor: AbstractBaseUser | str | None = None,
+    payload: Mapping[str, Any] | None = None,
+    at: datetime | None = None,
+) -> SessionEvent:
+    """Add an event to the session's time line; must be called inside ``transaction.atomic()``.
+
+    ``actor`` is a user, ``CANDIDATE``, or None for the system. ``payload`` holds JSON values only and never a
+    secret or another interviewer's rating, because every interviewer of the session may read it.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("An event belongs to the transaction of the change it tells of.")
+    InterviewSession.objects.select_for_update().only("pk").get(pk=session.pk)  # one writer at a time
+    last = SessionEvent.objects.filter(session=session).order_by("-seq").only("seq", "hash").first()
+    at = at or clock.now()
+    event = SessionEvent(
+        session=session,
+        seq=last.seq + 1 if last else 1,
+        at=at,
+        session_ms=clock.elapsed_ms(session, at),
+        kind=kind,
+        actor=actor_name(actor),
+        payload=json.loads(json.dumps(dict(payload or {}))),
+        previous_hash=last.hash if last else "",
+    )
+    event.hash = digest(event)
+    event.save(force_insert=True)
+    return event
+
+
+def actor_name(actor: AbstractBaseUser | str | None) -> str:
+    """Return how the time line names an actor."""
+    if isinstance(actor, AbstractBaseUser):
+        return f"user:{actor.get_username()}"
+    return actor or SYSTEM
+
+
+def digest(event: SessionEvent) -> str:
+    """Return the hex SHA-256 over the event's canonical JSON and the hash of the one before."""
+    fields = {
+        "session": str(event.session.uuid),
+        "seq": event.seq,
+        "at": event.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "session_ms": event.session_ms,
+        "kind": event.kind,
+        "actor": event.actor,
+        "payload": event.payload,
+        "previous_hash": event.previous_hash,
+    }
+    canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def verify_chain(session: InterviewSession) -> int | None:
+    """Return the ``seq`` of the first event that does not fit the chain, or None where it is whole."""
+    previous, expected = "", 1
+    for event in SessionEvent.objects.filter(session=session).select_related("session").order_by("seq"):
+        if event.seq != expected or event.previous_hash != previous or event.hash != digest(event):
+            return expected
+        previous, expected = event.hash, expected + 1
+    return None

@@ -1,0 +1,120 @@
+"""What pages and exports read. Permission is part of the look-up, so that nobody can forget it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import Prefetch, Q, QuerySet
+from django.http import Http404, HttpRequest
+
+from faults import selectors as fault_selectors
+from faults.models import ScenarioVersion
+from faults.packs import Pack
+from sessions.models import (
+    Assessment,
+    ClockEntry,
+    InterviewSession,
+    Note,
+    PlanVersion,
+    Question,
+    QuestionBank,
+    QuestionVersion,
+    SessionScenario,
+)
+
+CANDIDATE_KEY = "candidate_of"
+
+
+def pack_for(scenario: SessionScenario) -> Pack:
+    """Return the session's own pack: with the names of its fault run, or the default names before there is one."""
+    if scenario.run is not None:
+        return fault_selectors.bound_pack(scenario.run)
+    return fault_selectors.pack_of(scenario.scenario_version).bind()
+
+
+def sessions_for(user: User) -> QuerySet[InterviewSession]:
+    """Return the sessions that the user may see, newest first; a superuser sees all."""
+    sessions = InterviewSession.objects.select_related("owner", "plan_version").prefetch_related(
+        "scenarios__scenario_version", Prefetch("clock_entries", ClockEntry.objects.order_by("id"))
+    )
+    if user.is_superuser:
+        return sessions
+    mine = InterviewSession.objects.filter(Q(owner=user) | Q(interviewers=user))
+    return sessions.filter(pk__in=mine.values("pk"))
+
+
+def session_for(user: User, uuid: UUID | str) -> InterviewSession:
+    """Return one session that the user may see; Http404 for a stranger, as for one that does not exist."""
+    try:
+        return sessions_for(user).prefetch_related(None).get(uuid=uuid)
+    except InterviewSession.DoesNotExist as exc:
+        raise Http404("There is no such session.") from exc
+
+
+def candidate_session(request: HttpRequest) -> InterviewSession | None:
+    """Return the session whose candidate this browser is, or None."""
+    uuid = request.session.get(CANDIDATE_KEY)
+    if uuid is None:
+        return None
+    return InterviewSession.objects.filter(uuid=uuid).select_related("environment").first()
+
+
+def assessment_for(session: InterviewSession, user: User) -> Assessment | None:
+    """Return the user's own assessment with its ratings; None where the user is not an interviewer of it."""
+    return session.assessments.filter(interviewer=user).prefetch_related("ratings__scenario").first()
+
+
+def visible_assessments(session: InterviewSession, user: User) -> QuerySet[Assessment]:
+    """Return the user's own assessment and, once it was submitted, everybody's.
+
+    An admin who does not interview sees contents when everybody has submitted.
+    """
+    everybody = session.assessments.select_related("interviewer").prefetch_related("ratings__scenario")
+    return everybody if _is_past_blind_phase(session, user) else everybody.filter(interviewer=user)
+
+
+def submission_states(session: InterviewSession) -> list[tuple[User, bool]]:
+    """Return who has submitted: open to all interviewers, unlike what they wrote."""
+    rows = session.assessments.select_related("interviewer")
+    return [(row.interviewer, row.first_submitted_at is not None) for row in rows]
+
+
+def notes_for(session: InterviewSession, user: User) -> QuerySet[Note]:
+    """Return the user's own notes and, once the user has submitted, everybody's."""
+    notes = session.notes.select_related("author")
+    return notes if _is_past_blind_phase(session, user) else notes.filter(author=user)
+
+
+def pickable_scenarios() -> list[ScenarioVersion]:
+    """Return the newest version of every scenario that is not archived, by title."""
+    versions = ScenarioVersion.objects.filter(scenario__archived=False).select_related("scenario").order_by("number")
+    newest = {version.scenario_id: version for version in versions}
+    return sorted(newest.values(), key=lambda version: version.title)
+
+
+def question_banks() -> QuerySet[QuestionBank]:
+    """Return the banks with their questions; ``newest_question_versions`` turns one into what can be picked."""
+    questions = Question.objects.filter(archived=False).prefetch_related(
+        Prefetch("versions", QuestionVersion.objects.order_by("-number"))
+    )
+    return QuestionBank.objects.prefetch_related(Prefetch("questions", questions))
+
+
+def newest_question_versions(bank: QuestionBank) -> list[QuestionVersion]:
+    """Return the newest version of each question of a bank that came from ``question_banks``, in its order."""
+    return [question.versions.all()[0] for question in bank.questions.all() if question.versions.all()]
+
+
+def plans() -> list[PlanVersion]:
+    """Return the newest version of every plan that is not archived, by title."""
+    versions = PlanVersion.objects.filter(plan__archived=False).select_related("plan").order_by("number")
+    newest = {version.plan_id: version for version in versions.prefetch_related("scenarios")}
+    return sorted(newest.values(), key=lambda version: version.title)
+
+
+def _is_past_blind_phase(session: InterviewSession, user: User) -> bool:
+    own = session.assessments.filter(interviewer=user).first()
+    if own is not None:
+        return own.first_submitted_at is not None
+    return user.is_superuser and not session.assessments.filter(first_submitted_at=None).exists()

@@ -1,0 +1,71 @@
+"""Everything that changes a session. Each service is one transaction: the change, its event, and its job.
+
+All take keyword arguments, and ``actor`` is the user who asked, or None for the system. They raise
+``SessionError`` with a sentence for people. Who may see a session is settled in the look-up
+(``selectors.session_for``), never here.
+"""
+
+from sessions.errors import SessionError, StaleEdit
+from sessions.services.access import (
+    candidate_credentials,
+    consume_join_token,
+    issue_join_link,
+    note_first_request,
+    sync_access,
+)
+from sessions.services.conduct import mark_asked, release_hint, save_answer_note
+from sessions.services.creation import create_session
+from sessions.services.housekeeping import housekeep
+from sessions.services.lifecycle import (
+    credit,
+    end,
+    extend,
+    pause,
+    prepare,
+    release,
+    reopen,
+    resume,
+    retry_preparation,
+    start,
+)
+from sessions.services.notes import add_note
+from sessions.services.preparation import run_preparation
+from sessions.services.release import run_release
+from sessions.services.scoring import (
+    revise_assessment,
+    save_assessment,
+    save_rating,
+    submit_assessment,
+)
+
+__all__ = [
+    "SessionError",
+    "StaleEdit",
+    "add_note",
+    "candidate_credentials",
+    "consume_join_token",
+    "create_session",
+    "credit",
+    "end",
+    "extend",
+    "housekeep",
+    "issue_join_link",
+    "mark_asked",
+    "note_first_request",
+    "pause",
+    "prepare",
+    "release",
+    "release_hint",
+    "reopen",
+    "resume",
+    "retry_preparation",
+    "revise_assessment",
+    "run_preparation",
+    "run_release",
+    "save_answer_note",
+    "save_assessment",
+    "save_rating",
+    "start",
+    "submit_assessment",
+    "sync_access",
+]

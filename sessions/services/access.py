@@ -1,0 +1,123 @@
+"""The candidate's way in: the join link, the credentials, and their end."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.urls import reverse
+from faults.services import CandidateAccess
+
+from faults import services as fault_services
+from sessions import clock, events
+from sessions.errors import SessionError
+from sessions.models import InterviewSession
+from sessions.services.rows import State, locked, require
+
+TOKEN_BYTES = 24  # 192 bits
+JOINABLE = (State.DRAFT, State.PREPARING, State.READY, State.LIVE, State.PAUSED)
+OVER = (State.ENDED, State.SCORED)
+SHORTEST_TOKEN = 600  # seconds; a TokenRequest grants no less
+UNUSABLE = "This link has been used, replaced or withdrawn. Ask your interviewer for a new one."
+
+
+@transaction.atomic
+def issue_join_link(*, session: InterviewSession, actor: User | None) -> str:
+    """Return a new join link, which is shown once; it replaces any earlier one. Only its hash is stored."""
+    session = locked(session)
+    require(session, JOINABLE, "be joined")
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    InterviewSession.objects.filter(pk=session.pk).update(join_token_hash=_hash(token))
+    events.append(session, "link.issued", actor=actor)
+    return settings.PUBLIC_URL + reverse("join", args=[token])
+
+
+@transaction.atomic
+def consume_join_token(token: str) -> InterviewSession:
+    """Return the session that the token opens, and use the token up. Raises SessionError where it opens none.
+
+    The caller binds the browser by ``request.session["candidate_of"] = str(session.uuid)``.
+    """
+    wanted = _hash(token)
+    session = InterviewSession.objects.select_for_update().filter(join_token_hash=wanted).first()
+    if session is None or not hmac.compare_digest(session.join_token_hash, wanted):
+        raise SessionError(UNUSABLE, "token")
+    require(session, JOINABLE, "be joined")
+    session.join_token_hash = ""
+    session.joined_at = session.joined_at or clock.now()
+    session.save(update_fields=["join_token_hash", "joined_at"])
+    events.append(session, "candidate.joined", actor=events.CANDIDATE)
+    return session
+
+
+def candidate_credentials(*, session: InterviewSession) -> CandidateAccess:
+    """Return fresh credentials for the candidate's own kubectl, valid until the faults' deadline.
+
+    Raises SessionError unless the session runs, ClusterError where the cluster does not answer.
+    """
+    session = _with_environment(session.pk)
+    require(session, (State.LIVE, State.PAUSED), "hand out a kubeconfig")
+    if session.environment is None:
+        raise SessionError("This interview has no cluster: it consists of questions.")
+    now = clock.now()
+    seconds = int((clock.fault_deadline(session, now) - now).total_seconds())
+    access = fault_services.candidate_access(run=session.environment, seconds=max(seconds, SHORTEST_TOKEN))
+    with transaction.atomic():
+        events.append(session, "kubeconfig.issued", actor=events.CANDIDATE)
+    return access
+
+
+@transaction.atomic
+def note_first_request(*, session: InterviewSession, at: datetime) -> bool:
+    """Remember the candidate's first request to the cluster; False where it was known."""
+    session = locked(session)
+    unknown = InterviewSession.objects.filter(pk=session.pk, first_request_at__isnull=True)
+    if not unknown.update(first_request_at=at):
+        return False
+    events.append(session, "candidate.connected", actor=events.CANDIDATE, payload={"at": at.isoformat()})
+    return True
+
+
+def sync_access(*, session_id: int) -> None:
+    """Make the candidate's access what the session's state asks for: cut off once it has ended, else open.
+
+    Looks again afterwards, so that an end and a reopening that cross each other settle on the newer one.
+    """
+    session = _with_environment(session_id)
+    pending = not _access_settled(session)
+    while pending:
+        over = session.state in OVER
+        if session.environment is not None and session.environment.reverted_at is None:
+            change = fault_services.revoke_access if over else fault_services.restore_access
+            change(run=session.environment)
+        recorded = _record_access(session, over)
+        session = _with_environment(session_id)
+        pending = not recorded or not _access_settled(session)
+
+
+def _with_environment(session_id: int) -> InterviewSession:
+    return InterviewSession.objects.select_related("environment").get(pk=session_id)
+
+
+def _access_settled(session: InterviewSession) -> bool:
+    return (session.state in OVER) == (session.access_revoked_at is not None)
+
+
+@transaction.atomic
+def _record_access(session: InterviewSession, over: bool) -> bool:
+    """Write down what was done; False where the state has moved on meanwhile."""
+    now = clock.now()
+    same = InterviewSession.objects.filter(pk=session.pk, state=session.state)
+    if not same.update(access_revoked_at=now if over else None):
+        return False
+    events.append(session, "access.revoked" if over else "access.restored", at=now)
+    return True
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

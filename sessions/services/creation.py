@@ -1,0 +1,178 @@
+"""Making a session: what was planned or picked is frozen into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from faults.models import ScenarioVersion
+from sessions import clock, events
+from sessions.errors import SessionError
+from sessions.models import (
+    Assessment,
+    InterviewSession,
+    PlanVersion,
+    QuestionVersion,
+    SessionQuestion,
+    SessionScenario,
+)
+from sessions.services.rows import clean_text
+
+SHORTEST, LONGEST = 5, 450  # minutes; with the grace time the longest stays inside the 8 hours of a fault
+MINUTES_PER_QUESTION = 5
+LATE = timedelta(minutes=5)
+
+Part = tuple[dict[str, Any], list[ScenarioVersion], list[QuestionVersion]]
+
+
+@transaction.atomic
+def create_session(
+    *,
+    owner: User,
+    candidate_name: str,
+    title: str = "",
+    plan_version: PlanVersion | None = None,
+    scenario_versions: Sequence[ScenarioVersion] = (),
+    question_versions: Sequence[QuestionVersion] = (),
+    minutes: int | None = None,
+    scheduled_at: datetime | None = None,
+    interviewers: Iterable[User] = (),
+) -> InterviewSession:
+    """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
+
+    ``minutes`` defaults to the sum of the parts. The owner is always one of the interviewers. Raises SessionError
+    naming ``candidate_name``, ``title``, ``scenarios``, ``minutes`` or ``scheduled_at``.
+    """
+    candidate = clean_text(
+        candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
+    )
+    heading = clean_text(title, field="title", name="The title", limit=200)
+    parts = _planned(plan_version) + _picked(scenario_versions, question_versions)
+    _check_parts(parts)
+    session = InterviewSession.objects.create(
+        owner=owner,
+        candidate_name=candidate,
+        title=heading or _default_title(plan_version, parts),
+        plan_version=plan_version,
+        parts=[outline for outline, _, _ in parts],
+        minutes=_checked_minutes(minutes, parts),
+        scheduled_at=_checked_time(scheduled_at),
+        created_at=clock.now(),
+    )
+    _fill(session, parts)
+    _invite(session, [owner, *interviewers])
+    events.append(session, "session.created", actor=owner, payload=_summary(session, parts))
+    return session
+
+
+def _planned(plan_version: PlanVersion | None) -> list[Part]:
+    if plan_version is None:
+        return []
+    scenarios = {version.scenario.slug: version for version in plan_version.scenarios.select_related("scenario")}
+    return [_planned_part(outline, scenarios) for outline in plan_version.parts]
+
+
+def _planned_part(outline: dict[str, Any], scenarios: dict[str, ScenarioVersion]) -> Part:
+    slugs, uuids = outline.get("scenarios", []), outline.get("questions", [])
+    missing = [slug for slug in slugs if slug not in scenarios]
+    if missing:
+        raise SessionError(f"The plan names the scenario {missing[0]!r} but does not hold it.", "plan_version")
+    return outline, [scenarios[slug] for slug in slugs], _newest_questions(uuids)
+
+
+def _newest_questions(uuids: Sequence[str]) -> list[QuestionVersion]:
+    versions = QuestionVersion.objects.filter(question__uuid__in=uuids).select_related("question").order_by("number")
+    newest = {version.question.uuid: version for version in versions}
+    if missing := [uuid for uuid in uuids if UUID(uuid) not in newest]:
+        raise SessionError(f"The plan names the question {missing[0]}, which is not in any bank.", "plan_version")
+    return [newest[UUID(uuid)] for uuid in uuids]
+
+
+def _picked(scenarios: Sequence[ScenarioVersion], questions: Sequence[QuestionVersion]) -> list[Part]:
+    parts: list[Part] = []
+    if scenarios:
+        parts.append((_outline("Scenarios", sum(s.minutes for s in scenarios), scenarios, ()), list(scenarios), []))
+    if questions:
+        minutes = MINUTES_PER_QUESTION * len(questions)
+        parts.append((_outline("Questions", minutes, (), questions), [], list(questions)))
+    return parts
+
+
+def _outline(
+    title: str, minutes: int, scenarios: Sequence[ScenarioVersion], questions: Sequence[QuestionVersion]
+) -> dict[str, Any]:
+    return {
+        "title": title,
+        "minutes": minutes,
+        "scenarios": [version.scenario.slug for version in scenarios],
+        "questions": [str(version.question.uuid) for version in questions],
+    }
+
+
+def _check_parts(parts: list[Part]) -> None:
+    slugs = [version.scenario.slug for _, scenarios, _ in parts for version in scenarios]
+    if not slugs and not any(questions for _, _, questions in parts):
+        raise SessionError("Pick a plan, at least one scenario, or at least one question.", "scenarios")
+    if twice := sorted({slug for slug in slugs if slugs.count(slug) > 1}):
+        raise SessionError(f"The scenario {twice[0]!r} is in here twice; pick it once.", "scenarios")
+
+
+def _checked_minutes(minutes: int | None, parts: list[Part]) -> int:
+    if minutes is None:
+        minutes = min(max(sum(int(outline["minutes"]) for outline, _, _ in parts), SHORTEST), LONGEST)
+    if not SHORTEST <= minutes <= LONGEST:
+        raise SessionError(f"An interview lasts from {SHORTEST} to {LONGEST} minutes.", "minutes")
+    return minutes
+
+
+def _checked_time(at: datetime | None) -> datetime | None:
+    if at is not None and at < clock.now() - LATE:
+        raise SessionError("The planned start lies in the past.", "scheduled_at")
+    return at
+
+
+def _default_title(plan_version: PlanVersion | None, parts: list[Part]) -> str:
+    if plan_version is not None:
+        return plan_version.title
+    titles = [version.title for _, scenarios, _ in parts for version in scenarios]
+    return (", ".join(titles) or "Questions")[:200]
+
+
+def _fill(session: InterviewSession, parts: list[Part]) -> None:
+    scenarios = [(number, version) for number, (_, found, _) in enumerate(parts) for version in found]
+    questions = [(number, version) for number, (_, _, found) in enumerate(parts) for version in found]
+    SessionScenario.objects.bulk_create(
+        SessionScenario(session=session, part=part, position=position, scenario_version=version)
+        for position, (part, version) in enumerate(scenarios)
+    )
+    SessionQuestion.objects.bulk_create(
+        SessionQuestion(session=session, part=part, position=position, question_version=version)
+        for position, (part, version) in enumerate(questions)
+    )
+
+
+def _invite(session: InterviewSession, people: list[User]) -> None:
+    everyone = list(dict.fromkeys(people))
+    session.interviewers.set(everyone)
+    Assessment.objects.bulk_create(
+        Assessment(session=session, interviewer=user, created_at=clock.now()) for user in everyone
+    )
+
+
+def _summary(session: InterviewSession, parts: list[Part]) -> dict[str, Any]:
+    return {
+        "minutes": session.minutes,
+        "plan_version": str(session.plan_version.uuid) if session.plan_version else None,
+        "scenarios": [
+            {"slug": version.scenario.slug, "number": version.number, "digest": version.digest}
+            for _, scenarios, _ in parts
+            for version in scenarios
+        ],
+        "questions": sum(len(questions) for _, _, questions in parts),
+        "interviewers": [user.username for user in session.interviewers.order_by("pk")],
+    }

@@ -1,0 +1,188 @@
+"""The session's states: draft, preparing, ready, live or paused, ended, scored.
+
+Every transition is a compare-and-swap in one transaction with its event, its clock entry and its job. Asking for
+the state that the session is in already changes nothing, so that a double click is harmless.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from faults import outbox
+from faults.models import FaultRun
+from sessions import clock, events
+from sessions.errors import SessionError
+from sessions.models import ClockEntry, InterviewSession, PreparationPhase
+from sessions.services import preparation
+from sessions.services.deadlines import move_deadlines
+from sessions.services.release import ask_for_release
+from sessions.services.rows import State, clean_text, locked, move, require
+
+OPEN = (State.LIVE, State.PAUSED)
+MOST_EXTENSION = 120  # minutes in one go
+
+
+@transaction.atomic
+def prepare(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Begin to build the practice cluster and to inject the faults: draft -> preparing, and a job."""
+    session = locked(session)
+    if session.state in (State.PREPARING, State.READY):
+        return session
+    move(session, [State.DRAFT], State.PREPARING, prepared_at=clock.now())
+    preparation.plan_phases(session)
+    events.append(session, "session.preparing", actor=actor)
+    outbox.publish("sessions.jobs.prepare_session", session.pk)
+    return session
+
+
+@transaction.atomic
+def retry_preparation(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Continue a preparation that failed, from the phase that failed."""
+    session = locked(session)
+    require(session, [State.PREPARING], "be prepared again")
+    failed = session.phases.filter(status=PreparationPhase.Status.FAILED)
+    if failed.update(status=PreparationPhase.Status.QUEUED, error=""):
+        events.append(session, "preparation.retried", actor=actor)
+        outbox.publish("sessions.jobs.prepare_session", session.pk)
+    return session
+
+
+@transaction.atomic
+def start(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Start the clock: ready -> live. Only possible while every fault's symptom stands confirmed."""
+    session = locked(session)
+    if session.state == State.LIVE:
+        return session
+    require(session, [State.READY], "start")
+    _require_active_faults(session)
+    _change_clock(session, ClockEntry.Kind.START, [State.READY], State.LIVE)
+    events.append(session, "session.started", actor=actor, payload={"minutes": session.minutes})
+    return session
+
+
+@transaction.atomic
+def pause(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Stop the clock for a while: live -> paused."""
+    session = locked(session)
+    if session.state == State.PAUSED:
+        return session
+    _change_clock(session, ClockEntry.Kind.PAUSE, [State.LIVE], State.PAUSED)
+    events.append(session, "session.paused", actor=actor)
+    return session
+
+
+@transaction.atomic
+def resume(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Let the clock run on: paused -> live."""
+    session = locked(session)
+    if session.state == State.LIVE:
+        return session
+    _change_clock(session, ClockEntry.Kind.RESUME, [State.PAUSED], State.LIVE)
+    events.append(session, "session.resumed", actor=actor)
+    return session
+
+
+@transaction.atomic
+def extend(*, session: InterviewSession, minutes: int, actor: User | None) -> InterviewSession:
+    """Give the interview more time. Raises SessionError naming ``minutes``."""
+    session = locked(session)
+    require(session, [State.READY, *OPEN], "be extended")
+    if not 1 <= minutes <= MOST_EXTENSION:
+        raise SessionError(f"Extend by 1 to {MOST_EXTENSION} minutes at a time.", "minutes")
+    _lengthen(session, ClockEntry.Kind.EXTEND, minutes * 60, "", "minutes")
+    events.append(session, "session.extended", actor=actor, payload={"minutes": minutes})
+    return session
+
+
+@transaction.atomic
+def credit(*, session: InterviewSession, seconds: int, reason: str, actor: User | None = None) -> InterviewSession:
+    """Give back time that the candidate lost through us. Raises SessionError naming ``seconds`` or ``reason``."""
+    session = locked(session)
+    require(session, OPEN, "be credited time")
+    reason = clean_text(reason, field="reason", name="The reason", limit=300, required=True)
+    if not 1 <= seconds <= MOST_EXTENSION * 60:
+        raise SessionError(f"Credit 1 to {MOST_EXTENSION * 60} seconds at a time.", "seconds")
+    _lengthen(session, ClockEntry.Kind.CREDIT, seconds, reason, "seconds")
+    events.append(session, "session.credited", actor=actor, payload={"seconds": seconds, "reason": reason})
+    return session
+
+
+@transaction.atomic
+def end(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Stop the clock and cut the candidate off. A session that never started is called off this way."""
+    session = locked(session)
+    if session.state in (State.ENDED, State.SCORED):
+        return session
+    now, started = clock.now(), session.state in OPEN
+    if started:
+        ClockEntry.objects.create(session=session, kind=ClockEntry.Kind.END, at=now)
+    before = [State.PREPARING, State.READY, *OPEN]
+    move(session, before, State.ENDED, ended_at=now, access_revoked_at=None, join_token_hash="")
+    move_deadlines(session, now)
+    events.append(session, "session.ended" if started else "session.called_off", actor=actor)
+    outbox.publish("sessions.jobs.end_session_access", session.pk)
+    return session
+
+
+@transaction.atomic
+def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Take back the end, until the cluster is released: ended -> live, and the candidate has access again."""
+    session = locked(session)
+    if session.state == State.LIVE:
+        return session
+    require(session, [State.ENDED], "be reopened")
+    if session.release_asked_at is not None:
+        raise SessionError("The cluster has been released, so this session cannot be reopened.")
+    if clock.started_at(session) is None:
+        raise SessionError("This session was called off before it started; create a new one.")
+    _require_active_faults(session)
+    # The revoking job may still be under way: a date here makes the restoring job act whatever it finds.
+    revoked_at = session.access_revoked_at or clock.now()
+    _change_clock(
+        session, ClockEntry.Kind.RESUME, [State.ENDED], State.LIVE, ended_at=None, access_revoked_at=revoked_at
+    )
+    events.append(session, "session.reopened", actor=actor)
+    outbox.publish("sessions.jobs.restore_session_access", session.pk)
+    return session
+
+
+@transaction.atomic
+def release(*, session: InterviewSession, actor: User | None) -> InterviewSession:
+    """Ask for the faults to be reverted and the cluster to be let go; asked once, done by a job."""
+    session = locked(session)
+    require(session, [State.ENDED, State.SCORED], "be released")
+    ask_for_release(session, actor)
+    session.refresh_from_db()
+    return session
+
+
+def _change_clock(
+    session: InterviewSession, kind: ClockEntry.Kind, old: list[State], new: State, **fields: datetime | None
+) -> None:
+    now = clock.now()
+    move(session, old, new, **fields)
+    ClockEntry.objects.create(session=session, kind=kind, at=now)
+    move_deadlines(session, now)
+
+
+def _lengthen(session: InterviewSession, kind: ClockEntry.Kind, seconds: int, reason: str, field: str) -> None:
+    now = clock.now()
+    end = clock.planned_end(session, now).timestamp() + seconds + clock.GRACE.total_seconds()
+    latest = (session.prepared_at or now) + clock.LONGEST_FAULT
+    if end > latest.timestamp():
+        raise SessionError(f"The faults are withdrawn at {latest:%H:%M} UTC at the latest; that is too long.", field)
+    ClockEntry.objects.create(session=session, kind=kind, at=now, seconds=seconds, reason=reason)
+    move_deadlines(session, now)
+
+
+def _require_active_faults(session: InterviewSession) -> None:
+    for scenario in session.scenarios.select_related("run", "scenario_version"):
+        run = scenario.run
+        if run is None or run.status != FaultRun.Status.ACTIVE or run.symptom_at is None:
+            word = "not prepared" if run is None else FaultRun.Status(run.status).label.lower()
+            raise SessionError(
+                f"{scenario.scenario_version.title}: the fault is {word}, so that there is nothing to repair."
+            )

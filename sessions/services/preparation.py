@@ -1,0 +1,150 @@
+"""Getting ready: a cluster, its namespaces and the candidate's identity, the faults, and proof of their symptoms."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+
+from faults import selectors as fault_selectors
+from faults import services as fault_services
+from faults.clock import RealClock
+from faults.errors import FaultError
+from faults.models import Cluster, FaultRun
+from sessions import clock, events
+from sessions.models import InterviewSession
+from sessions.services import phases
+from sessions.services.deadlines import move_deadlines
+from sessions.services.phases import Work
+from sessions.services.rows import State, locked, move
+
+SYMPTOM_SECONDS = 60.0
+PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
+
+
+def plan_phases(session: InterviewSession) -> None:
+    """Write the phases down. A session without scenarios needs no cluster, and so has none."""
+    found = [s.scenario_version for s in session.scenarios.select_related("scenario_version__scenario")]
+    if not found:
+        return
+    phases.add(
+        session,
+        [
+            ("cluster", "Practice cluster"),
+            ("environment", "Namespaces and access rights"),
+            *((f"inject:{version.scenario.slug}", f"Inject: {version.title}") for version in found),
+            *((f"symptom:{version.scenario.slug}", f"Confirm the symptom: {version.title}") for version in found),
+            ("access", "The candidate's access"),
+        ],
+    )
+
+
+def run_preparation(*, session_id: int) -> None:
+    """Do what is left of a session's preparation, and make it ready. Safe to repeat at any moment."""
+    if phases.run(session_id, WORKERS, lambda session: session.state == State.PREPARING):
+        _become_ready(session_id)
+
+
+def session_namespaces(session: InterviewSession) -> dict[str, str]:
+    """Return the union of the packs' namespaces: logical name -> real name."""
+    union: dict[str, str] = {}
+    for scenario in session.scenarios.select_related("scenario_version"):
+        for logical, real in fault_selectors.pack_of(scenario.scenario_version).namespaces.items():
+            union[logical if union.get(logical, real) == real else real] = real
+    return union
+
+
+def _cluster(work: Work) -> None:
+    session = work.session
+    work.report("cluster", "Asking for a fresh cluster")
+    latest = (session.prepared_at or clock.now()) + clock.LONGEST_FAULT + clock.GRACE
+    # The name shows in the candidate's kubeconfig, so that it says nothing.
+    cluster = fault_services.ensure_practice_cluster(name=f"gpu-{session.uuid.hex[:12]}", deadline=latest)
+    InterviewSession.objects.filter(pk=session.pk).update(cluster=cluster)
+
+
+def _environment(work: Work) -> None:
+    run = _environment_run(work.session)
+    _inject(run, work)
+
+
+@transaction.atomic
+def _environment_run(session: InterviewSession) -> FaultRun:
+    session = locked(session)
+    if session.environment is None:
+        session.environment = fault_services.plan_environment_run(
+            cluster=_cluster_of(session),
+            namespaces=session_namespaces(session),
+            deadline=clock.fault_deadline(session),
+        )
+        session.save(update_fields=["environment"])
+    return session.environment
+
+
+def _inject_fault(work: Work) -> None:
+    _inject(_fault_run(work), work)
+
+
+@transaction.atomic
+def _fault_run(work: Work) -> FaultRun:
+    session, scenario = locked(work.session), work.scenario()
+    if scenario.run is None:
+        scenario.run = fault_services.plan_fault_run(
+            cluster=_cluster_of(session),
+            scenario_version=scenario.scenario_version,
+            namespaces=dict(fault_selectors.pack_of(scenario.scenario_version).namespaces),
+            parameters={},
+            seed=session.uuid.int % 2**31,
+            deadline=clock.fault_deadline(session),
+        )
+        scenario.save(update_fields=["run"])
+    return scenario.run
+
+
+def _inject(run: FaultRun, work: Work) -> None:
+    fault_services.inject_run(run_id=run.pk, holder=work.holder, now=clock.now(), report=work.report)
+
+
+def _symptom(work: Work) -> None:
+    run = work.scenario().run
+    assert run is not None  # the inject phase of this scenario is done
+    fault_services.confirm_symptom(
+        run_id=run.pk, holder=work.holder, clock=RealClock(), timeout_s=SYMPTOM_SECONDS, report=work.report
+    )
+    run.refresh_from_db()
+    if run.status != FaultRun.Status.ACTIVE:
+        raise FaultError(run.error or "The symptom was not seen. Try again.")
+
+
+def _access(work: Work) -> None:
+    work.report("access", "Asking for the candidate's credentials")
+    environment = work.session.environment
+    assert environment is not None  # the environment phase is done
+    access = fault_services.candidate_access(run=environment, seconds=PROOF_SECONDS)
+    work.report("access", f"{access.username} may work in {access.namespace}")
+
+
+def _cluster_of(session: InterviewSession) -> Cluster:
+    if session.cluster is None:
+        raise FaultError("The session has no cluster yet. Prepare it again.")
+    return session.cluster
+
+
+@transaction.atomic
+def _become_ready(session_id: int) -> None:
+    session = locked(session_id)
+    if session.state != State.PREPARING:
+        return
+    move(session, [State.PREPARING], State.READY)
+    move_deadlines(session, clock.now())
+    took = clock.now() - (session.prepared_at or clock.now())
+    events.append(session, "session.ready", payload={"seconds": round(took / timedelta(seconds=1), 3)})
+
+
+WORKERS: dict[str, phases.Worker] = {
+    "cluster": _cluster,
+    "environment": _environment,
+    "inject": _inject_fault,
+    "symptom": _symptom,
+    "access": _access,
+}
