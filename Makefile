@@ -7,11 +7,16 @@ DEV_STAMP := $(VENV)/dev.stamp
 # Tests start their own servers; two workers suit two cores.
 TEST_WORKERS ?= 2
 
+# Binaries of the real control plane; without these flags it would call itself v0.0.0.
+TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
+KUBE_VERSION := k8s.io/component-base/version
+KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v1.34.4 -X $(KUBE_VERSION).gitMajor=1 -X $(KUBE_VERSION).gitMinor=34
+
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test lint format e2e bench torture lock clean
+.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster lock clean
 
 help: ## List the commands
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(RUN_STAMP) ## Make the virtual environment and install what is locked (nothing but Python and pip)
 
@@ -46,6 +51,16 @@ format: setup-dev ## Put everything into form
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 	@find templates -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
+
+testcluster: setup ## Build (once, with Go) and start a real control plane on loopback, to compare kubesim with
+	@command -v go >/dev/null || { echo "error: Go was not found. Run: sudo apt install golang   (or set TESTCLUSTER_BIN)"; exit 1; }
+	@mkdir -p $(TESTCLUSTER_BIN)
+	@for program in kube-apiserver kube-controller-manager kube-scheduler; do [ -x $(TESTCLUSTER_BIN)/$$program ] || \
+	  (cd deploy/testcluster/kubernetes && CGO_ENABLED=0 go build -ldflags "$(KUBE_LDFLAGS)" \
+	  -o $(TESTCLUSTER_BIN)/$$program k8s.io/kubernetes/cmd/$$program) || exit 1; done
+	@[ -x $(TESTCLUSTER_BIN)/etcd ] || (cd deploy/testcluster/etcd && CGO_ENABLED=0 go build \
+	  -o $(TESTCLUSTER_BIN)/etcd go.etcd.io/etcd/server/v3)
+	@$(BIN)/python deploy/testcluster/testcluster.py up --bin $(TESTCLUSTER_BIN)
 
 lock: ## Resolve requirements/*.in again (needs uv)
 	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -1,0 +1,319 @@
+"""Start and stop a real Kubernetes control plane on this machine: no Docker, no root, everything in one folder.
+
+``python deploy/testcluster/testcluster.py up|down|status|kubeconfig [--folder DIR] [--bin DIR]``
+
+It is the oracle for kubesim: what kubesim answers is compared with what this answers. The binaries come from
+``--bin`` (see ``make testcluster``), else from PATH. It listens on loopback only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import ipaddress
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+HOST = "127.0.0.1"
+START_SECONDS = 60
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+Key = ec.EllipticCurvePrivateKey
+
+
+class TestclusterError(Exception):
+    """Something is missing or did not start; the message says what to do."""
+
+
+class Authority:
+    """One certificate authority of our own, with its files in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "testcluster")])
+        self.certificate = self._sign(self.name, self.key, authority=True)
+        _write(folder / "ca.crt", self.certificate.public_bytes(serialization.Encoding.PEM))
+        _write(folder / "ca.key", _pem(self.key))
+
+    def issue(self, name: str, common_name: str, organization: str = "", server: bool = False) -> None:
+        """Write NAME.crt and NAME.key for a client, or for the API server."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+        if organization:
+            attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+        certificate = self._sign(x509.Name(attributes), key, server=server)
+        _write(self.folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+        _write(self.folder / f"{name}.key", _pem(key))
+
+    def _sign(self, subject: x509.Name, key: Key, authority: bool = False, server: bool = False) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_after(now + datetime.timedelta(days=30))
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        )
+        if not authority:
+            builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        if server:
+            builder = builder.add_extension(x509.SubjectAlternativeName(list(_names())), critical=False)
+        return builder.sign(self.key, hashes.SHA256())
+
+
+def _names() -> Iterator[x509.GeneralName]:
+    for name in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"):
+        yield x509.DNSName(name)
+    for address in (HOST, "10.96.0.1"):
+        yield x509.IPAddress(ipaddress.ip_address(address))
+
+
+def _pem(key: Key | rsa.RSAPrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+class Testcluster:
+    """The processes of one control plane and the folder that holds everything of it."""
+
+    def __init__(self, folder: Path, binaries: Path | None) -> None:
+        self.folder = folder
+        self.binaries = binaries
+        self.pids = folder / "pids.json"
+
+    def up(self) -> Path:
+        """Start what is not running and return the admin kubeconfig."""
+        if self.running():
+            return self.folder / "admin.kubeconfig"
+        programs = {name: self._find(name) for name in PROGRAMS}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True, mode=0o700)
+        self._certificates()
+        ports = {name: _free_port() for name in ("etcd", "peer", "api", "manager", "scheduler")}
+        for name in ("admin", "kube-controller-manager", "kube-scheduler"):
+            self._kubeconfig(name, ports["api"])
+        started: dict[str, int] = {}
+        try:
+            for name, flags in self._flags(ports):
+                started[name] = self._start(name, [programs[name], *flags])
+                self.pids.write_text(json.dumps(started))
+                if name == "kube-apiserver":
+                    self._wait_ready(ports["api"])
+        except TestclusterError:
+            self.down()
+            raise
+        return self.folder / "admin.kubeconfig"
+
+    def down(self) -> None:
+        """Stop every process that ``up`` started, the last one first."""
+        for pid in reversed(list(self._started().values())):
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+            _wait_gone(pid)
+        self.pids.unlink(missing_ok=True)
+
+    def running(self) -> dict[str, int]:
+        """Return the processes that are alive."""
+        return {name: pid for name, pid in self._started().items() if _alive(pid)}
+
+    def _started(self) -> dict[str, int]:
+        if not self.pids.exists():
+            return {}
+        pids: dict[str, int] = json.loads(self.pids.read_text())
+        return pids
+
+    def _find(self, name: str) -> str:
+        candidates = [str(self.binaries / name)] if self.binaries else []
+        found = next((path for path in candidates if os.access(path, os.X_OK)), shutil.which(name))
+        if found is None:
+            raise TestclusterError(f"{name} was not found. Run: make testcluster   (needs Go 1.24 or newer)")
+        return found
+
+    def _certificates(self) -> None:
+        authority = Authority(self.folder)
+        authority.issue("apiserver", "kube-apiserver", server=True)
+        authority.issue("kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
+        authority.issue("front-proxy", "front-proxy-client")
+        authority.issue("admin", "admin", "system:masters")
+        authority.issue("kube-controller-manager", "system:kube-controller-manager")
+        authority.issue("kube-scheduler", "system:kube-scheduler")
+        _write(self.folder / "sa.key", _pem(rsa.generate_private_key(65537, 2048)))
+
+    def _kubeconfig(self, user: str, port: int) -> None:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "testcluster",
+                    "cluster": {
+                        "server": f"https://{HOST}:{port}",
+                        "certificate-authority": str(self.folder / "ca.crt"),
+                    },
+                }
+            ],
+            "users": [
+                {
+                    "name": user,
+                    "user": {
+                        "client-certificate": str(self.folder / f"{user}.crt"),
+                        "client-key": str(self.folder / f"{user}.key"),
+                    },
+                }
+            ],
+            "contexts": [{"name": "testcluster", "context": {"cluster": "testcluster", "user": user}}],
+            "current-context": "testcluster",
+        }
+        _write(self.folder / f"{user}.kubeconfig", json.dumps(config, indent=2).encode())
+
+    def _flags(self, ports: dict[str, int]) -> Iterator[tuple[str, list[str]]]:
+        etcd = f"http://{HOST}:{ports['etcd']}"
+        peer = f"http://{HOST}:{ports['peer']}"
+        at = self.folder
+        yield (
+            "etcd",
+            [
+                *(f"--data-dir={at / 'etcd'}", "--unsafe-no-fsync", "--name=default"),
+                *(f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}"),
+                *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
+                f"--initial-cluster=default={peer}",
+            ],
+        )
+        yield "kube-apiserver", self._apiserver_flags(etcd, ports["api"])
+        yield (
+            "kube-controller-manager",
+            [
+                *(f"--kubeconfig={at / 'kube-controller-manager.kubeconfig'}", "--leader-elect=false"),
+                *(f"--bind-address={HOST}", f"--secure-port={ports['manager']}", f"--root-ca-file={at / 'ca.crt'}"),
+                *(f"--service-account-private-key-file={at / 'sa.key'}", "--use-service-account-credentials=true"),
+                *(f"--cluster-signing-cert-file={at / 'ca.crt'}", f"--cluster-signing-key-file={at / 'ca.key'}"),
+            ],
+        )
+        yield (
+            "kube-scheduler",
+            [
+                *(f"--kubeconfig={at / 'kube-scheduler.kubeconfig'}", "--leader-elect=false"),
+                *(f"--bind-address={HOST}", f"--secure-port={ports['scheduler']}"),
+            ],
+        )
+
+    def _apiserver_flags(self, etcd: str, port: int) -> list[str]:
+        at = self.folder
+        return [
+            *(f"--etcd-servers={etcd}", f"--secure-port={port}", f"--bind-address={HOST}"),
+            *(f"--advertise-address={HOST}", "--service-cluster-ip-range=10.96.0.0/16"),
+            *("--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC"),
+            *(f"--service-account-key-file={at / 'sa.key'}", f"--service-account-signing-key-file={at / 'sa.key'}"),
+            *(f"--tls-cert-file={at / 'apiserver.crt'}", f"--tls-private-key-file={at / 'apiserver.key'}"),
+            *(f"--client-ca-file={at / 'ca.crt'}", "--allow-privileged=true"),
+            *(
+                f"--kubelet-client-certificate={at / 'kubelet-client.crt'}",
+                f"--kubelet-client-key={at / 'kubelet-client.key'}",
+            ),
+            "--kubelet-preferred-address-types=InternalIP,Hostname",
+            *(f"--requestheader-client-ca-file={at / 'ca.crt'}", "--requestheader-allowed-names=front-proxy-client"),
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            *(
+                f"--proxy-client-cert-file={at / 'front-proxy.crt'}",
+                f"--proxy-client-key-file={at / 'front-proxy.key'}",
+            ),
+            "--enable-aggregator-routing=true",
+        ]
+
+    def _start(self, name: str, command: list[str]) -> int:
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our flags
+        return process.pid
+
+    def _wait_ready(self, port: int) -> None:
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        context.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
+        end, pause = time.monotonic() + START_SECONDS, threading.Event()
+        while time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"https://{HOST}:{port}/readyz", timeout=2, context=context):
+                    return
+            except (urllib.error.URLError, OSError):
+                pause.wait(0.1)
+        raise TestclusterError(f"the API server did not get ready; read {self.folder / 'kube-apiserver.log'}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_gone(pid: int, seconds: float = 10.0) -> None:
+    end, pause = time.monotonic() + seconds, threading.Event()
+    while _alive(pid):
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            return
+        pause.wait(0.05)
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; 1 with a sentence on stderr where it cannot be done."""
+    parser = argparse.ArgumentParser(prog="testcluster", description="A real control plane on loopback, for tests.")
+    parser.add_argument("command", choices=["up", "down", "status", "kubeconfig"])
+    parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "faultline" / "testcluster")
+    parser.add_argument("--bin", type=Path, default=None, help="folder of the binaries; PATH where it has none")
+    options = parser.parse_args(arguments)
+    cluster = Testcluster(options.folder.resolve(), options.bin)
+    if options.command == "up":
+        try:
+            print(cluster.up())
+        except TestclusterError as exc:
+            print(f"error: {exc}", file=sys.stderr)
+            return 1
+    elif options.command == "down":
+        cluster.down()
+    elif options.command == "kubeconfig":
+        print(cluster.folder / "admin.kubeconfig")
+    else:
+        print(json.dumps(cluster.running(), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
