@@ -1,5 +1,52 @@
 """Addresses of the interview pages."""
 
-from django.urls import URLPattern, URLResolver
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from sessions.views import (
+    assessment,
+    candidate,
+    conduct,
+    join,
+    panel,
+    session_action,
+    session_detail,
+    session_list,
+    session_new,
+    styleguide,
+)
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", session_list.session_list, name="session-list"),
+    path("sessions/new/", session_new.session_new, name="session-new"),
+    path("sessions/<uuid:uuid>/", session_detail.session_detail, name="session-detail"),
+    path("sessions/<uuid:uuid>/join-link/", session_action.session_join_link, name="session-join-link"),
+    path("sessions/<uuid:uuid>/panels/<slug:name>/", panel.session_panel, name="session-panel"),
+    path("sessions/<uuid:uuid>/notes/", conduct.add_note, name="session-note"),
+    path("sessions/<uuid:uuid>/assessment/", assessment.save_assessment, name="session-assessment"),
+    path("sessions/<uuid:uuid>/assessment/revise/", assessment.revise_assessment, name="session-assessment-revise"),
+    path(
+        "sessions/<uuid:uuid>/scenarios/<uuid:scenario>/hints/<int:index>/", conduct.release_hint, name="session-hint"
+    ),
+    path(
+        "sessions/<uuid:uuid>/scenarios/<uuid:scenario>/ratings/<slug:criterion>/",
+        conduct.save_rating,
+        name="session-rating",
+    ),
+    path(
+        "sessions/<uuid:uuid>/questions/<uuid:question>/asked/", conduct.mark_asked, name="session-question-asked"
+    ),
+    path(
+        "sessions/<uuid:uuid>/questions/<uuid:question>/answer/", conduct.save_answer, name="session-question-answer"
+    ),
+    path("join/<str:token>/", join.join, name="join"),
+    path("c/<uuid:uuid>/", candidate.candidate_page, name="candidate-page"),
+    path("c/<uuid:uuid>/kubeconfig/", candidate.candidate_kubeconfig, name="candidate-kubeconfig"),
+    path("c/<uuid:uuid>/panels/<slug:name>/", panel.candidate_panel, name="candidate-panel"),
+]
+if settings.DEBUG:
+    urlpatterns.append(path("styleguide/", styleguide.styleguide, name="styleguide"))
+# Last, since it takes any word: the others under a session's address come first.
+urlpatterns.append(
+    path("sessions/<uuid:uuid>/<slug:action>/", session_action.session_action, name="session-action")
+)

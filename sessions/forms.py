@@ -1,0 +1,126 @@
+"""What people type, checked before a service sees it. Errors stand at the field they are about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from faults.models import ScenarioVersion
+from sessions.errors import SessionError
+from sessions.models import Assessment, PlanVersion, QuestionVersion
+from sessions.services.creation import LONGEST, SHORTEST
+
+
+class SessionForm(forms.Form):
+    """A new session: from a plan, or from picks. Choices are handed in, so that the page reads them once."""
+
+    plan = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    candidate_name = forms.CharField(label="Candidate's name", max_length=120)
+    title = forms.CharField(max_length=200, required=False)
+    minutes = forms.IntegerField(label="Minutes", min_value=SHORTEST, max_value=LONGEST, required=False)
+    scheduled_at = forms.DateTimeField(
+        label="Planned start",
+        required=False,
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )
+    interviewers = forms.ModelMultipleChoiceField(queryset=User.objects.none(), required=False)
+    scenarios = forms.MultipleChoiceField(required=False)
+    questions = forms.MultipleChoiceField(required=False)
+    categories = forms.MultipleChoiceField(required=False)
+
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        plans: list[PlanVersion],
+        scenarios: list[ScenarioVersion],
+        questions: list[QuestionVersion],
+        people: QuerySet[User],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data, **kwargs)
+        self.plans = {plan.uuid: plan for plan in plans}
+        self.scenario_rows = {str(row.uuid): row for row in scenarios}
+        self.question_rows = {str(row.uuid): row for row in questions}
+        choosable: dict[str, Any] = dict(self.fields)
+        choosable["interviewers"].queryset = people
+        choosable["scenarios"].choices = [(key, row.title) for key, row in self.scenario_rows.items()]
+        choosable["questions"].choices = [(key, row.title) for key, row in self.question_rows.items()]
+        choosable["categories"].choices = sorted({(category_key(row), row.question.category) for row in questions})
+        choosable["candidate_name"].widget.attrs |= {"autocomplete": "off", "autofocus": True}
+
+    def clean_plan(self) -> PlanVersion | None:
+        """Return the plan itself; one that is gone or archived is an error."""
+        wanted = self.cleaned_data["plan"]
+        if wanted is None:
+            return None
+        if wanted not in self.plans:
+            raise forms.ValidationError("This plan is not offered any more. Go back and choose another.")
+        return self.plans[wanted]
+
+    def picked(self) -> tuple[list[ScenarioVersion], list[QuestionVersion]]:
+        """Return the scenarios and the questions, those of whole categories included, in the order of the page."""
+        data = self.cleaned_data
+        scenarios = [row for key, row in self.scenario_rows.items() if key in data["scenarios"]]
+        questions = [
+            row
+            for key, row in self.question_rows.items()
+            if key in data["questions"] or category_key(row) in data["categories"]
+        ]
+        return scenarios, questions
+
+    def refuse(self, error: SessionError) -> None:
+        """Show a service's refusal at its field, or above the form where it names none of ours."""
+        field = {"plan_version": "plan"}.get(error.field, error.field)
+        self.add_error(field if field in self.fields else None, error.message)
+
+
+class RatingForm(forms.Form):
+    """One criterion's level; empty means not assessed."""
+
+    level = forms.TypedChoiceField(
+        choices=[("", "Not assessed"), *((str(level), str(level)) for level in range(1, 5))],
+        coerce=int,
+        empty_value=None,
+        required=False,
+    )
+    note = forms.CharField(required=False)
+    version = forms.IntegerField(min_value=0)
+
+
+class AnswerForm(forms.Form):
+    """What the candidate answered to a question."""
+
+    text = forms.CharField(required=False)
+    version = forms.IntegerField(min_value=0)
+
+
+class AssessmentForm(forms.ModelForm[Assessment]):
+    """One interviewer's overall judgement."""
+
+    version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
+
+    class Meta:
+        model = Assessment
+        fields = ["overall", "takeaways", "strengths", "concerns", "private_notes"]
+        widgets = {
+            "overall": forms.RadioSelect,
+            **{name: forms.Textarea(attrs={"rows": 3}) for name in ("takeaways", "strengths", "concerns", "private_notes")},
+        }
+        labels = {"overall": "Overall recommendation", "takeaways": "Key take-aways", "private_notes": "Private notes"}
+
+
+def category_key(version: QuestionVersion) -> str:
+    """Return what names a category of one bank."""
+    return f"{version.question.bank_id}:{version.question.category}"
+
+
+def first_error(form: forms.BaseForm) -> str:
+    """Return the first error of a form as one sentence, for places that have room for only one."""
+    return next((str(error) for errors in form.errors.values() for error in errors), "")
+
+

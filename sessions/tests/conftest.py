@@ -1,0 +1,141 @@
+"""People and sessions. `ada` owns, `grace` interviews with her, `mallory` may not, `root` is the admin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+
+from faults import packs
+from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
+from sessions import clock, services
+from sessions.models import InterviewSession, Question, QuestionBank, QuestionVersion
+
+CATALOG = Path(packs.__file__).parents[1] / "catalog"
+SLUG = "architecture-mismatch"
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def ada(db) -> User:
+    return User.objects.create_user("ada")
+
+
+@pytest.fixture
+def grace(db) -> User:
+    return User.objects.create_user("grace")
+
+
+@pytest.fixture
+def mallory(db) -> User:
+    return User.objects.create_user("mallory")
+
+
+@pytest.fixture
+def root(db) -> User:
+    return User.objects.create_superuser("root")
+
+
+@pytest.fixture
+def time() -> clock.SteppingClock:
+    """Time stands still at noon until the test moves it."""
+    stepping = clock.SteppingClock(NOON)
+    with clock.use(stepping):
+        yield stepping
+
+
+@pytest.fixture(scope="session")
+def pack_files() -> dict[str, str]:
+    return dict(packs.load_folder(CATALOG / SLUG))
+
+
+@pytest.fixture
+def scenario_version(db, pack_files) -> ScenarioVersion:
+    """The first scenario of the catalogue."""
+    pack = packs.parse(pack_files)
+    return ScenarioVersion.objects.create(
+        scenario=Scenario.objects.create(slug=pack.slug),
+        number=pack.version,
+        digest=packs.digest(pack_files),
+        files=pack_files,
+        title=pack.title,
+        category=pack.category,
+        difficulty=pack.difficulty,
+        minutes=pack.minutes,
+    )
+
+
+@pytest.fixture
+def question_version(db) -> QuestionVersion:
+    bank = QuestionBank.objects.create(slug="house", title="House bank")
+    question = Question.objects.create(bank=bank, key="why-etcd", category="Basics", kind=Question.Kind.FULL)
+    return QuestionVersion.objects.create(
+        question=question, number=1, digest="d1", title="Why does etcd need quorum?"
+    )
+
+
+@pytest.fixture
+def draft(time, ada, grace, scenario_version, question_version) -> InterviewSession:
+    """A draft of one scenario and one question, one hour long, by ada with grace."""
+    return services.create_session(
+        owner=ada,
+        candidate_name="Sam Doe",
+        scenario_versions=[scenario_version],
+        question_versions=[question_version],
+        minutes=60,
+        interviewers=[grace],
+    )
+
+
+@pytest.fixture
+def scenario(draft):
+    return draft.scenarios.get()
+
+
+@pytest.fixture
+def question(draft):
+    return draft.questions.get()
+
+
+@pytest.fixture
+def ready(draft, ada) -> InterviewSession:
+    """The draft as preparing leaves it: with an active fault and an environment, in a cluster nobody built."""
+    session = services.prepare(session=draft, actor=ada)
+    cluster = Cluster.objects.create(name="gpu-test", tier=Cluster.Tier.PRACTICE)
+    fault = {"cluster": cluster, "status": FaultRun.Status.ACTIVE, "symptom_at": clock.now()}
+    row = session.scenarios.get()
+    row.run = FaultRun.objects.create(scenario_version=row.scenario_version, **fault)
+    row.save()
+    session.cluster = cluster
+    session.environment = FaultRun.objects.create(purpose=FaultRun.Purpose.ENVIRONMENT, **fault)
+    session.state = InterviewSession.State.READY
+    session.save()
+    session.phases.update(status="done")
+    Outbox.objects.all().delete()
+    return session
+
+
+@pytest.fixture
+def live(ready, ada) -> InterviewSession:
+    return services.start(session=ready, actor=ada)
+
+
+@pytest.fixture
+def ended(live, ada) -> InterviewSession:
+    session = services.end(session=live, actor=ada)
+    Outbox.objects.all().delete()
+    return session
+
+
+@pytest.fixture
+def jobs(db):
+    """Return what was published: (name of the job function, ids)."""
+    return lambda: [(row.job.rpartition(".")[2], row.args) for row in Outbox.objects.order_by("id")]
+
+
+@pytest.fixture
+def kinds():
+    """Return the kinds of a session's events, in order."""
+    return lambda session: list(session.events.order_by("seq").values_list("kind", flat=True))

@@ -1,0 +1,81 @@
+"""Session time is the sum of the intervals in which the clock ran."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from sessions import clock, services
+from sessions.errors import SessionError
+
+
+def test_it_stands_at_zero_before_the_start(ready, time):
+    time.advance(500)
+    assert clock.elapsed_ms(ready) == 0
+    assert clock.remaining_s(ready) == 3600
+    assert not clock.is_running(ready)
+
+
+def test_it_counts_only_what_ran(live, ada, time):
+    time.advance(100.5)
+    services.pause(session=live, actor=ada)
+    time.advance(1000)
+    services.resume(session=live, actor=ada)
+    time.advance(50)
+
+    assert clock.elapsed_ms(live) == 150_500
+    assert clock.is_running(live)
+
+
+def test_extensions_and_credits_lengthen_the_budget_only(live, ada, time):
+    time.advance(60)
+    services.extend(session=live, minutes=5, actor=ada)
+    services.credit(session=live, seconds=30, reason="The cluster was away.")
+
+    assert clock.elapsed_ms(live) == 60_000
+    assert clock.remaining_s(live) == 3600 - 60 + 300 + 30
+
+
+def test_the_planned_end_stays_while_running_and_moves_while_paused(live, ada, time):
+    start = time.at
+    assert clock.planned_end(live) == start + timedelta(hours=1)
+    time.advance(600)
+    assert clock.planned_end(live) == start + timedelta(hours=1)
+    services.pause(session=live, actor=ada)
+    time.advance(600)
+    assert clock.planned_end(live) == start + timedelta(hours=1, minutes=10)
+
+
+def test_the_end_stops_it(ended, time):
+    at_the_end = clock.elapsed_ms(ended)
+    time.advance(1000)
+    assert clock.elapsed_ms(ended) == at_the_end
+    assert clock.planned_end(ended) == ended.ended_at
+
+
+def test_an_overrun_shows_as_negative(live, time):
+    time.advance(3700)
+    assert clock.remaining_s(live) == -100
+
+
+def test_a_wall_clock_set_back_never_makes_it_run_backwards(live, time):
+    time.advance(-500)
+    assert clock.elapsed_ms(live) == 0
+
+
+def test_a_deadline_is_never_later_than_eight_hours_after_preparing(live, time):
+    time.advance(9 * 3600)
+    assert clock.fault_deadline(live) == live.prepared_at + timedelta(minutes=90)
+    live.minutes = 450
+    live.prepared_at -= timedelta(hours=1)
+    assert clock.fault_deadline(live) == live.prepared_at + timedelta(hours=8)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason", "field"), [(0, "x", "seconds"), (9999, "x", "seconds"), (5, " ", "reason")]
+)
+def test_a_credit_needs_a_sensible_amount_and_a_reason(live, seconds, reason, field):
+    with pytest.raises(SessionError) as caught:
+        services.credit(session=live, seconds=seconds, reason=reason)
+    assert caught.value.field == field
