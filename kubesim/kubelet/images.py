@@ -43,7 +43,7 @@ class Image:
     reference: Reference
     platform: str
     size: int
-    programs: dict[str, str] = field(repr=False)
+    programs: dict[str, str] = field(repr=False, compare=False)
     """Path of each program, by name."""
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()

@@ -1,0 +1,19 @@
+"""Kubelets that seem to run containers: pod life cycle, images, logs, node status and heartbeats, on a clock.
+
+They reach the API only through ``kubesim.client.Client``, so the same code joins a cluster of any kind.
+"""
+
+from __future__ import annotations
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.kubelet.node import Kubelets
+
+__all__ = ["Kubelets", "start"]
+
+
+async def start(client: Client, clock: Clock, *node_names: str, state: bytes = b"") -> Kubelets:
+    """Run the kubelets of registered nodes. ``state`` is what ``dump`` of an earlier run returned."""
+    kubelets = Kubelets(client, clock, node_names, state)
+    await kubelets.start()
+    return kubelets

@@ -1,0 +1,186 @@
+"""From an image and a command line to the program that seems to run."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubesim.kubelet import python, shell
+from kubesim.kubelet.images import Image
+from kubesim.kubelet.programs import Exit, Line, Output, Program, Run, fixed
+
+EXEC_FORMAT_CODE = 255
+START_ERROR_CODE = 128
+MACHINE_LEARNING = frozenset({"torch", "numpy", "transformers", "vllm", "tqdm", "yaml", "requests", "psutil"})
+OCI_ERROR = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: error during container init: exec: {cause}: unknown"
+)
+SHELLS = ("sh", "bash", "ash")
+
+
+@lru_cache(maxsize=1024)
+def program(
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], architecture: str, *, seed: str
+) -> Program:
+    """Return what ``argv`` does in ``image`` on a node of ``architecture``; ``seed`` varies the numbers it prints."""
+    if not argv:
+        return Program(fixed(), start_error="no command specified")
+    path = _path(image, argv[0])
+    if path is None:
+        return Program(fixed(), start_error=OCI_ERROR.format(cause=_not_found(argv[0])))
+    if image.platform.split("/")[1] != architecture:
+        line = Line(0.005, f"exec {path}: exec format error", "stderr")
+        return Program(fixed(line, Exit(0.008, EXEC_FORMAT_CODE)))
+    return _native(image, argv, env, seed)
+
+
+def command_line(container: dict[str, Any], image: Image) -> tuple[str, ...]:
+    """Return argv of a container: its command and args over the image's, with $(NAME) filled in from its env."""
+    command = tuple(container.get("command") or ())
+    args = tuple(container.get("args") or ())
+    words = command + args if command else image.entrypoint + (args or image.cmd)
+    env = dict(environment(container))
+    return tuple(_substitute(word, env) for word in words)
+
+
+def environment(container: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the literal environment of a container."""
+    return tuple((item["name"], item.get("value") or "") for item in container.get("env") or ())
+
+
+def _substitute(word: str, env: dict[str, str]) -> str:
+    for name, value in env.items():
+        word = word.replace(f"$({name})", value)
+    return word
+
+
+def _path(image: Image, word: str) -> str | None:
+    if "/" not in word:
+        return image.programs.get(word)
+    folder, _, name = word.rpartition("/")
+    known = image.programs.get(name)
+    if known is not None and (known == word or folder in ("/bin", "/usr/bin", "/usr/local/bin")):
+        return word
+    return word if image.scripts else None
+
+
+def _not_found(word: str) -> str:
+    if "/" in word:
+        return f'"{word}": stat {word}: no such file or directory'
+    return f'"{word}": executable file not found in $PATH'
+
+
+def _native(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program:
+    name = argv[0].rpartition("/")[2]
+    if name in SHELLS and "-c" in argv[1:3]:
+        text = argv[argv.index("-c") + 1] if len(argv) > argv.index("-c") + 1 else ""
+        return Program(shell.script(text, dict(env), image.programs, lambda words: _inner(image, words, env, seed)))
+    if name in SHELLS and len(argv) == 1:
+        return Program(fixed(Exit(0.01, 0)))
+    known = _known(image, argv, env, seed)
+    if known is not None:
+        return known
+    text = " ".join(_quote(word) for word in argv)
+    return Program(shell.script(text, dict(env), image.programs, lambda words: fixed(Exit(0.01, 0))))
+
+
+def _inner(image: Image, words: list[str], env: tuple[tuple[str, str], ...], seed: str) -> Run | None:
+    """The run of a program that a shell script starts."""
+    if _path(image, words[0]) is None:
+        return None
+    known = _known(image, tuple(words), env, seed)
+    return known.run if known is not None else fixed(Exit(0.01, 0))
+
+
+def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program | None:
+    name = argv[0].rpartition("/")[2]
+    if name.startswith("python"):
+        return _python(image, argv, env, seed)
+    if name in ("torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause") or name.endswith(".sh"):
+        return workload(image.behaviour or "server", seed)
+    if name == "tail" and "-f" in argv:
+        return Program(fixed())
+    return None
+
+
+def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program:
+    words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
+    unbuffered = "-u" in argv
+    if not words:
+        return Program(fixed(Exit(0.05, 0)))
+    modules = MACHINE_LEARNING if image.scripts else frozenset()
+    if words[0] == "-c":
+        text = words[1] if len(words) > 1 else ""
+        return Program(python.script(text, modules, dict(env), unbuffered=unbuffered))
+    if words[0] in ("--version", "-V"):
+        return Program(fixed(Line(0.02, "Python " + image.reference.tag.split("-")[0]), Exit(0.03, 0)))
+    if words[0] == "-m" and len(words) > 1:
+        return _module(image, words[1], modules, seed, argv[0])
+    if image.scripts:
+        return workload(image.behaviour, seed)
+    error = f"{argv[0]}: can't open file '{words[0]}': [Errno 2] No such file or directory"
+    return Program(fixed(Line(0.03, error, "stderr"), Exit(0.04, 2)))
+
+
+def _module(image: Image, module: str, modules: frozenset[str], seed: str, interpreter: str) -> Program:
+    if module == "http.server":
+        return workload("server", seed)
+    if module.split(".")[0] in modules:
+        return workload(image.behaviour, seed)
+    path = _path(image, interpreter) or interpreter
+    return Program(fixed(Line(0.03, f"{path}: No module named {module}", "stderr"), Exit(0.04, 1)))
+
+
+def workload(name: str, seed: str) -> Program:
+    """Return a long-running program of ``behaviours.yaml``."""
+    data = _table()[name or "silent"]
+
+    def run(horizon: float, limit: int) -> Iterator[Output]:
+        repeated = None
+        for entry in data["lines"]:
+            if "every" in entry:
+                repeated = entry
+            elif entry["at"] <= horizon:
+                yield Line(entry["at"], entry["text"])
+        if repeated is not None:
+            yield from _repeat(repeated, horizon, limit, seed)
+
+    return Program(run, term_code=data.get("term"))
+
+
+def _repeat(entry: dict[str, Any], horizon: float, limit: int, seed: str) -> Iterator[Output]:
+    for n in range(limit):
+        at = entry["from"] + n * entry["every"]
+        if at > horizon:
+            return
+        yield Line(at, entry["text"].format(**_values(n, seed)))
+
+
+def _values(n: int, seed: str) -> dict[str, float]:
+    noise = zlib.crc32(f"{seed}/{n}".encode()) / 2**32
+    return {
+        "n": n,
+        "step": (n + 1) * 50,
+        "loss": 0.21 + 2.1 * math.exp(-n / 300) + 0.04 * noise,
+        "rate": 2480 + 60 * noise,
+        "tokens": 180 + 40 * noise,
+        "requests": 1 + int(noise * 6),
+    }
+
+
+def _quote(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+@cache
+def _table() -> dict[str, Any]:
+    with Path(__file__).with_name("behaviours.yaml").open(encoding="utf-8") as file:
+        data: dict[str, Any] = yaml.safe_load(file)
+    return data

@@ -1,0 +1,137 @@
+"""Container logs, as the kubelet serves them: generated from the program and the clock when somebody reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+from kubesim.clock import Clock
+from kubesim.errors import ApiError
+from kubesim.kubelet.pod import PodWorker
+from kubesim.kubelet.programs import Line
+from kubesim.kubelet.records import Container, Instance
+from kubesim.times import nano
+
+FOLLOW_S = 0.25
+NOTHING_YET = {
+    "pullFailed": "image can't be pulled",
+    "pullWaiting": "trying and failing to pull image",
+    "neverPulled": "ErrImageNeverPull",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """PodLogOptions, without what only follows: seconds since, or a time since, and limits in lines and bytes."""
+
+    previous: bool = False
+    tail_lines: int | None = None
+    since_seconds: int | None = None
+    since_time: datetime | None = None
+    timestamps: bool = False
+    limit_bytes: int | None = None
+
+
+class LogArguments(TypedDict, total=False):
+    """The fields of ``LogOptions`` as keyword arguments."""
+
+    previous: bool
+    tail_lines: int | None
+    since_seconds: int | None
+    since_time: datetime | None
+    timestamps: bool
+    limit_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    at: datetime
+    text: str
+
+
+def read(worker: PodWorker, name: str, options: LogOptions, now: datetime) -> bytes:
+    """Return the log of a container; raises ``ApiError`` 400 with the kubelet's text where there is none."""
+    container, instance = _chosen(worker, name, options.previous)
+    text = "".join(_render(entry, options) for entry in _selected(worker, container, instance, options, now))
+    data = text.encode()
+    return data if options.limit_bytes is None else data[: options.limit_bytes]
+
+
+async def follow(
+    worker: PodWorker, name: str, options: LogOptions, clock: Clock, alive: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """Yield what ``read`` returns, then every later line as it is printed, until the process ends or the pod goes."""
+    container, instance = _chosen(worker, name, options.previous)
+    upto = clock.now()
+    data = read(worker, name, options, upto)
+    if data:
+        yield data
+    while instance.finished_at is None and alive():
+        await clock.sleep(FOLLOW_S)
+        data = _between(worker, container, instance, upto, clock.now(), options)
+        upto = clock.now()
+        if data:
+            yield data
+
+
+def _between(
+    worker: PodWorker, container: Container, instance: Instance, start: datetime, end: datetime, options: LogOptions
+) -> bytes:
+    entries = (entry for entry in _entries(worker, container, instance, end) if start < entry.at)
+    return "".join(_render(entry, options) for entry in entries).encode()
+
+
+def _chosen(worker: PodWorker, name: str, previous: bool) -> tuple[Container, Instance]:
+    pod = worker.record.name
+    container = next((c for c in worker.record.containers if c.name == name), None)
+    if container is None:
+        raise ApiError(400, "BadRequest", f"container {name} is not valid for pod {pod}")
+    if previous:
+        instance = container.instance if container.state == "crashLoop" else container.previous
+        if instance is None:
+            raise ApiError(400, "BadRequest", f'previous terminated container "{name}" in pod "{pod}" not found')
+    else:
+        instance = container.instance
+    if instance is None:
+        why = NOTHING_YET.get(container.state) or _not_started(worker)
+        raise ApiError(400, "BadRequest", f'container "{name}" in pod "{pod}" is waiting to start: {why}')
+    return container, instance
+
+
+def _not_started(worker: PodWorker) -> str:
+    return "ContainerCreating" if worker.record.initialized else "PodInitializing"
+
+
+def _selected(
+    worker: PodWorker, container: Container, instance: Instance, options: LogOptions, now: datetime
+) -> Iterator[_Entry]:
+    since = options.since_time
+    if options.since_seconds is not None:
+        since = now - timedelta(seconds=options.since_seconds)
+    entries = _entries(worker, container, instance, now)
+    if since is not None:
+        entries = (entry for entry in entries if entry.at >= since)
+    if options.tail_lines is not None:
+        return iter(deque(entries, maxlen=max(options.tail_lines, 0)))
+    return entries
+
+
+def _entries(worker: PodWorker, container: Container, instance: Instance, now: datetime) -> Iterator[_Entry]:
+    if instance.reason == "StartError":
+        return
+    end = instance.finished_at or now
+    # A line printed in the very moment of the end is part of the log; times lose what is below a microsecond.
+    until = (end - instance.started_at).total_seconds() + 1e-5
+    for line in worker.program(container).lines(until):
+        yield _Entry(_moment(instance, line), line.text)
+
+
+def _moment(instance: Instance, line: Line) -> datetime:
+    return instance.started_at + timedelta(seconds=line.at)
+
+
+def _render(entry: _Entry, options: LogOptions) -> str:
+    return f"{nano(entry.at)} {entry.text}\n" if options.timestamps else f"{entry.text}\n"

@@ -1,0 +1,268 @@
+"""The kubelets of one process: they share one watch on pods and one timer for their heartbeats."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Unpack
+
+import orjson
+
+from kubesim.client import Client
+from kubesim.clock import Clock, Timer
+from kubesim.errors import ApiError, Obj
+from kubesim.gpu.nodes import conditions
+from kubesim.informer import Informer, WorkQueue, cancel
+from kubesim.kubelet import logs, timings
+from kubesim.kubelet.logs import LogArguments, LogOptions
+from kubesim.kubelet.pod import PodWorker
+from kubesim.kubelet.records import Container, from_status
+from kubesim.kubelet.status import PodRecord
+from kubesim.recorder import Recorder
+from kubesim.times import micro, parse
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+@dataclass
+class Node:
+    """What a kubelet knows of its own node."""
+
+    name: str
+    uid: str
+    architecture: str
+    ip: str
+    cidr: str
+    recorder: Recorder
+    images: set[str] = field(default_factory=set)
+    taken: dict[str, str] = field(default_factory=dict)
+    """Pod uid -> address."""
+
+    def address(self, uid: str, wanted: str = "") -> str:
+        """Return the address of a pod: the one it has, or the first free one of the node's range."""
+        if uid not in self.taken:
+            used = set(self.taken.values())
+            network = ipaddress.ip_network(self.cidr)
+            free = (str(network[number]) for number in range(2, network.num_addresses - 1))
+            self.taken[uid] = wanted or next(address for address in free if address not in used)
+        return self.taken[uid]
+
+
+class Kubelets:
+    """The kubelets of the nodes named in ``start``. ``logs`` and ``follow`` are what a log endpoint calls."""
+
+    def __init__(self, client: Client, clock: Clock, names: tuple[str, ...], state: bytes) -> None:
+        self._client = client
+        self._clock = clock
+        self._names = names
+        self._nodes: dict[str, Node] = {}
+        self._workers: dict[str, PodWorker] = {}
+        self._saved: dict[str, Any] = orjson.loads(state) if state else {}
+        self._pods = Informer(client, clock, "pods")
+        self._queue = WorkQueue(clock, self._sync, "kubelet")
+        self._heartbeat: Timer | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._reported_at = clock.now()
+
+    async def start(self) -> None:
+        """Report the nodes ready and take up the pods that are bound to them."""
+        for name in self._names:
+            await self._join(name)
+        await self._beat()
+        await self._pods.start()
+        self._pods.add_handler(self._changed)
+        self._queue.start()
+        self._plan_beat()
+
+    async def stop(self) -> None:
+        """Stop at once; the pods stay as they are in the API."""
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        await cancel(self._beating)
+        await self._queue.stop()
+        await self._pods.stop()
+
+    def dump(self) -> bytes:
+        """Return what a later ``start`` needs beside the API's objects: back-offs and the ends of processes."""
+        pods = {
+            worker.record.uid: {
+                "containers": [container.dump() for container in worker.record.containers],
+                "ip": worker.record.ip,
+                "bound_at": worker.record.bound_at,
+            }
+            for worker in self._workers.values()
+        }
+        return orjson.dumps(
+            {"pods": pods, "images": {node.name: sorted(node.images) for node in self._nodes.values()}}
+        )
+
+    def logs(self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]) -> bytes:
+        """Return a container's log. Raises ``ApiError`` 400 with the kubelet's words where there is none."""
+        worker = self._worker(namespace, pod, container)
+        return logs.read(worker, container, LogOptions(**options), self._clock.now())
+
+    def follow(
+        self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]
+    ) -> AsyncIterator[bytes]:
+        """Yield a container's log as it grows, until the container ends or the pod is gone; errors as ``logs``."""
+        worker = self._worker(namespace, pod, container)
+        key = f"{namespace}/{pod}"
+        return logs.follow(
+            worker, container, LogOptions(**options), self._clock, lambda: self._workers.get(key) is worker
+        )
+
+    def _worker(self, namespace: str, pod: str, container: str) -> PodWorker:
+        worker = self._workers.get(f"{namespace}/{pod}")
+        if worker is None:
+            # A pod that is bound but not yet seen by its kubelet.
+            text = f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating'
+            raise ApiError(400, "BadRequest", text)
+        return worker
+
+    async def _join(self, name: str) -> None:
+        obj = await self._client.get("nodes", name)
+        ip = next(item["address"] for item in obj["status"]["addresses"] if item["type"] == "InternalIP")
+        self._nodes[name] = Node(
+            name=name,
+            uid=obj["metadata"]["uid"],
+            architecture=obj["status"]["nodeInfo"]["architecture"],
+            ip=ip,
+            cidr=obj["spec"].get("podCIDR", "10.244.0.0/24"),
+            recorder=Recorder(self._client, self._clock, "kubelet", name),
+            images=set(self._saved.get("images", {}).get(name, ())),
+        )
+        await self._report(name)
+
+    # Pods.
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if pod["spec"].get("nodeName") not in self._nodes:
+            return
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        worker = self._workers.get(key)
+        if new is not None and worker is not None and _version(worker.record.pod) == _version(new):
+            return
+        self._queue.add(key)
+
+    async def _sync(self, key: str) -> None:
+        namespace, name = key.split("/")
+        pod = self._pods.get(namespace, name)
+        worker = self._workers.get(key)
+        if worker is not None and (pod is None or pod["metadata"]["uid"] != worker.record.uid):
+            self._forget(key, worker)
+            worker = None
+        if pod is None:
+            return
+        if worker is None:
+            worker = self._workers[key] = self._take_up(pod)
+        if worker.gone:
+            return
+        again = await worker.sync(pod)
+        if again is not None:
+            self._queue.add_after(key, again)
+
+    def _forget(self, key: str, worker: PodWorker) -> None:
+        del self._workers[key]
+        self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)
+
+    def _take_up(self, pod: Obj) -> PodWorker:
+        node = self._nodes[pod["spec"]["nodeName"]]
+        record = self._record(pod, node)
+        return PodWorker(self._client, self._clock, node.recorder, record, node.architecture, node.images)
+
+    def _record(self, pod: Obj, node: Node) -> PodRecord:
+        uid, now = pod["metadata"]["uid"], self._clock.now()
+        saved = self._saved.get("pods", {}).pop(uid, None)
+        status = pod.get("status", {})
+        if saved is not None:
+            containers = [Container.load(item) for item in saved["containers"]]
+            return PodRecord(pod, containers, parse(saved["bound_at"]), node.ip, node.address(uid, saved["ip"]))
+        containers = _containers(pod, "initContainers", "initContainerStatuses", now)
+        containers += _containers(pod, "containers", "containerStatuses", now)
+        bound = parse(status["startTime"]) if status.get("startTime") else now
+        address = node.ip if pod["spec"].get("hostNetwork") else node.address(uid, status.get("podIP", ""))
+        return PodRecord(pod, containers, bound, node.ip, address)
+
+    # Heartbeats.
+
+    def _plan_beat(self) -> None:
+        self._heartbeat = self._clock.call_later(timings.HEARTBEAT_S, self._begin_beat)
+
+    def _begin_beat(self) -> None:
+        self._beating = asyncio.create_task(self._beat(), name="heartbeat")
+        self._plan_beat()
+
+    async def _beat(self) -> None:
+        """Renew every lease, and now and then the nodes' conditions."""
+        for node in self._nodes.values():
+            await self._renew(node)
+        if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
+            self._reported_at = self._clock.now()
+            for name in self._nodes:
+                await self._report(name)
+
+    async def _renew(self, node: Node) -> None:
+        lease = _lease(node, micro(self._clock.now()))
+        try:
+            await self._client.patch(
+                "leases.coordination.k8s.io",
+                node.name,
+                LEASE_NAMESPACE,
+                {"spec": {"renewTime": lease["spec"]["renewTime"]}},
+            )
+        except ApiError as error:
+            if error.code != 404:
+                return
+            await self._create_lease(lease)
+
+    async def _create_lease(self, lease: Obj) -> None:
+        try:
+            await self._client.create("leases.coordination.k8s.io", lease, namespace=LEASE_NAMESPACE)
+        except ApiError as error:
+            # The namespace is made by whoever assembles the cluster, perhaps after us: the next beat tries again.
+            if error.code not in (403, 404, 409):
+                raise
+
+    async def _report(self, name: str) -> None:
+        """Report the node ready, keeping the times of conditions that did not change."""
+        try:
+            obj = await self._client.get("nodes", name)
+        except ApiError as error:
+            if error.code == 404:
+                return
+            raise
+        old = {item["type"]: item for item in obj["status"].get("conditions", ())}
+        fresh = conditions(self._clock.now(), self._clock.now())
+        for condition in fresh:
+            before = old.get(condition["type"])
+            if before is not None and before["status"] == condition["status"]:
+                condition["lastTransitionTime"] = before["lastTransitionTime"]
+        own = {condition["type"] for condition in fresh}
+        others = [condition for condition in old.values() if condition["type"] not in own]
+        await self._client.patch("nodes", name, "", {"status": {"conditions": others + fresh}}, subresource="status")
+
+
+def _containers(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container]:
+    shown = {item["name"]: item for item in pod.get("status", {}).get(statuses, ())}
+    init = specs == "initContainers"
+    uid = pod["metadata"]["uid"]
+    return [from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())]
+
+
+def _lease(node: Node, renewed: str) -> Obj:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": node.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        "spec": {"holderIdentity": node.name, "leaseDurationSeconds": timings.LEASE_S, "renewTime": renewed},
+    }
+
+
+def _version(obj: Obj) -> str:
+    return str(obj["metadata"]["resourceVersion"])

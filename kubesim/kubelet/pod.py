@@ -1,0 +1,327 @@
+"""The life of a pod on a node: a table of stages, each with the delay after which it is left and what happens then.
+
+``PodWorker.sync`` runs every stage that has come due, writes the status once, and says when to be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.errors import ApiError, Obj
+from kubesim.kubelet import behaviours, timings
+from kubesim.kubelet.images import Image, PullError, pull
+from kubesim.kubelet.programs import Program
+from kubesim.kubelet.records import Container, Instance, container_id
+from kubesim.kubelet.status import PodRecord, pod_status
+from kubesim.recorder import Recorder
+from kubesim.times import go_milliseconds, parse
+
+SIGKILL_CODE = 137
+Due = Callable[["PodWorker", Container], datetime | None]
+Then = Callable[["PodWorker", Container], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """When a container leaves a state (None: not by itself) and what it does then."""
+
+    due: Due
+    then: Then
+
+
+class PodWorker:
+    """Runs one pod of one node."""
+
+    def __init__(
+        self, client: Client, clock: Clock, recorder: Recorder, record: PodRecord, architecture: str, images: set[str]
+    ) -> None:
+        self.record = record
+        self.images = images
+        self.gone = False
+        self._client = client
+        self._clock = clock
+        self._recorder = recorder
+        self._architecture = architecture
+        self._killing: dict[str, datetime] = {}
+        self._started_ending = False
+        self._reported: Obj = {}
+        for container in record.containers:
+            if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "neverPulled"):
+                self._remember(record.spec(container)["image"])
+
+    async def sync(self, pod: Obj) -> float | None:
+        """Bring the pod up to now; returns the seconds until the next stage is due, None for never."""
+        self.record.pod = pod
+        ending = pod["metadata"].get("deletionTimestamp") is not None
+        if ending and not self._started_ending:
+            await self._begin_ending()
+        while (due := self._next()) is not None and due[0] <= self.now:
+            await STAGES[due[1].state].then(self, due[1])
+        if ending and not any(container.running for container in self.record.containers):
+            await self._finish_ending()
+            return None
+        await self._report()
+        return None if due is None else max(0.0, (due[0] - self.now).total_seconds())
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return self._clock.now()
+
+    def program(self, container: Container) -> Program:
+        """Return what runs, or ran, in a container whose image is on the node."""
+        spec = self.record.spec(container)
+        image = self.record.images[spec["image"]]
+        argv = behaviours.command_line(spec, image)
+        env = behaviours.environment(spec)
+        return behaviours.program(image, argv, env, self._architecture, seed=self.record.uid)
+
+    def _next(self) -> tuple[datetime, Container] | None:
+        """Return the container whose stage is due first."""
+        dues = []
+        for container in self.record.containers:
+            due = self._due(container)
+            if due is not None:
+                dues.append((due, container))
+        return min(dues, key=lambda item: item[0], default=None)
+
+    def _due(self, container: Container) -> datetime | None:
+        if self._started_ending:
+            return self._killing.get(container.name) if container.running else None
+        stage = STAGES.get(container.state)
+        return stage.due(self, container) if stage is not None else None
+
+    # The conditions of stages.
+
+    def may_begin(self, container: Container) -> datetime | None:
+        """A container begins when the sandbox is there and the init containers before it are through."""
+        before = self.record.init
+        if container.init:
+            before = before[: before.index(container)]
+        if not all(self.record.passed(earlier) for earlier in before):
+            return None
+        return self.record.bound_at + timedelta(seconds=timings.SANDBOX_S)
+
+    def pull_ends(self, container: Container) -> datetime:
+        """When the pull under way answers."""
+        failing = self._try_pull(container) is None
+        return container.since + timedelta(seconds=timings.PULL_FAILURE_S if failing else timings.PULL_S)
+
+    def process_ends(self, container: Container) -> datetime | None:
+        """When the kubelet notices that the process has ended by itself."""
+        ending = self.program(container).ending
+        if ending is None or container.instance is None:
+            return None
+        return container.instance.started_at + timedelta(seconds=ending.at + timings.PLEG_S)
+
+    def crash_loop_moves(self, container: Container) -> datetime:
+        """When the back-off ends, or the kubelet next looks at it and says so."""
+        assert container.instance is not None
+        assert container.instance.finished_at is not None
+        ends = container.instance.finished_at + timedelta(seconds=container.backoff.delay)
+        return min(ends, (container.told_at or container.since) + timedelta(seconds=timings.BACKOFF_EVENT_S))
+
+    def pull_wait_moves(self, container: Container) -> datetime:
+        """When the next pull begins, or the kubelet next says that it waits for it."""
+        ends = (container.failed_at or container.since) + timedelta(seconds=container.pull_backoff.delay)
+        return min(ends, (container.told_at or container.since) + timedelta(seconds=timings.BACKOFF_EVENT_S))
+
+    # What stages do.
+
+    async def begin(self, container: Container) -> None:
+        """See to the image."""
+        spec = self.record.spec(container)
+        image, policy = spec["image"], spec.get("imagePullPolicy", "IfNotPresent")
+        if image in self.images and policy != "Always":
+            self._remember(image)
+            await self._normal(container, "Pulled", f'Container image "{image}" already present on machine')
+            container.enter("creating", self.now)
+        elif policy == "Never":
+            text = f'Container image "{image}" is not present with pull policy of Never'
+            await self._warning(container, "ErrImageNeverPull", text)
+            await self._warning(container, "Failed", "Error: ErrImageNeverPull")
+            container.enter("neverPulled", self.now)
+        else:
+            await self._normal(container, "Pulling", f'Pulling image "{image}"')
+            container.enter("pulling", self.now)
+
+    async def pulled(self, container: Container) -> None:
+        """Take the answer of the registry."""
+        image = self.record.spec(container)["image"]
+        found = self._try_pull(container)
+        if found is None:
+            await self._pull_failed(container, image)
+            return
+        took = go_milliseconds((self.now - container.since).total_seconds() + found.size / 120e6)
+        text = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
+        await self._normal(container, "Pulled", f"{text} Image size: {found.size} bytes.")
+        self.images.add(image)
+        self.record.images[image] = found
+        container.enter("creating", self.now)
+
+    async def _pull_failed(self, container: Container, image: str) -> None:
+        container.failed_at = self.now
+        container.pull_backoff.next(self.now, self.now)
+        await self._warning(container, "Failed", f'Failed to pull image "{image}": {container.pull_error}')
+        await self._warning(container, "Failed", "Error: ErrImagePull")
+        container.enter("pullFailed", self.now)
+
+    async def pull_backs_off(self, container: Container) -> None:
+        """Wait for the next pull, saying so, or begin it."""
+        image = self.record.spec(container)["image"]
+        failed_at = container.failed_at or container.since
+        if container.state == "pullWaiting" and container.pull_backoff.remaining(failed_at, self.now) <= 0:
+            await self._normal(container, "Pulling", f'Pulling image "{image}"')
+            container.enter("pulling", self.now)
+            return
+        await self._normal(container, "BackOff", f'Back-off pulling image "{image}"')
+        await self._warning(container, "Failed", "Error: ImagePullBackOff")
+        container.told_at = self.now
+        if container.state != "pullWaiting":
+            container.enter("pullWaiting", self.now)
+
+    async def start(self, container: Container) -> None:
+        """Create the container and start its process."""
+        if container.instance is not None:
+            container.restarts += 1
+        container.previous = container.instance
+        container.instance = Instance(container_id(self.record.uid, container.name, container.restarts), self.now)
+        await self._normal(container, "Created", f"Created container: {container.name}")
+        program = self.program(container)
+        if program.start_error:
+            await self._warning(container, "Failed", f"Error: {program.start_error}")
+            container.instance.end(self.now, behaviours.START_ERROR_CODE, "StartError", program.start_error)
+            await self.ended(container)
+            return
+        await self._normal(container, "Started", f"Started container {container.name}")
+        container.enter("running", self.now)
+
+    async def exited(self, container: Container) -> None:
+        """Note the end of the process, by itself or by our signal."""
+        instance = container.instance
+        assert instance is not None
+        if container.name in self._killing:
+            program = self.program(container)
+            code = SIGKILL_CODE if program.term_code is None else program.term_code
+            instance.end(self.now, code)
+            container.enter("done", self.now)
+            return
+        ending = self.program(container).ending
+        assert ending is not None
+        instance.end(instance.started_at + timedelta(seconds=ending.at), ending.code, ending.reason)
+        await self.ended(container)
+
+    async def ended(self, container: Container) -> None:
+        """Decide what follows an end: nothing, another start, or a wait before it."""
+        assert container.instance is not None
+        if self._stays_down(container, container.instance.exit_code):
+            container.enter("done", self.now)
+            return
+        container.told_at = None
+        await self.crash_loop(container)
+
+    async def crash_loop(self, container: Container) -> None:
+        """Start again if the back-off is over, or say that it is not."""
+        assert container.instance is not None
+        failed_at = container.instance.finished_at or self.now
+        if container.backoff.remaining(failed_at, self.now) <= 0:
+            container.backoff.next(failed_at, self.now)
+            await self.begin(container)
+            return
+        text = f"Back-off restarting failed container {container.name} in pod {self.record.full_name}"
+        await self._warning(container, "BackOff", text)
+        container.told_at = self.now
+        if container.state != "crashLoop":
+            container.enter("crashLoop", self.now)
+
+    def _stays_down(self, container: Container, code: int) -> bool:
+        if self.record.is_sidecar(container):
+            return all(main.done for main in self.record.main)
+        if container.init:
+            return code == 0 or self.record.policy == "Never"
+        return self.record.policy == "Never" or (self.record.policy == "OnFailure" and code == 0)
+
+    def _try_pull(self, container: Container) -> Image | None:
+        """Return the image, or None with ``pull_error`` set."""
+        try:
+            return pull(self.record.spec(container)["image"], self._architecture)
+        except PullError as error:
+            container.pull_error = str(error)
+            return None
+
+    def _remember(self, image: str) -> None:
+        if image not in self.record.images:
+            self.record.images[image] = pull(image, self._architecture)
+            self.images.add(image)
+
+    # The end of the pod.
+
+    async def _begin_ending(self) -> None:
+        """Send SIGTERM: a process that ignores it is killed when the grace is over."""
+        self._started_ending = True
+        metadata = self.record.pod["metadata"]
+        deadline = parse(metadata["deletionTimestamp"])
+        for container in self.record.containers:
+            if container.running:
+                program = self.program(container)
+                soon = self.now + timedelta(seconds=timings.KILL_S + program.term_after)
+                self._killing[container.name] = deadline if program.term_code is None else min(soon, deadline)
+                if not metadata.get("deletionGracePeriodSeconds"):
+                    self._killing[container.name] = self.now
+                await self._normal(container, "Killing", f"Stopping container {container.name}")
+
+    async def _finish_ending(self) -> None:
+        """Report the last status and let the API forget the pod."""
+        self.gone = True
+        metadata = self.record.pod["metadata"]
+        try:
+            await self._report()
+            await self._client.delete(
+                "pods", metadata["name"], metadata["namespace"], grace_seconds=0, uid=metadata["uid"]
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def _report(self) -> None:
+        """Write the status if it differs from what the API has."""
+        status = pod_status(self.record, self.now)
+        if status == self._reported:
+            return
+        metadata = self.record.pod["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        self.record.pod = await self._client.patch(
+            "pods", metadata["name"], metadata["namespace"], patch, subresource="status"
+        )
+        self._reported = status
+
+    async def _normal(self, container: Container, reason: str, message: str) -> None:
+        await self._recorder.normal(self.record.pod, reason, message, path=_path(container))
+
+    async def _warning(self, container: Container, reason: str, message: str) -> None:
+        await self._recorder.warning(self.record.pod, reason, message, path=_path(container))
+
+
+def _path(container: Container) -> str:
+    return f"spec.{'initContainers' if container.init else 'containers'}{{{container.name}}}"
+
+
+def _after(seconds: float) -> Due:
+    return lambda worker, container: container.since + timedelta(seconds=seconds)
+
+
+STAGES = {
+    "waiting": Stage(PodWorker.may_begin, PodWorker.begin),
+    "pulling": Stage(PodWorker.pull_ends, PodWorker.pulled),
+    "pullFailed": Stage(_after(timings.PLEG_S), PodWorker.pull_backs_off),
+    "pullWaiting": Stage(PodWorker.pull_wait_moves, PodWorker.pull_backs_off),
+    "creating": Stage(_after(timings.START_S), PodWorker.start),
+    "running": Stage(PodWorker.process_ends, PodWorker.exited),
+    "exited": Stage(_after(0.0), PodWorker.ended),
+    "crashLoop": Stage(PodWorker.crash_loop_moves, PodWorker.crash_loop),
+}
+"""The states that a container leaves by itself; ``done`` and ``neverPulled`` it does not."""

@@ -1,0 +1,116 @@
+"""What a process prints and how it ends, as a function of the seconds since it started.
+
+Nothing runs: a program is a generator of lines and at most one exit, asked again whenever somebody reads a log. So a
+container that has logged for three hours costs nothing until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+FOREVER_S = 30 * 24 * 3600.0
+SCAN_LIMIT = 5000
+BUFFER_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of output, ``at`` seconds after the start."""
+
+    at: float
+    text: str
+    stream: str = "stdout"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of the process."""
+
+    at: float
+    code: int
+    reason: str = ""
+
+
+Output = Line | Exit
+Run = Callable[[float, int], Iterator[Output]]
+"""(horizon in seconds, most steps) -> what happens until then."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process: its run, and its exit code after SIGTERM (None: it ignores it, as most programs do as PID 1)."""
+
+    run: Run
+    term_code: int | None = None
+    term_after: float = 0.2
+    start_error: str = ""
+    """The runtime's text if the process cannot even be started."""
+
+    @cached_property
+    def ending(self) -> Exit | None:
+        """How it ends by itself; None for a program that keeps running."""
+        return next((out for out in self.run(FOREVER_S, SCAN_LIMIT) if isinstance(out, Exit)), None)
+
+    def lines(self, until: float) -> Iterator[Line]:
+        """Yield what is printed in the first ``until`` seconds."""
+        for out in self.run(until, 10**9):
+            if isinstance(out, Exit) or out.at > until:
+                return
+            yield out
+
+
+def fixed(*outputs: Output) -> Run:
+    """Return the run of a program that does just this."""
+
+    def run(horizon: float, limit: int) -> Iterator[Output]:
+        yield from outputs
+
+    return run
+
+
+def buffered(run: Run) -> Run:
+    """Hold back standard output until 8 KiB are full or the process ends, as C and Python do with a pipe."""
+
+    def held(horizon: float, limit: int) -> Iterator[Output]:
+        waiting: list[Line] = []
+        size = 0
+        for out in run(horizon, limit):
+            if isinstance(out, Line) and out.stream == "stdout":
+                waiting.append(out)
+                size += len(out.text) + 1
+                if size < BUFFER_BYTES:
+                    continue
+            if isinstance(out, Exit) or size >= BUFFER_BYTES:
+                yield from (Line(out.at, line.text) for line in waiting)
+                waiting, size = [], 0
+            if isinstance(out, Exit) or out.stream != "stdout":
+                yield out
+
+    return held
+
+
+class Halt(Exception):
+    """Ends an interpreted program: by its own exit, or because nobody looks further (``code`` None)."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Watch:
+    """The time inside an interpreted program: every step costs a millisecond, and it stops at the horizon."""
+
+    horizon: float
+    limit: int
+    at: float = 0.01
+    steps: int = 0
+
+    def spend(self, seconds: float = 0.001) -> None:
+        """Let time pass."""
+        self.at += max(seconds, 0.0)
+        self.steps += 1
+        if self.at > self.horizon or self.steps > self.limit:
+            raise Halt(None)

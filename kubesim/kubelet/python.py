@@ -1,0 +1,204 @@
+"""``python -c`` for containers: a walk over the syntax tree that knows printing, sleeping, loops and leaving.
+
+What it does not know, it passes over, so a script that only computes ends with success and prints what it can.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubesim.kubelet.programs import Exit, Halt, Line, Output, Run, Watch, buffered
+
+_OPERATORS: dict[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARISONS: dict[type[ast.cmpop], Any] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_HEADER = 'Traceback (most recent call last):\n  File "<string>", line {line}, in <module>\n{error}'
+LARGEST = 10**6
+
+
+class _Unknown(Exception):
+    """An expression beyond this interpreter."""
+
+
+def script(text: str, modules: frozenset[str], env: Mapping[str, str], *, unbuffered: bool = False) -> Run:
+    """Return the run of ``python -c text`` where ``modules`` are installed beside the standard library."""
+
+    def run(horizon: float, limit: int) -> Iterator[Output]:
+        watch = Watch(horizon, limit, at=0.03)
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            yield from _syntax_error(text, error, watch)
+            return
+        try:
+            yield from _Walk(watch, modules).block(tree.body)
+        except Halt as halt:
+            if halt.code is not None:
+                yield Exit(watch.at, halt.code)
+            return
+        yield Exit(watch.at, 0)
+
+    return run if unbuffered or env.get("PYTHONUNBUFFERED") else buffered(run)
+
+
+def _syntax_error(text: str, error: Exception, watch: Watch) -> Iterator[Output]:
+    line = getattr(error, "lineno", 1) or 1
+    source = (text.splitlines() or [""])[min(line, len(text.splitlines()) or 1) - 1]
+    column = (getattr(error, "offset", 1) or 1) - 1
+    detail = getattr(error, "msg", str(error))
+    for part in (
+        f'  File "<string>", line {line}',
+        f"    {source}",
+        f"    {' ' * column}^",
+        f"SyntaxError: {detail}",
+    ):
+        yield Line(watch.at, part, "stderr")
+    yield Exit(watch.at, 1)
+
+
+class _Walk:
+    """Interprets statements in order, yielding what they print."""
+
+    def __init__(self, watch: Watch, modules: frozenset[str]) -> None:
+        self.watch = watch
+        self.modules = modules
+        self.names: dict[str, Any] = {}
+
+    def block(self, body: list[ast.stmt]) -> Iterator[Output]:
+        """Run statements."""
+        for statement in body:
+            self.watch.spend()
+            yield from self._statement(statement)
+
+    def _statement(self, node: ast.stmt) -> Iterator[Output]:
+        try:
+            if isinstance(node, ast.Expr):
+                yield from self._expression(node)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                yield from self._import(node)
+            elif isinstance(node, ast.Assign | ast.AugAssign):
+                self._assign(node)
+            elif isinstance(node, ast.For | ast.While):
+                yield from self._loop(node)
+            elif isinstance(node, ast.If):
+                yield from self.block(node.body if self.value(node.test) else node.orelse)
+            elif isinstance(node, ast.Raise):
+                yield from self._raise(node)
+        except _Unknown:
+            return
+
+    def _expression(self, node: ast.Expr) -> Iterator[Output]:
+        call = node.value
+        if not isinstance(call, ast.Call):
+            return
+        name = ast.unparse(call.func)
+        if name == "print":
+            words = " ".join(str(self.value(argument)) for argument in call.args)
+            yield from (Line(self.watch.at, line) for line in words.split("\n"))
+        elif name in ("time.sleep", "sleep") and call.args:
+            self.watch.spend(float(self.value(call.args[0])))
+        elif name in ("sys.exit", "exit", "quit", "os._exit"):
+            code = self.value(call.args[0]) if call.args else 0
+            if isinstance(code, str):
+                yield Line(self.watch.at, code, "stderr")
+            raise Halt(1 if isinstance(code, str) else int(code or 0) % 256)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> Iterator[Output]:
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            names = [alias.name for alias in node.names]
+        for name in names:
+            root = name.split(".")[0]
+            if root not in sys.stdlib_module_names and root not in self.modules:
+                yield from self._traceback(node, f"ModuleNotFoundError: No module named '{root}'")
+
+    def _raise(self, node: ast.Raise) -> Iterator[Output]:
+        call = node.exc
+        if isinstance(call, ast.Call):
+            words = ", ".join(str(self.value(argument)) for argument in call.args)
+            yield from self._traceback(
+                node, f"{ast.unparse(call.func)}: {words}" if words else ast.unparse(call.func)
+            )
+        else:
+            yield from self._traceback(
+                node, ast.unparse(call) if call else "RuntimeError: No active exception to reraise"
+            )
+
+    def _traceback(self, node: ast.stmt, error: str) -> Iterator[Output]:
+        for line in _HEADER.format(line=node.lineno, error=error).split("\n"):
+            yield Line(self.watch.at, line, "stderr")
+        raise Halt(1)
+
+    def _assign(self, node: ast.Assign | ast.AugAssign) -> None:
+        if isinstance(node, ast.AugAssign):
+            value = self._operate(node.op, self.value(node.target), self.value(node.value))
+            targets: list[ast.expr] = [node.target]
+        else:
+            value, targets = self.value(node.value), node.targets
+        for target in targets:
+            if isinstance(target, ast.Name):
+                self.names[target.id] = value
+
+    def _loop(self, node: ast.For | ast.While) -> Iterator[Output]:
+        if isinstance(node, ast.While):
+            while self.value(node.test):
+                self.watch.spend()
+                yield from self.block(node.body)
+            return
+        for item in self.value(node.iter):
+            if isinstance(node.target, ast.Name):
+                self.names[node.target.id] = item
+            yield from self.block(node.body)
+
+    def value(self, node: ast.expr) -> Any:
+        """Return the value of a simple expression; raises ``_Unknown`` for any other."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name) and node.id in self.names:
+            return self.names[node.id]
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self._piece(piece) for piece in node.values)
+        if isinstance(node, ast.BinOp):
+            return self._operate(node.op, self.value(node.left), self.value(node.right))
+        if isinstance(node, ast.List | ast.Tuple):
+            return [self.value(element) for element in node.elts]
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+            return _COMPARISONS[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0]))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+            return range(*(int(self.value(argument)) for argument in node.args))
+        raise _Unknown
+
+    def _piece(self, node: ast.expr) -> str:
+        if isinstance(node, ast.FormattedValue):
+            spec = self.value(node.format_spec) if node.format_spec else ""
+            return format(self.value(node.value), spec)
+        return str(self.value(node))
+
+    def _operate(self, op: ast.operator, left: Any, right: Any) -> Any:
+        if type(op) not in _OPERATORS:
+            raise _Unknown
+        for side in (left, right):
+            if isinstance(side, str) and isinstance(op, ast.Mult) or isinstance(side, int) and abs(side) > LARGEST:
+                raise _Unknown
+        try:
+            return _OPERATORS[type(op)](left, right)
+        except (TypeError, ValueError, ZeroDivisionError) as error:
+            raise _Unknown from error

@@ -1,0 +1,140 @@
+"""What a kubelet remembers of a pod's containers beyond what the API shows; it goes through JSON and back."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kubesim.errors import Obj
+from kubesim.kubelet.backoff import Backoff
+from kubesim.kubelet.timings import BACKOFF_CAP_S, BACKOFF_FIRST_S
+from kubesim.times import parse
+
+
+@dataclass
+class Instance:
+    """One start of a container. A started one that has not ended has no ``finished_at``."""
+
+    id: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+    def end(self, at: datetime, code: int, reason: str = "", message: str = "") -> None:
+        """Note how it ended."""
+        self.finished_at = at
+        self.exit_code = code
+        self.reason = reason or ("Completed" if code == 0 else "Error")
+        self.message = message
+
+    def dump(self) -> dict[str, Any]:
+        """Return what ``load`` takes."""
+        return dict(vars(self))
+
+    @classmethod
+    def load(cls, data: dict[str, Any] | None) -> Instance | None:
+        """Rebuild from ``dump``, after a journey through JSON."""
+        if data is None:
+            return None
+        times = {name: parse(data[name]) if data[name] else None for name in ("started_at", "finished_at")}
+        return cls(**{**data, **times})
+
+
+@dataclass
+class Container:
+    """One container of a pod over all its starts. ``state`` is the name of the stage that waits to be left."""
+
+    name: str
+    init: bool
+    since: datetime
+    state: str = "waiting"
+    restarts: int = 0
+    instance: Instance | None = None
+    previous: Instance | None = None
+    backoff: Backoff = field(default_factory=Backoff)
+    pull_backoff: Backoff = field(default_factory=Backoff)
+    pull_error: str = ""
+    failed_at: datetime | None = None
+    told_at: datetime | None = None
+    """When the back-off event was last recorded."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a process runs."""
+        return self.state == "running"
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended for good."""
+        return self.state == "done"
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended for good and well."""
+        return self.done and self.instance is not None and self.instance.exit_code == 0
+
+    def enter(self, state: str, now: datetime) -> None:
+        """Go to another stage."""
+        self.state = state
+        self.since = now
+
+    def dump(self) -> dict[str, Any]:
+        """Return what ``load`` takes."""
+        data = dict(vars(self))
+        for name in ("instance", "previous", "backoff", "pull_backoff"):
+            data[name] = data[name].dump() if data[name] is not None else None
+        return data
+
+    @classmethod
+    def load(cls, data: dict[str, Any]) -> Container:
+        """Rebuild from ``dump``, after a journey through JSON."""
+        times = {name: parse(data[name]) if data[name] else None for name in ("since", "failed_at", "told_at")}
+        instances = {name: Instance.load(data[name]) for name in ("instance", "previous")}
+        backoffs = {name: Backoff.load(data[name]) for name in ("backoff", "pull_backoff")}
+        return cls(**{**data, **times, **instances, **backoffs})
+
+
+def container_id(pod_uid: str, name: str, number: int) -> str:
+    """Return the id of the ``number``-th start of a container."""
+    return hashlib.sha256(f"{pod_uid}/{name}/{number}".encode()).hexdigest()
+
+
+def from_status(name: str, init: bool, status: Obj | None, pod_uid: str, now: datetime) -> Container:
+    """Rebuild a container from what the API shows of it; the back-off is inferred from its restarts."""
+    container = Container(name, init, now)
+    if status is None:
+        return container
+    container.restarts = status.get("restartCount", 0)
+    state, last = status.get("state", {}), status.get("lastState", {}).get("terminated")
+    ended = state.get("terminated")
+    if "running" in state:
+        started = parse(state["running"]["startedAt"])
+        container.instance = Instance(container_id(pod_uid, name, container.restarts), started)
+        container.previous = _ended(last)
+        container.enter("running", started)
+    elif ended is not None:
+        container.instance, container.previous = _ended(ended), _ended(last)
+        container.enter("exited", now)
+    elif last is not None:
+        container.instance = _ended(last)
+        container.enter("exited", now)
+    _infer_backoff(container)
+    return container
+
+
+def _ended(status: Obj | None) -> Instance | None:
+    if status is None:
+        return None
+    instance = Instance(status.get("containerID", "").rpartition("/")[2], parse(status["startedAt"]))
+    instance.end(parse(status["finishedAt"]), status["exitCode"], status.get("reason", ""), status.get("message", ""))
+    return instance
+
+
+def _infer_backoff(container: Container) -> None:
+    if container.restarts and container.instance is not None:
+        delay = min(BACKOFF_FIRST_S * 2 ** min(container.restarts - 1, 10), BACKOFF_CAP_S)
+        container.backoff = Backoff(delay, container.instance.started_at)

@@ -1,0 +1,261 @@
+"""The status of a pod as a kubelet reports it, from the records of its containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubesim.errors import Obj
+from kubesim.kubelet.images import Image
+from kubesim.kubelet.records import Container, Instance
+from kubesim.times import go_duration, stamp
+
+OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+RUNTIME = "containerd"
+
+
+@dataclass
+class PodRecord:
+    """A pod on a node: its object, its containers in order, and what the node gave it."""
+
+    pod: Obj
+    containers: list[Container]
+    bound_at: datetime
+    host_ip: str
+    ip: str
+    images: dict[str, Image] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """The pod's uid."""
+        return str(self.pod["metadata"]["uid"])
+
+    @property
+    def init(self) -> list[Container]:
+        """The init containers."""
+        return [container for container in self.containers if container.init]
+
+    @property
+    def main(self) -> list[Container]:
+        """The app containers."""
+        return [container for container in self.containers if not container.init]
+
+    @property
+    def full_name(self) -> str:
+        """The pod as the kubelet's messages name it."""
+        return f"{self.name}_{self.pod['metadata']['namespace']}({self.uid})"
+
+    @property
+    def policy(self) -> str:
+        """The restart policy."""
+        return str(self.pod["spec"].get("restartPolicy", "Always"))
+
+    @property
+    def sandboxed(self) -> bool:
+        """Whether the pod's sandbox and network have been made."""
+        return any(container.state != "waiting" for container in self.containers)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether every init container is through (a sidecar, once it runs)."""
+        return all(self.passed(container) for container in self.init)
+
+    def spec(self, container: Container) -> Obj:
+        """Return the spec of a container."""
+        name = "initContainers" if container.init else "containers"
+        found: Obj = next(item for item in self.pod["spec"][name] if item["name"] == container.name)
+        return found
+
+    def passed(self, container: Container) -> bool:
+        """Whether the containers after this init container may begin."""
+        return container.succeeded or (self.is_sidecar(container) and container.running)
+
+    def is_sidecar(self, container: Container) -> bool:
+        """Whether it is an init container that keeps running."""
+        return container.init and self.spec(container).get("restartPolicy") == "Always"
+
+
+def pod_status(record: PodRecord, now: datetime) -> Obj:
+    """Return the complete status of a pod."""
+    phase = _phase(record)
+    status: Obj = {
+        "phase": phase,
+        "conditions": _conditions(record, phase, now),
+        "hostIP": record.host_ip,
+        "hostIPs": [{"ip": record.host_ip}],
+        "startTime": stamp(record.bound_at),
+        "qosClass": record.pod.get("status", {}).get("qosClass") or qos_class(record.pod["spec"]),
+        "containerStatuses": [_container_status(record, container, now) for container in record.main],
+    }
+    generation = record.pod["metadata"].get("generation")
+    if generation:
+        status["observedGeneration"] = generation
+    if record.init:
+        status["initContainerStatuses"] = [_container_status(record, container, now) for container in record.init]
+    if record.sandboxed:
+        status |= {"podIP": record.ip, "podIPs": [{"ip": record.ip}]}
+    return status
+
+
+def qos_class(spec: Obj) -> str:
+    """Return Guaranteed, Burstable or BestEffort, from cpu and memory alone."""
+    guaranteed, anything = True, False
+    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
+        resources = container.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            anything = anything or name in limits or name in requests
+            guaranteed = guaranteed and name in limits and requests.get(name, limits[name]) == limits[name]
+    if not anything:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _phase(record: PodRecord) -> str:
+    if not record.initialized and not any(container.instance for container in record.main):
+        failed = any(container.done and not container.succeeded for container in record.init)
+        return "Failed" if failed else "Pending"
+    main = record.main
+    if any(container.instance is None for container in main):
+        return "Pending"
+    if any(container.running for container in main) or not all(container.done for container in main):
+        return "Running"
+    return "Succeeded" if all(container.succeeded for container in main) else "Failed"
+
+
+def is_ready(record: PodRecord, container: Container) -> bool:
+    """Whether a container counts as ready."""
+    if record.is_sidecar(container) or not container.init:
+        return container.running
+    return container.succeeded
+
+
+def _conditions(record: PodRecord, phase: str, now: datetime) -> list[Obj]:
+    unready = [c.name for c in record.main if not is_ready(record, c)]
+    ready = _truth(unready, phase, "ContainersNotReady", "containers with unready status: [{}]")
+    waiting = [c.name for c in record.init if not record.passed(c)]
+    if phase == "Succeeded":
+        initialized = ("True", "PodCompleted", "")
+    else:
+        initialized = _truth(waiting, "", "ContainersNotInitialized", "containers with incomplete status: [{}]")
+    sandbox = record.sandboxed and phase not in ("Succeeded", "Failed")
+    wanted = {
+        "PodReadyToStartContainers": ("True" if sandbox else "False", "", ""),
+        "Initialized": initialized,
+        "Ready": ready,
+        "ContainersReady": ready,
+        "PodScheduled": ("True", "", ""),
+    }
+    old = {item["type"]: item for item in record.pod.get("status", {}).get("conditions", ())}
+    own = [_condition(name, *wanted[name], old.get(name), record, now) for name in OWN_CONDITIONS]
+    return own + [item for name, item in old.items() if name not in OWN_CONDITIONS]
+
+
+def _truth(names: list[str], phase: str, reason: str, message: str) -> tuple[str, str, str]:
+    if phase == "Succeeded":
+        return "False", "PodCompleted", ""
+    if phase == "Failed":
+        return "False", "PodFailed", ""
+    return ("False", reason, message.format(" ".join(names))) if names else ("True", "", "")
+
+
+def _condition(
+    name: str, status: str, reason: str, message: str, old: Obj | None, record: PodRecord, now: datetime
+) -> Obj:
+    same = old is not None and old["status"] == status
+    since = old["lastTransitionTime"] if old is not None and same else stamp(now)
+    condition: Obj = {"type": name, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+    generation = record.pod["metadata"].get("generation")
+    if generation:
+        condition["observedGeneration"] = generation
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+def _container_status(record: PodRecord, container: Container, now: datetime) -> Obj:
+    spec = record.spec(container)
+    image = record.images.get(spec["image"])
+    state, last = _states(record, container)
+    status: Obj = {
+        "name": container.name,
+        "state": state,
+        "lastState": last,
+        "ready": is_ready(record, container),
+        "restartCount": container.restarts,
+        "image": image.reference.full if image else spec["image"],
+        "imageID": image.image_id if image else "",
+        "started": container.running,
+    }
+    if container.instance is not None:
+        status["containerID"] = _full_id(container.instance)
+    return status | _resources(spec, container)
+
+
+def _resources(spec: Obj, container: Container) -> Obj:
+    resources = spec.get("resources") or {}
+    shown: Obj = {}
+    if container.running:
+        shown["resources"] = resources
+        if resources.get("requests"):
+            shown["allocatedResources"] = resources["requests"]
+    mounts = [_mount(mount) for mount in spec.get("volumeMounts") or ()]
+    return shown | ({"volumeMounts": mounts} if mounts else {})
+
+
+def _mount(mount: Obj) -> Obj:
+    shown: Obj = {"name": mount["name"], "mountPath": mount["mountPath"]}
+    return shown | ({"readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else {})
+
+
+def _states(record: PodRecord, container: Container) -> tuple[Obj, Obj]:
+    """Return ``state`` and ``lastState``."""
+    current, previous = container.instance, container.previous
+    if container.state in ("pulling", "pullFailed", "pullWaiting", "neverPulled", "waiting") or current is None:
+        waiting = _waiting(record, container)
+        return {"waiting": waiting}, _terminated(current)
+    if container.state == "crashLoop":
+        delay = go_duration(container.backoff.delay)
+        text = f"back-off {delay} restarting failed container={container.name} pod={record.full_name}"
+        return {"waiting": {"reason": "CrashLoopBackOff", "message": text}}, _terminated(current)
+    if current.finished_at is not None:
+        return _terminated(current), _terminated(previous)
+    return {"running": {"startedAt": stamp(current.started_at)}}, _terminated(previous)
+
+
+def _waiting(record: PodRecord, container: Container) -> Obj:
+    image = record.spec(container)["image"]
+    if container.state == "pullFailed":
+        return {"reason": "ErrImagePull", "message": container.pull_error}
+    if container.state == "pullWaiting":
+        text = f'Back-off pulling image "{image}": ErrImagePull: {container.pull_error}'
+        return {"reason": "ImagePullBackOff", "message": text}
+    if container.state == "neverPulled":
+        text = f'Container image "{image}" is not present with pull policy of Never'
+        return {"reason": "ErrImageNeverPull", "message": text}
+    initializing = bool(record.init) and not record.initialized
+    return {"reason": "PodInitializing" if initializing else "ContainerCreating"}
+
+
+def _terminated(instance: Instance | None) -> Obj:
+    if instance is None or instance.finished_at is None:
+        return {}
+    ended: Obj = {
+        "exitCode": instance.exit_code,
+        "reason": instance.reason,
+        "startedAt": stamp(instance.started_at),
+        "finishedAt": stamp(instance.finished_at),
+        "containerID": _full_id(instance),
+    }
+    return {"terminated": ended | ({"message": instance.message} if instance.message else {})}
+
+
+def _full_id(instance: Instance) -> str:
+    return f"{RUNTIME}://{instance.id}"
