@@ -107,6 +107,9 @@ class FaultRun(models.Model):
     lease_holder = models.CharField(max_length=80, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     deadline = models.DateTimeField(null=True, blank=True, help_text="Reverted at this time whatever happens.")
+    mirrored_deadline = models.DateTimeField(
+        null=True, blank=True, help_text="The deadline that the copy of the journal in the cluster knows."
+    )
     fingerprint_before = models.JSONField(null=True, blank=True)
     residue = models.JSONField(null=True, blank=True, help_text="Differences left after the revert; [] is clean.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)

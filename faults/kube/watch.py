@@ -40,7 +40,8 @@ class Stop(Protocol):
 class ListWatch:
     """Calls ``on_change`` for every object and every change of it, in order, from the thread that runs ``run``.
 
-    After a new list, objects that have gone in the meantime are reported as DELETED (name, namespace, uid) and unchanged ones not at all.
+    After a new list, objects that have gone in the meantime are reported as DELETED (by name,
+    namespace and uid), and unchanged ones not at all.
     ``on_synced`` is called after every list and bookmark; ``on_stale`` with the reason whenever the stream breaks.
     """
 

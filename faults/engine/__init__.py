@@ -1,0 +1,32 @@
+"""Changes clusters so that every change can be taken back, whenever the worker dies.
+
+The undo of a step is committed to a journal before the step is sent. Nothing here knows Django or the Kubernetes
+client: the cluster and the journal come in through the protocols of ``ports``.
+"""
+
+from faults.engine.engine import Engine, Stuck, no_failpoint
+from faults.engine.fingerprint import Fingerprint, compare, fingerprint, orphans
+from faults.engine.model import Change, Create, Patch, Record, State, Target
+from faults.engine.paired import PairedJournal
+from faults.engine.ports import ClusterPort, Journal
+from faults.engine.settling import settle
+
+__all__ = [
+    "Change",
+    "ClusterPort",
+    "Create",
+    "Engine",
+    "Fingerprint",
+    "Journal",
+    "PairedJournal",
+    "Patch",
+    "Record",
+    "State",
+    "Stuck",
+    "Target",
+    "compare",
+    "fingerprint",
+    "no_failpoint",
+    "orphans",
+    "settle",
+]

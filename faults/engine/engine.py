@@ -1,0 +1,146 @@
+"""Applies changes and takes them back, so that dying anywhere in between can be mended by calling again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from faults.engine import creating, patching
+from faults.engine.model import Change, Create, Record, State
+from faults.engine.ports import ClusterPort, Journal
+from faults.errors import ClusterError, StaleEpoch
+
+Report = Callable[[str], None]
+
+
+def no_failpoint(name: str) -> None:
+    """The production failpoint: nothing happens at any of the named places.
+
+    Tests hand in one that kills the process at ``before-undo``, ``before-write``, ``after-write``, and with
+    ``revert-`` in front at ``before-write``, ``after-write``. ``before-status`` belongs to the services.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A step that could not be taken back, why, and what a person must run."""
+
+    record: Record
+    error: ClusterError
+
+    @property
+    def command(self) -> str:
+        """The exact kubectl command."""
+        return creating.command(self.record) if _is_creation(self.record) else patching.command(self.record)
+
+
+class Engine:
+    """Works on one cluster through one journal. ``apply`` and ``revert`` may be repeated at any time."""
+
+    def __init__(
+        self, cluster: ClusterPort, journal: Journal, *, failpoint: Callable[[str], None] = no_failpoint
+    ) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._failpoint = failpoint
+
+    def apply(self, changes: Sequence[Change], report: Report = lambda line: None) -> None:
+        """Make every change that is not made yet, in order. Raises ClusterError; what was done stays recorded.
+
+        A step's index is its place in ``changes``, so the same list must be handed in again. Steps that were taken
+        back are made again.
+        """
+        known = {record.index: record for record in self._journal.records()}
+        for index, change in enumerate(changes):
+            record = known.get(index)
+            if record is None or record.state is not State.APPLIED:
+                report(f"{'Creating' if isinstance(change, Create) else 'Changing'} {change.target}")
+                self._apply(index, change, record)
+
+    def revert(self, report: Report = lambda line: None, only: Callable[[Record], bool] | None = None) -> list[Stuck]:
+        """Take every step back, the last one first; return those that could not be.
+
+        ``only`` narrows it to some steps. An unreachable cluster raises instead: everything is worth another try.
+        """
+        stuck = []
+        for record in reversed(self._journal.records()):
+            if record.state is State.REVERTED or (only is not None and not only(record)):
+                continue
+            report(f"Taking back {record.target}")
+            try:
+                self._take_back(record)
+            except ClusterError as exc:
+                if exc.retryable:
+                    raise
+                stuck.append(Stuck(record, exc))
+        return stuck
+
+    def leftovers(self) -> list[Record]:
+        """Return the reverted steps whose effect is still in the cluster; proves what ``revert`` claims."""
+        reverted = [record for record in self._journal.records() if record.state is State.REVERTED]
+        return [record for record in reverted if self._holds(record)]
+
+    def _apply(self, index: int, change: Change, record: Record | None) -> None:
+        record = self._record(index, change, record)
+        self._failpoint("before-write")
+        self._journal.guard()
+        done = self._send(change, record)
+        self._failpoint("after-write")
+        self._commit_or_undo(done)
+
+    def _record(self, index: int, change: Change, record: Record | None) -> Record:
+        """Commit the undo. A record of an earlier attempt is kept while it still tells the truth."""
+        self._failpoint("before-undo")
+        if record is not None and record.state is State.RECORDED and self._still_true(record):
+            return record
+        planned = creating.plan(index, change) if isinstance(change, Create) else self._plan_patch(index, change)
+        self._journal.save(planned)
+        return planned
+
+    def _plan_patch(self, index: int, change: Change) -> Record:
+        assert not isinstance(change, Create)
+        return patching.plan(self._cluster, index, change)
+
+    def _still_true(self, record: Record) -> bool:
+        if _is_creation(record):
+            return True
+        return patching.is_sent(self._cluster, record) or patching.is_current(self._cluster, record)
+
+    def _send(self, change: Change, record: Record) -> Record:
+        if isinstance(change, Create):
+            return creating.send(self._cluster, change, record)
+        if patching.is_sent(self._cluster, record):
+            return record.applied(record.uid)
+        return patching.send(self._cluster, change, record)
+
+    def _commit_or_undo(self, done: Record) -> None:
+        """Mark the step as made. A worker that was overtaken while its write was under way takes that write back,
+        unless the new holder has made the step its own."""
+        try:
+            self._journal.save(done)
+        except StaleEpoch:
+            newest = {record.index: record for record in self._journal.records()}.get(done.index)
+            if newest is None or newest.state is State.REVERTED:
+                self._undo(done)
+            raise
+
+    def _take_back(self, record: Record) -> None:
+        self._failpoint("revert-before-write")
+        self._journal.guard()
+        if _is_creation(record):
+            record = creating.identified(self._cluster, record)
+        outcome = self._undo(record)
+        self._failpoint("revert-after-write")
+        self._journal.save(record.reverted(outcome))
+
+    def _undo(self, record: Record) -> str:
+        take_back = creating.take_back if _is_creation(record) else patching.take_back
+        return take_back(self._cluster, record)
+
+    def _holds(self, record: Record) -> bool:
+        holds = creating.holds if _is_creation(record) else patching.holds
+        return holds(self._cluster, record)
+
+
+def _is_creation(record: Record) -> bool:
+    return bool(record.undo["action"] == "delete")

@@ -1,0 +1,116 @@
+"""A canonical picture of everything a session may touch, to prove that nothing is left of it.
+
+What the cluster derives by itself is left out: status, versions, times, events, and objects whose controller is in
+the picture (a deployment's pods). An object whose controller has gone is in it: it should have gone, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from faults.engine.ports import ClusterPort, ResourceLike
+
+Obj = dict[str, Any]
+Fingerprint = dict[str, str]
+
+# Written by the cluster about itself, at any time.
+_VOLATILE_KINDS = {
+    "APIService",
+    "CSINode",
+    "CertificateSigningRequest",
+    "ComponentStatus",
+    "Endpoints",
+    "Event",
+    "Lease",
+    "NodeMetrics",
+    "PodMetrics",
+    "VolumeAttachment",
+}
+_VOLATILE_META = {
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+}
+_VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision"}
+
+
+def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
+    """Return object -> digest for these namespaces and for everything cluster-scoped. Raises ClusterError."""
+    objects = [
+        obj for resource in cluster.kinds() if _counts(resource) for obj in _scan(cluster, resource, namespaces)
+    ]
+    present = {obj["metadata"]["uid"] for obj in objects}
+    return {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
+
+
+def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
+    """Return every difference as a sentence; [] means that all is as it was."""
+    appeared = [f"{key} is left over" for key in after.keys() - before.keys()]
+    vanished = [f"{key} is missing" for key in before.keys() - after.keys()]
+    different = [f"{key} has changed" for key in before.keys() & after.keys() if before[key] != after[key]]
+    return sorted(appeared + vanished + different)
+
+
+def orphans(cluster: ClusterPort, namespace: str, uids: set[str]) -> list[Obj]:
+    """Return the pods, replica sets and jobs of a namespace that descend from the given owners."""
+    found: list[Obj] = []
+    for api_version, kind in (("batch/v1", "Job"), ("apps/v1", "ReplicaSet"), ("v1", "Pod")):
+        for obj in cluster.list(api_version, kind, namespace):
+            if {owner["uid"] for owner in obj["metadata"].get("ownerReferences") or []} & uids:
+                found.append(obj)
+                uids = uids | {obj["metadata"]["uid"]}
+    return found
+
+
+def _counts(resource: ResourceLike) -> bool:
+    return "list" in resource.verbs and resource.kind not in _VOLATILE_KINDS
+
+
+def _scan(cluster: ClusterPort, resource: ResourceLike, namespaces: Sequence[str]) -> list[Obj]:
+    if not resource.namespaced:
+        return cluster.list(resource.api_version, resource.kind)
+    return [obj for name in namespaces for obj in cluster.list(resource.api_version, resource.kind, name)]
+
+
+def _key(obj: Obj) -> str:
+    meta = obj["metadata"]
+    name = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
+    return f"{obj['apiVersion']}/{obj['kind']} {name}"
+
+
+def _controller(obj: Obj) -> str:
+    owners = obj["metadata"].get("ownerReferences") or []
+    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
+
+
+def _digest(obj: Obj) -> str:
+    text = json.dumps(_without_empty(_essence(obj)), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _essence(obj: Obj) -> Obj:
+    meta = {key: value for key, value in obj["metadata"].items() if key not in _VOLATILE_META}
+    annotations = meta.get("annotations") or {}
+    meta["annotations"] = {key: value for key, value in annotations.items() if key not in _VOLATILE_ANNOTATIONS}
+    if obj["kind"] == "Node":  # kubelets write addresses, images and heartbeats all the time
+        spec = obj.get("spec", {})
+        return {"labels": meta.get("labels"), "spec": {key: spec.get(key) for key in ("taints", "unschedulable")}}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": meta}
+
+
+def _without_empty(value: Any) -> Any:
+    """Drop nulls and empty maps and lists: whether they are written out is the API server's taste."""
+    if isinstance(value, dict):
+        pairs = ((key, _without_empty(inner)) for key, inner in value.items())
+        return {key: inner for key, inner in pairs if inner is not None and inner not in ({}, [], "")}
+    if isinstance(value, list):
+        return [_without_empty(inner) for inner in value]
+    return value

@@ -1,0 +1,131 @@
+"""The engine's values: changes to make, and the records that are kept of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+Obj = dict[str, Any]
+SCHEMA = 1  # version of the undo's format; a newer program must still read older ones
+MANAGER = "kubectl-client-side-apply"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class State(StrEnum):
+    """How far a step has come. The values are those of the database."""
+
+    RECORDED = "recorded"
+    APPLIED = "applied"
+    REVERTED = "reverted"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object of a cluster, by name; the namespace is empty for a cluster-scoped one."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    @classmethod
+    def of(cls, obj: Obj) -> Target:
+        """Return where an object is."""
+        meta = obj["metadata"]
+        return cls(obj["apiVersion"], obj["kind"], meta.get("namespace", ""), meta["name"])
+
+    @classmethod
+    def load(cls, data: Obj) -> Target:
+        """Read what ``dump`` wrote, or a pack's target."""
+        return cls(data["apiVersion"], data["kind"], data.get("namespace", ""), data["name"])
+
+    def dump(self) -> Obj:
+        """Return it as JSON."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create this object; it must not be there."""
+
+    object: Obj
+    injector: str = "manifest"
+
+    @property
+    def target(self) -> Target:
+        """Where the object will be."""
+        return Target.of(self.object)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Merge ``patch`` (RFC 7386) into an object that must be there."""
+
+    target: Target
+    patch: Obj
+    injector: str = "patch"
+
+
+Change = Create | Patch
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A step of the journal: what reverting it needs, and how far it has come.
+
+    ``undo`` is ``{"action": "delete", "applied": <last-applied text>}`` for a creation, or ``{"action": "restore",
+    "fields": [...]}`` with the before- and after-image of every field that the patch changes (``fields.py``).
+    """
+
+    index: int
+    injector: str
+    target: Target
+    undo: Obj
+    uid: str = ""
+    state: State = State.RECORDED
+    outcome: str = ""
+    schema: int = field(default=SCHEMA)
+
+    def applied(self, uid: str) -> Record:
+        """Return the record after its write was seen to succeed."""
+        return replace(self, uid=uid, state=State.APPLIED)
+
+    def reverted(self, outcome: str) -> Record:
+        """Return the record after it was taken back; ``outcome`` says what was found."""
+        return replace(self, state=State.REVERTED, outcome=outcome[:200])
+
+    def dump(self) -> Obj:
+        """Return it as JSON."""
+        return {
+            "index": self.index,
+            "injector": self.injector,
+            "target": self.target.dump(),
+            "undo": self.undo,
+            "uid": self.uid,
+            "state": str(self.state),
+            "outcome": self.outcome,
+            "schema": self.schema,
+        }
+
+    @classmethod
+    def load(cls, data: Obj) -> Record:
+        """Read what ``dump`` wrote."""
+        return cls(
+            index=data["index"],
+            injector=data["injector"],
+            target=Target.load(data["target"]),
+            undo=data["undo"],
+            uid=data["uid"],
+            state=State(data["state"]),
+            outcome=data["outcome"],
+            schema=data["schema"],
+        )

@@ -1,0 +1,92 @@
+"""What the engine needs of the world: a cluster and a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from faults.engine.model import Record
+
+Obj = dict[str, Any]
+
+
+class ResourceLike(Protocol):
+    """One kind, as discovery tells of it."""
+
+    @property
+    def api_version(self) -> str:
+        """Group and version."""
+
+    @property
+    def kind(self) -> str:
+        """The kind's name."""
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether its objects live in namespaces."""
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """What can be done with it."""
+
+
+class ClusterPort(Protocol):
+    """The verbs the engine uses; ``faults.kube.client.Kube`` has them. They raise ``faults.errors.ClusterError``."""
+
+    def kinds(self) -> Sequence[ResourceLike]:
+        """Return every kind of the cluster."""
+
+    def list(self, api_version: str, kind: str, namespace: str = "") -> list[Obj]:
+        """Return all objects of a kind."""
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Obj:
+        """Return one object."""
+
+    def create(self, obj: Obj, *, field_manager: str = "", dry_run: bool = False) -> Obj:
+        """Create an object."""
+
+    def patch(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str,
+        patch: Obj,
+        *,
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> Obj:
+        """Merge a patch into an object; a resourceVersion inside makes it conditional."""
+
+    def delete(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> None:
+        """Delete an object; with ``uid`` only that very one."""
+
+
+class Journal(Protocol):
+    """Where undos are committed before their steps are sent.
+
+    Each call is atomic and durable when it returns, and raises ``StaleEpoch`` (having written nothing) once another
+    worker has taken over.
+    """
+
+    def records(self) -> Sequence[Record]:
+        """Return every record, in order of its index."""
+
+    def save(self, record: Record) -> None:
+        """Commit a record, new or changed."""
+
+    def guard(self) -> None:
+        """Prove that this worker may still write, and prolong its lease."""
+
+    def close(self) -> None:
+        """Forget everything; called when all is reverted and checked."""

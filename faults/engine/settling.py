@@ -1,0 +1,75 @@
+"""Waiting, after a revert, until the cluster has really let go of what was deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from faults.engine.fingerprint import orphans
+from faults.engine.model import Record, State
+from faults.engine.ports import ClusterPort, Obj
+from faults.errors import ClusterError, NotFound
+
+POLL_S = 0.05
+PATIENCE_S = 60.0
+
+
+def settle(
+    cluster: ClusterPort,
+    records: Sequence[Record],
+    *,
+    wait: Callable[[float], None],
+    guard: Callable[[], None],
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Return when every deleted object and its dependents have gone; pods are hurried along.
+
+    ``guard`` is called between looks to keep the lease. Raises a retryable ClusterError after ``patience_s`` seconds.
+    """
+    deleted = [record for record in records if _was_deleted(record)]
+    hurried: set[str] = set()
+    waited = 0.0
+    while left := _left(cluster, deleted):
+        if waited >= patience_s:
+            raise ClusterError(f"{left[0]} is still being deleted after {patience_s:.0f} s.", retryable=True)
+        _hurry(cluster, deleted, hurried)
+        guard()
+        wait(POLL_S)
+        waited += POLL_S
+
+
+def _was_deleted(record: Record) -> bool:
+    return record.state is State.REVERTED and record.undo["action"] == "delete" and bool(record.uid)
+
+
+def _left(cluster: ClusterPort, deleted: Sequence[Record]) -> list[str]:
+    there = [str(record.target) for record in deleted if _is_there(cluster, record)]
+    return there or [f"Pod {pod['metadata']['name']}" for pod in _dependents(cluster, deleted)]
+
+
+def _is_there(cluster: ClusterPort, record: Record) -> bool:
+    target = record.target
+    try:
+        live = cluster.get(target.api_version, target.kind, target.name, target.namespace)
+    except NotFound:
+        return False
+    return bool(live["metadata"]["uid"] == record.uid)
+
+
+def _dependents(cluster: ClusterPort, deleted: Sequence[Record]) -> list[Obj]:
+    workloads = [record for record in deleted if record.target.api_version in ("batch/v1", "apps/v1")]
+    namespaces = sorted({record.target.namespace for record in workloads})
+    uids = {record.uid for record in workloads}
+    return [obj for namespace in namespaces for obj in orphans(cluster, namespace, uids)]
+
+
+def _hurry(cluster: ClusterPort, deleted: Sequence[Record], hurried: set[str]) -> None:
+    """Ask once for each pod that is in the way to end within a second: nobody waits for its grace period."""
+    namespaces = [record.target.name for record in deleted if record.target.kind == "Namespace"]
+    pods = [pod for namespace in namespaces for pod in cluster.list("v1", "Pod", namespace)]
+    pods += [obj for obj in _dependents(cluster, deleted) if obj["kind"] == "Pod"]
+    for meta in (pod["metadata"] for pod in pods if pod["metadata"]["uid"] not in hurried):
+        hurried.add(meta["uid"])
+        try:
+            cluster.delete("v1", "Pod", meta["name"], meta["namespace"], uid=meta["uid"], grace_seconds=1)
+        except ClusterError:  # gone, or replaced: either is what we want; the next look decides
+            continue

@@ -1,0 +1,34 @@
+"""What workers do. Each job takes row ids and makes one call; delivered twice, it has one effect."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import uuid
+
+from faults import services
+from faults.errors import LeaseHeld
+
+log = logging.getLogger(__name__)
+
+
+def inject_run(run_id: int) -> None:
+    """Make a run's changes, or go on with them."""
+    try:
+        services.inject_run(run_id=run_id, holder=holder_name())
+    except LeaseHeld as exc:
+        log.info("run %s: %s", run_id, exc)
+
+
+def revert_run(run_id: int) -> None:
+    """Take a run's changes back, or go on with that."""
+    try:
+        services.revert_run(run_id=run_id, holder=holder_name())
+    except LeaseHeld as exc:
+        log.info("run %s: %s", run_id, exc)
+
+
+def holder_name() -> str:
+    """Return a name for this execution; two deliveries of one job are two holders."""
+    return f"{socket.gethostname()[:40]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"

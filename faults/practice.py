@@ -1,0 +1,97 @@
+"""Client of the practice clusters' control API (``kubesim host``): makes, watches and drops clusters."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from django.conf import settings
+
+from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachable
+
+TIMEOUT_S = 10
+Obj = dict[str, Any]
+_ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
+
+
+def create(name: str, deadline: datetime, nodes: int, gpus: int) -> Obj:
+    """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError."""
+    body = {"name": name, "nodes": nodes, "gpus": gpus, "deadline": deadline.isoformat()}
+    return _ask("POST", "/control/clusters", body)
+
+
+def exists(name: str) -> bool:
+    """Return whether the host still has the cluster; it drops clusters by itself at their deadline."""
+    try:
+        _ask("GET", f"/control/clusters/{quote(name, safe='')}")
+    except NotFound:
+        return False
+    return True
+
+
+def drop(name: str) -> None:
+    """Drop a cluster; nothing where it is gone already."""
+    try:
+        _ask("DELETE", f"/control/clusters/{quote(name, safe='')}")
+    except NotFound:
+        return
+
+
+def activity(name: str) -> dict[str, Obj]:
+    """Return who has asked the cluster anything: user name -> ``first``, ``last`` (RFC 3339), ``requests``."""
+    users: dict[str, Obj] = _ask("GET", f"/control/clusters/{quote(name, safe='')}/activity")["users"]
+    return users
+
+
+def _ask(method: str, path: str, body: Obj | None = None) -> Obj:
+    url = urlsplit(settings.KUBESIM_URL)
+    connection = http.client.HTTPSConnection(
+        url.hostname or "", url.port or 443, timeout=TIMEOUT_S, context=_context(settings.KUBESIM_CA_FILE)
+    )
+    headers = {"Authorization": f"Bearer {_token(settings.KUBESIM_TOKEN_FILE)}", "Content-Type": "application/json"}
+    try:
+        connection.request(method, url.path + path, json.dumps(body) if body is not None else None, headers)
+        response = connection.getresponse()
+        return _answer(response.status, response.read())
+    except (OSError, http.client.HTTPException) as exc:
+        raise _not_running(str(exc) or type(exc).__name__) from exc
+    finally:
+        connection.close()
+
+
+def _answer(status: int, data: bytes) -> Obj:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        answer = {}
+    if not isinstance(answer, dict):
+        answer = {}
+    if 200 <= status < 300:
+        return answer
+    message = str(answer.get("error") or f"The practice cluster host answered {status}.")
+    if status >= 500:
+        raise Unreachable(message)
+    raise _ERRORS.get(status, ClusterError)(message)
+
+
+def _context(ca_file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except OSError as exc:
+        raise _not_running(f"{ca_file.name} cannot be read") from exc
+
+
+def _token(token_file: Path) -> str:
+    try:
+        return token_file.read_text(encoding="ascii").strip()
+    except OSError as exc:
+        raise _not_running(f"{token_file.name} cannot be read") from exc
+
+
+def _not_running(why: str) -> Unreachable:
+    return Unreachable(f"The practice clusters at {settings.KUBESIM_URL} cannot be reached ({why}). Run: make run")

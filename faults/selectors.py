@@ -1,0 +1,64 @@
+"""Look-ups: packs of versions and runs, and the client of a cluster."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from faults import crypto
+from faults.checks import Reader
+from faults.engine import Change
+from faults.environment import changes as environment_changes
+from faults.errors import FaultError
+from faults.injectors import changes as fault_changes
+from faults.kube.client import Kube
+from faults.kube.config import parse
+from faults.models import Cluster, FaultRun, ScenarioVersion
+from faults.packs import Pack
+from faults.packs import parse as parse_pack
+
+
+def pack_of(version: ScenarioVersion) -> Pack:
+    """Return a version's pack with its placeholders open. Versions never change, so it is parsed once."""
+    return _packs(version.pk, version.digest)
+
+
+def bound_pack(run: FaultRun) -> Pack:
+    """Return the pack of a run with this run's names in it."""
+    if run.scenario_version is None:
+        raise FaultError("An environment run has no scenario.")
+    return pack_of(run.scenario_version).bind(run.namespaces, run.parameters)
+
+
+def changes_of(run: FaultRun) -> list[Change]:
+    """Return what a run changes in its cluster; the same list every time."""
+    if run.purpose == FaultRun.Purpose.ENVIRONMENT:
+        return environment_changes(namespaces_of(run))
+    return fault_changes(bound_pack(run).inject)
+
+
+def namespaces_of(run: FaultRun) -> list[str]:
+    """Return the real namespaces of a run, each once; the first is the candidate's own."""
+    return list(dict.fromkeys(run.namespaces.values()))
+
+
+def kube_for(cluster: Cluster) -> Kube:
+    """Return the cluster's client with our own identity; one for each process, with its connections."""
+    if not cluster.kubeconfig:
+        raise FaultError(f"The cluster {cluster.name} has no kubeconfig.")
+    return _kubes(cluster.pk, cluster.kubeconfig)
+
+
+def reader_for(cluster: Cluster) -> Reader:
+    """Return what checks read from: the cluster itself."""
+    return kube_for(cluster)
+
+
+@lru_cache(maxsize=64)
+def _packs(version_id: int, digest: str) -> Pack:
+    """``digest`` is part of the key so that a test's next database cannot be mistaken for this one."""
+    return parse_pack(ScenarioVersion.objects.get(pk=version_id, digest=digest).files)
+
+
+@lru_cache(maxsize=64)
+def _kubes(cluster_id: int, sealed: str) -> Kube:
+    return Kube(parse(crypto.unseal(sealed)))

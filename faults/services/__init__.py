@@ -1,0 +1,34 @@
+"""Everything that changes a cluster or a run. Keyword-only, and every one is safe to repeat."""
+
+from faults.services.access import (
+    CandidateAccess,
+    candidate_access,
+    first_request_at,
+    restore_access,
+    revoke_access,
+)
+from faults.services.catalog import seed_catalog
+from faults.services.clusters import drop_practice_cluster, ensure_practice_cluster
+from faults.services.planning import plan_environment_run, plan_fault_run
+from faults.services.rehearsal import apply_solution
+from faults.services.running import confirm_symptom, inject_run, revert_run
+from faults.services.work import Report, mirror_deadline
+
+__all__ = [
+    "CandidateAccess",
+    "Report",
+    "apply_solution",
+    "candidate_access",
+    "confirm_symptom",
+    "drop_practice_cluster",
+    "ensure_practice_cluster",
+    "first_request_at",
+    "inject_run",
+    "mirror_deadline",
+    "plan_environment_run",
+    "plan_fault_run",
+    "restore_access",
+    "revert_run",
+    "revoke_access",
+    "seed_catalog",
+]

@@ -1,0 +1,53 @@
+"""Writing runs down before anything happens to a cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import datetime
+
+from faults import selectors
+from faults.errors import FaultError
+from faults.models import Cluster, FaultRun, ScenarioVersion
+from faults.packs import Pack
+
+
+def plan_environment_run(*, cluster: Cluster, namespaces: Mapping[str, str], deadline: datetime) -> FaultRun:
+    """Plan a session's namespaces (logical name -> real name) and the candidate's identity in the first of them."""
+    if not namespaces:
+        raise FaultError("An environment needs at least one namespace.")
+    return FaultRun.objects.create(
+        purpose=FaultRun.Purpose.ENVIRONMENT, cluster=cluster, namespaces=dict(namespaces), deadline=deadline
+    )
+
+
+def plan_fault_run(
+    *,
+    cluster: Cluster,
+    scenario_version: ScenarioVersion,
+    namespaces: Mapping[str, str],
+    parameters: Mapping[str, str],
+    seed: int,
+    deadline: datetime,
+) -> FaultRun:
+    """Plan one scenario's fault. Parameters that are not given are drawn by ``seed``. Raises PackError."""
+    pack = selectors.pack_of(scenario_version)
+    drawn = {**draw_parameters(pack, seed), **parameters}
+    bound = pack.bind(namespaces, drawn)
+    return FaultRun.objects.create(
+        purpose=FaultRun.Purpose.FAULT,
+        cluster=cluster,
+        scenario_version=scenario_version,
+        namespaces=dict(bound.namespaces),
+        parameters=drawn,
+        seed=seed,
+        deadline=deadline,
+    )
+
+
+def draw_parameters(pack: Pack, seed: int) -> dict[str, str]:
+    """Choose every parameter's value; the same seed always gives the same variant of a scenario."""
+    return {
+        name: random.Random(f"{seed}:{pack.slug}:{name}").choice(parameter.choices)
+        for name, parameter in sorted(pack.parameters.items())
+    }

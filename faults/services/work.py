@@ -1,0 +1,103 @@
+"""What every service that works on a run shares: its lease, its journals, its engine, and fenced status changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from faults import journal, selectors
+from faults.engine import Engine, PairedJournal, no_failpoint
+from faults.errors import StaleEpoch
+from faults.kube.client import Kube
+from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal
+from faults.models import FaultRun
+
+Report = Callable[[str, str], None]
+Failpoint = Callable[[str], None]
+
+
+def silent(phase: str, detail: str) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One worker's hold on one run. Everything it writes is fenced by ``epoch``."""
+
+    run_id: int
+    epoch: int
+    now: Callable[[], datetime]
+    failpoint: Failpoint
+    listener: Report
+
+    def run(self) -> FaultRun:
+        """Return the run as it is now."""
+        return FaultRun.objects.select_related("cluster", "scenario_version").get(pk=self.run_id)
+
+    def update(self, **values: Any) -> None:
+        """Change the run; StaleEpoch (and nothing changed) once another worker has it."""
+        if FaultRun.objects.filter(pk=self.run_id, epoch=self.epoch).update(**values) != 1:
+            raise StaleEpoch("Another worker has taken this run over.")
+
+    def report(self, phase: str, detail: str) -> None:
+        """Show progress on the run, and to whoever called."""
+        self.update(phase=phase[:60], detail=detail)
+        self.listener(phase, detail)
+
+    def kube(self) -> Kube:
+        """Return the client of the run's cluster."""
+        return selectors.kube_for(self.run().cluster)
+
+    def journal(self) -> PairedJournal:
+        """Return both journals of the run. The fingerprint has to be known: it tells whose the namespace is."""
+        run = self.run()
+        database = journal.DatabaseJournal(run.pk, self.epoch, self.now)
+        return PairedJournal(database, mirror_of(run))
+
+    def engine(self) -> Engine:
+        """Return an engine on the run's cluster and journals."""
+        return Engine(self.kube(), self.journal(), failpoint=self.failpoint)
+
+
+@contextmanager
+def working(
+    run_id: int,
+    holder: str,
+    now: datetime | None = None,
+    report: Report = silent,
+    failpoint: Failpoint = no_failpoint,
+) -> Iterator[Work]:
+    """Hold a run's lease. LeaseHeld while somebody else does."""
+    ticking = _ticking(now or datetime.now(UTC))
+    epoch = journal.take(run_id, holder, ticking())
+    try:
+        yield Work(run_id, epoch, ticking, failpoint, report)
+    finally:
+        journal.give_back(run_id, epoch)
+
+
+def mirror_of(run: FaultRun) -> MirrorJournal:
+    """Return the run's journal inside its cluster."""
+    before = run.fingerprint_before
+    ours = before is not None and f"v1/Namespace {NAMESPACE}" not in before
+    mirror = Mirror(f"run-{run.uuid.hex}", run.deadline, tuple(selectors.namespaces_of(run)), owns_namespace=ours)
+    return MirrorJournal(selectors.kube_for(run.cluster), mirror)
+
+
+def mirror_deadline(*, run_id: int, holder: str, now: datetime | None = None) -> None:
+    """Tell the copy of the journal in the cluster when the run has to be gone."""
+    with working(run_id, holder, now) as work:
+        run = work.run()
+        if run.status != FaultRun.Status.REVERTED:
+            mirror_of(run).move_deadline(run.deadline)
+        work.update(mirrored_deadline=run.deadline)
+
+
+def _ticking(start: datetime) -> Callable[[], datetime]:
+    """Return a clock that begins at ``start`` and goes on monotonically, whatever the machine's clock does."""
+    zero = time.monotonic()
+    return lambda: start + timedelta(seconds=time.monotonic() - zero)
