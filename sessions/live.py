@@ -1,7 +1,7 @@
 """What pages show of a cluster, and the newest frame of each panel.
 
-The observer fills these rows from its cache and publishes rendered panels; web processes only pass them on. The newest
-frame of each panel stays in Redis, so that a page that was just opened, or missed a frame, can fetch it.
+The observer fills these rows from its cache and publishes rendered panels; web processes only pass them on. The
+newest frame of each panel stays in Redis, so that a page that was just opened, or missed a frame, can fetch it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 import redis
+from channels.layers import get_channel_layer
+from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.conf import settings
 from redis.exceptions import RedisError
 
@@ -127,6 +129,13 @@ def load(connection: redis.Redis[Any], uuid: str, role: str, panel: str) -> Fram
 def client() -> redis.Redis[Any]:
     """Return this process's connection pool to Redis; its calls wait a second at most."""
     return _client(settings.REDIS_URL)
+
+
+def channel_layer() -> RedisPubSubChannelLayer:
+    """Return the layer over which frames travel."""
+    layer = get_channel_layer()
+    assert layer is not None  # settings name one
+    return layer
 
 
 @lru_cache(maxsize=4)

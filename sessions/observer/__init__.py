@@ -1,0 +1,1 @@
+"""Watches the clusters of all sessions, evaluates checks, and publishes panels. One active process by lease."""

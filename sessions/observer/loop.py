@@ -1,0 +1,175 @@
+"""The observer's main loop: holds the lease, follows the sessions, and keeps their panels drawn."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.db import OperationalError, close_old_connections
+from django.db.models import Q, QuerySet
+
+from faults import leases
+from faults import selectors as fault_selectors
+from faults.errors import ClusterError, FaultError
+from faults.packs import PackError
+from sessions import clock
+from sessions.live import LiveState
+from sessions.models import InterviewSession, SessionEvent
+from sessions.observer.publishing import Publisher
+from sessions.observer.screens import Screens
+from sessions.observer.session_watch import SessionWatch
+from sessions.observer.sweeper import Sweeper
+
+log = logging.getLogger(__name__)
+State = InterviewSession.State
+LEASE = "observer"
+LEASE_S = 6.0
+RENEW = timedelta(seconds=2)
+TICK_S = 0.1  # at most ten frames a second of any panel
+POLL = timedelta(seconds=0.2)
+FOLLOW = timedelta(seconds=0.5)
+REOPENED = 50  # events may become visible out of order where several processes commit
+IN_PROGRESS_PANELS = ("phases", "header")
+
+
+class Observer:
+    """Runs until ``stop`` is set. Only the holder of the lease does anything; the others stand by."""
+
+    def __init__(self, stop: threading.Event, now: Callable[[], datetime] = clock.now, holder: str = "") -> None:
+        self.holder = holder or f"{socket.gethostname()[:40]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._stop = stop
+        self._now = now
+        self._epoch: int | None = None
+        self._due: dict[str, datetime] = {}
+        self._watches: dict[int, SessionWatch] = {}
+        self._seen: set[int] = set()
+        self._publisher = Publisher()
+        self.screens = Screens(self._publisher, now, self._live_state)
+        self._sweeper: Sweeper | None = None
+
+    def run(self) -> None:
+        """Work until told to stop; give the lease back so that another takes over at once."""
+        try:
+            while not self._stop.is_set():
+                self._tick_safely()
+                self._stop.wait(TICK_S)
+        finally:
+            self._stand_down()
+            self._publisher.close()
+            if self._epoch is not None:
+                leases.release(LEASE, self.holder, self._epoch)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this observer holds the lease."""
+        return self._epoch is not None
+
+    def tick(self) -> None:
+        """Do what is due now: lease, sessions, events of the time line, panels."""
+        now = self._now()
+        if self._is_due("lease", RENEW, now):
+            self._keep_lease(now)
+        if self._epoch is None:
+            return
+        if self._is_due("follow", FOLLOW, now):
+            self._follow()
+        if self._is_due("poll", POLL, now):
+            self._poll_events()
+        self.screens.flush()
+
+    def _tick_safely(self) -> None:
+        """A database that is locked or away costs a turn; the lease decides whether this one may go on."""
+        try:
+            self.tick()
+        except OperationalError as exc:
+            log.warning("The database did not answer and is tried again: %s", exc)
+            close_old_connections()
+
+    def _is_due(self, duty: str, pause: timedelta, now: datetime) -> bool:
+        if now < self._due.get(duty, now):
+            return False
+        self._due[duty] = now + pause
+        return True
+
+    def _keep_lease(self, now: datetime) -> None:
+        if self._epoch is not None:
+            if leases.renew(LEASE, self.holder, self._epoch, LEASE_S, now):
+                return
+            log.warning("Another observer took over; this one stands by")
+            self._stand_down()
+            self._epoch = None
+        self._epoch = leases.acquire(LEASE, self.holder, LEASE_S, now)
+        if self._epoch is not None:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        log.info("This observer is active")
+        newest = SessionEvent.objects.order_by("-pk").values_list("pk", flat=True)[:REOPENED]
+        self._seen = set(newest)
+        self._sweeper = Sweeper(self._now)
+        self._sweeper.start()
+        for pk in _open_sessions().values_list("pk", flat=True):
+            self.screens.mark(pk)
+
+    def _stand_down(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.close()
+            self._sweeper = None
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+
+    def _follow(self) -> None:
+        """Begin to watch sessions that got a cluster, and let go of those whose cluster is gone."""
+        wanted = {session.pk: session for session in _with_cluster()}
+        for pk in [pk for pk, watch in self._watches.items() if pk not in wanted or watch.is_outgrown]:
+            watch = self._watches.pop(pk)
+            watch.close()
+            if pk not in wanted:
+                self.screens.forget(watch.uuid)
+        for pk in wanted.keys() - self._watches.keys():
+            self._begin(wanted[pk])
+        for pk in _in_progress().values_list("pk", flat=True):  # progress lines are written without an event
+            self.screens.mark(pk, IN_PROGRESS_PANELS)
+
+    def _begin(self, session: InterviewSession) -> None:
+        assert session.cluster is not None
+        try:
+            kube = fault_selectors.kube_for(session.cluster)
+            watch = SessionWatch(session, kube, self.screens.mark, self._now)
+        except (ClusterError, FaultError, PackError) as exc:
+            log.warning("The cluster of session %s cannot be watched yet: %s", session.uuid, exc)
+            return
+        self._watches[session.pk] = watch
+        watch.start()
+
+    def _poll_events(self) -> None:
+        """Whatever changed in a session wrote an event: draw all of that session's panels again."""
+        oldest = min(self._seen, default=0)
+        rows = SessionEvent.objects.filter(pk__gt=oldest).order_by("pk").values_list("pk", "session_id")
+        fresh = [(pk, session_id) for pk, session_id in rows if pk not in self._seen]
+        for _, session_id in fresh:
+            self.screens.mark(session_id)
+        self._seen = set(sorted(self._seen | {pk for pk, _ in fresh})[-REOPENED:])
+
+    def _live_state(self, session: InterviewSession) -> LiveState | None:
+        watch = self._watches.get(session.pk)
+        return watch.live_state() if watch else None
+
+
+def _open_sessions() -> QuerySet[InterviewSession]:
+    return InterviewSession.objects.filter(released_at__isnull=True).exclude(state=State.DRAFT)
+
+
+def _with_cluster() -> QuerySet[InterviewSession]:
+    sessions = _open_sessions().filter(cluster__isnull=False, cluster__released_at__isnull=True)
+    return sessions.select_related("cluster", "environment")
+
+
+def _in_progress() -> QuerySet[InterviewSession]:
+    return _open_sessions().filter(Q(state=State.PREPARING) | Q(release_asked_at__isnull=False))

@@ -1,0 +1,193 @@
+"""From Kubernetes objects to the rows that panels show, in kubectl's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sessions.live import EventRow, LiveState, NodeRow, PodRow, WorkloadRow
+from sessions.observer.cache import Cache, Obj
+
+GPU = "nvidia.com/gpu"
+_UNIT = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_NOT_BROKEN = {"Running", "Completed", "Succeeded", "ContainerCreating", "PodInitializing", "Terminating"}
+_OLDEST = datetime.min.replace(tzinfo=UTC)
+
+
+def live_state(cache: Cache, namespaces: Collection[str], is_target: Callable[[Obj], bool]) -> LiveState:
+    """Return what the panels of one session show: its namespaces, and all nodes.
+
+    ``is_target`` tells whether a scenario's symptom is about a pod.
+    """
+    pods = cache.objects(("v1", "Pod"))
+    ours = [pod for pod in pods if _namespace(pod) in namespaces]
+    events = [event for event in cache.objects(("v1", "Event")) if _namespace(event) in namespaces]
+    jobs = [job for job in cache.objects(("batch/v1", "Job")) if _namespace(job) in namespaces]
+    deployments = [obj for obj in cache.objects(("apps/v1", "Deployment")) if _namespace(obj) in namespaces]
+    return LiveState(
+        pods=sorted((pod_row(pod, is_target(pod)) for pod in ours), key=lambda row: (row.namespace, row.name)),
+        events=sorted(map(event_row, events), key=lambda row: row.at or _OLDEST, reverse=True),
+        nodes=sorted(node_rows(cache.objects(("v1", "Node")), pods), key=lambda row: row.name),
+        workloads=sorted(map(workload_row, jobs + deployments), key=lambda row: (row.namespace, row.name)),
+        synced_at=cache.heard_at,
+        stale_since=cache.stale_since,
+    )
+
+
+def pod_row(pod: Obj, is_target: bool) -> PodRow:
+    """Return a pod as ``kubectl get pods`` shows it."""
+    status, spec = pod.get("status", {}), pod.get("spec", {})
+    states = status.get("containerStatuses") or []
+    word = pod_status(pod)
+    ready = sum(bool(state.get("ready")) for state in states)
+    return PodRow(
+        namespace=_namespace(pod),
+        name=pod["metadata"]["name"],
+        ready=f"{ready}/{len(spec.get('containers') or [])}",
+        status=word,
+        restarts=sum(int(state.get("restartCount", 0)) for state in states),
+        node=spec.get("nodeName", ""),
+        created_at=_time(pod["metadata"].get("creationTimestamp")),
+        message=_message(pod),
+        gpus=_gpus(pod),
+        intended=is_target and word not in _NOT_BROKEN,
+    )
+
+
+def pod_status(pod: Obj) -> str:
+    """Return the word in kubectl's STATUS column."""
+    status = pod.get("status", {})
+    word = status.get("reason") or status.get("phase") or "Unknown"
+    initialising = _init_word(pod)
+    if initialising:
+        word = initialising
+    else:
+        word = _container_word(status.get("containerStatuses") or [], word)
+    if word == "Completed" and any("running" in s.get("state", {}) for s in status.get("containerStatuses") or []):
+        word = "Running" if _condition(pod, "Ready") else "NotReady"
+    if pod["metadata"].get("deletionTimestamp"):
+        return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+    return str(word)
+
+
+def event_row(event: Obj) -> EventRow:
+    """Return an event with the time at which it was last seen."""
+    about = event.get("involvedObject", {})
+    series = event.get("series") or {}
+    at = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return EventRow(
+        at=_time(at or event["metadata"].get("creationTimestamp")),
+        type=event.get("type", "Normal"),
+        reason=event.get("reason", ""),
+        object=f"{about.get('kind', '?')}/{about.get('name', '?')}",
+        message=event.get("message", ""),
+        count=int(series.get("count") or event.get("count") or 1),
+        namespace=_namespace(event),
+    )
+
+
+def node_rows(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[NodeRow]:
+    """Return the nodes with how many of their GPUs are held by pods that have not ended."""
+    used: dict[str, int] = {}
+    for pod in pods:
+        name = pod.get("spec", {}).get("nodeName", "")
+        if name and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+            used[name] = used.get(name, 0) + _gpus(pod)
+    return [_node_row(node, used.get(node["metadata"]["name"], 0)) for node in nodes]
+
+
+def workload_row(obj: Obj) -> WorkloadRow:
+    """Return a job with its completions, or a deployment with its available replicas."""
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    if obj.get("kind") == "Job":
+        summary = f"{status.get('succeeded', 0)}/{spec.get('completions', 1)} completions"
+    else:
+        summary = f"{status.get('availableReplicas', 0)}/{spec.get('replicas', 1)} available"
+    created = _time(obj["metadata"].get("creationTimestamp"))
+    return WorkloadRow(_namespace(obj), obj.get("kind", ""), obj["metadata"]["name"], summary, created)
+
+
+def _init_word(pod: Obj) -> str:
+    """Return kubectl's ``Init:...`` word while an init container has not done its work; else empty."""
+    states = pod.get("status", {}).get("initContainerStatuses") or []
+    for index, entry in enumerate(states):
+        state = entry.get("state", {})
+        ended, waiting = state.get("terminated"), state.get("waiting") or {}
+        if ended is not None and ended.get("exitCode") == 0 or entry.get("started") and "running" in state:
+            continue
+        if ended is not None:
+            return f"Init:{_ended_word(ended)}"
+        if waiting.get("reason") not in (None, "", "PodInitializing"):
+            return f"Init:{waiting['reason']}"
+        return f"Init:{index}/{len(pod.get('spec', {}).get('initContainers') or states)}"
+    return ""
+
+
+def _container_word(states: list[Obj], word: str) -> str:
+    for entry in reversed(states):
+        state = entry.get("state", {})
+        if reason := (state.get("waiting") or {}).get("reason"):
+            word = reason
+        elif (ended := state.get("terminated")) is not None:
+            word = _ended_word(ended)
+    return word
+
+
+def _ended_word(ended: Mapping[str, Any]) -> str:
+    if reason := ended.get("reason"):
+        return str(reason)
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+
+
+def _message(pod: Obj) -> str:
+    """Return why the pod does not run: the first waiting container's message, or the scheduler's."""
+    status = pod.get("status", {})
+    for entry in (status.get("initContainerStatuses") or []) + (status.get("containerStatuses") or []):
+        if message := (entry.get("state", {}).get("waiting") or {}).get("message"):
+            return str(message)
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message", ""))
+    return str(status.get("message", ""))
+
+
+def _node_row(node: Obj, used: int) -> NodeRow:
+    labels, status = node["metadata"].get("labels") or {}, node.get("status", {})
+    offered = status.get("allocatable") or {}
+    return NodeRow(
+        name=node["metadata"]["name"],
+        ready=_condition(node, "Ready"),
+        schedulable=not node.get("spec", {}).get("unschedulable", False),
+        arch=labels.get("kubernetes.io/arch", "") or status.get("nodeInfo", {}).get("architecture", ""),
+        product=labels.get("nvidia.com/gpu.product", ""),
+        gpus=quantity(offered.get(GPU, 0)),
+        gpus_used=used,
+        cpu=str(offered.get("cpu", "")),
+        memory=f"{quantity(offered['memory']) / 2**30:.0f} GiB" if "memory" in offered else "",
+    )
+
+
+def quantity(text: Any) -> int:
+    """Return a Kubernetes quantity as a whole number; 0 where it is none."""
+    digits = str(text).rstrip("KMGTikm")
+    unit = str(text)[len(digits) :]
+    return int(float(digits) * _UNIT[unit]) if unit in _UNIT and digits.replace(".", "", 1).isdigit() else 0
+
+
+def _gpus(pod: Obj) -> int:
+    containers = pod.get("spec", {}).get("containers") or []
+    return sum(quantity((entry.get("resources", {}).get("limits") or {}).get(GPU, 0)) for entry in containers)
+
+
+def _condition(obj: Obj, kind: str) -> bool:
+    conditions = obj.get("status", {}).get("conditions") or []
+    return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)
+
+
+def _namespace(obj: Obj) -> str:
+    return str(obj["metadata"].get("namespace", ""))
+
+
+def _time(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) and text else None

@@ -1,0 +1,194 @@
+"""One session under watch: its cluster's cache, and a thread that evaluates its checks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.db import OperationalError, connection
+
+from faults import selectors as fault_selectors
+from faults import services as fault_services
+from faults.checks import Condition, ObjectRead
+from faults.errors import ClusterError, FaultError
+from faults.kube.client import Kube
+from faults.models import FaultRun
+from faults.packs import Pack, PackError
+from sessions import services
+from sessions.live import LiveState
+from sessions.models import CheckState, InterviewSession, SessionScenario
+from sessions.observer import checking
+from sessions.observer.cache import Kind, Obj
+from sessions.observer.cluster import ClusterWatch
+from sessions.observer.reader import CacheReader, matches
+from sessions.observer.rows import live_state
+from sessions.observer.screens import CLUSTER_PANELS
+
+log = logging.getLogger(__name__)
+State = InterviewSession.State
+PROBE = timedelta(seconds=5)
+ASK = timedelta(seconds=1)
+LOOK_S = 1.0  # the longest pause between two looks: logs change without an event
+SHORTEST_PAUSE_S = 0.1
+_AT_WORK = (State.LIVE, State.PAUSED)
+_BROKEN = (FaultRun.Status.INJECTING, FaultRun.Status.ACTIVE)
+_PANELS_OF: dict[Kind, tuple[str, ...]] = {
+    ("v1", "Pod"): ("pods", "nodes"),
+    ("v1", "Event"): ("events",),
+    ("v1", "Node"): ("nodes",),
+}
+
+Mark = Callable[[int, Iterable[str]], None]
+
+
+class SessionWatch:
+    """Follows one session for as long as it has a cluster.
+
+    ``mark`` is told which panels need drawing; ``now`` gives the time.
+    """
+
+    def __init__(self, session: InterviewSession, kube: Kube, mark: Mark, now: Callable[[], datetime]) -> None:
+        self.session_id = session.pk
+        self.uuid = str(session.uuid)
+        self._mark = mark
+        self._now = now
+        self._packs: dict[int, tuple[SessionScenario, Pack]] = {}
+        self._namespaces: frozenset[str] = frozenset()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._done: dict[timedelta, datetime] = {}
+        self._trouble = ""
+        self._refresh(session)
+        self.cluster = ClusterWatch(kube, self._kinds(), now, self._changed)
+        self._thread = threading.Thread(target=self._run, name=f"checks {self.uuid[:8]}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch the cluster and to evaluate checks."""
+        self.cluster.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop everything within a second; what hangs in a request ends with it."""
+        self._stop.set()
+        self._wake.set()
+        self.cluster.close()
+        self._thread.join(0.3)
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether a scenario reads a kind that is not watched, so that the watch must be made anew."""
+        return not self._kinds() <= self.cluster.kinds
+
+    def live_state(self) -> LiveState:
+        """Return what the panels show of the cluster."""
+        targets = [read for scenario, pack in self._packs.values() if _is_broken(scenario) for read in _pods_of(pack)]
+        return live_state(
+            self.cluster.cache, self._namespaces, lambda pod: any(_is_read(pod, read) for read in targets)
+        )
+
+    def look(self) -> None:
+        """Do what is due: prove that the cluster lives, notice the candidate, evaluate the checks."""
+        session = InterviewSession.objects.select_related("environment").get(pk=self.session_id)
+        self._refresh(session)
+        self._every(PROBE, self._probe)
+        if session.state in _AT_WORK and session.first_request_at is None:
+            self._every(ASK, partial(self._notice_candidate, session))
+        if session.state == State.LIVE and self.cluster.cache.complete:
+            for scenario, pack in list(self._packs.values()):
+                self._safely(partial(self._evaluate, scenario, pack))
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._safely(self.look)
+                self._stop.wait(SHORTEST_PAUSE_S)
+                self._wake.wait(LOOK_S)
+                self._wake.clear()
+        finally:
+            connection.close()
+
+    def _every(self, pause: timedelta, duty: Callable[[], None]) -> None:
+        """Do a duty unless it was done less than ``pause`` ago."""
+        now, done = self._now(), self._done.get(pause)
+        if done is None or now - done >= pause:
+            self._done[pause] = now
+            self._safely(duty)
+
+    def _safely(self, duty: Callable[[], None]) -> None:
+        """A cluster or database that does not answer costs one turn, never the thread; it is logged once."""
+        try:
+            duty()
+        except (ClusterError, FaultError, PackError, OperationalError) as exc:
+            if str(exc) != self._trouble:
+                log.warning("Session %s could not be observed and is tried again: %s", self.uuid, exc)
+            self._trouble = str(exc)
+            connection.close_if_unusable_or_obsolete()
+
+    def _changed(self, kind: Kind) -> None:
+        self._mark(self.session_id, _PANELS_OF.get(kind, ()))
+        self._wake.set()
+
+    def _refresh(self, session: InterviewSession) -> None:
+        """Learn which scenarios have been planned, and the namespaces that belong to the session."""
+        spaces: set[str] = set(session.environment.namespaces.values()) if session.environment else set()
+        rows = session.scenarios.filter(run__isnull=False).select_related("run", "scenario_version__scenario")
+        for scenario in rows:
+            assert scenario.run is not None
+            known = self._packs.get(scenario.pk)
+            pack = known[1] if known else fault_selectors.bound_pack(scenario.run)
+            self._packs[scenario.pk] = (scenario, pack)
+            spaces |= set(scenario.run.namespaces.values())
+        self._namespaces = frozenset(spaces)
+
+    def _kinds(self) -> frozenset[Kind]:
+        return frozenset(
+            (read.api_version, read.kind)
+            for _, pack in self._packs.values()
+            for check in (*pack.checks, *pack.guards)
+            for read in _objects_of(check.condition)
+        )
+
+    def _probe(self) -> None:
+        self.cluster.probe()
+        self._mark(self.session_id, CLUSTER_PANELS)
+
+    def _notice_candidate(self, session: InterviewSession) -> None:
+        if session.environment is None:
+            return
+        at = fault_services.first_request_at(run=session.environment)
+        if at is not None:
+            services.note_first_request(session=session, at=at)
+
+    def _evaluate(self, scenario: SessionScenario, pack: Pack) -> None:
+        outcomes = checking.look(pack, CacheReader(self.cluster.cache, self.cluster.kube))
+        now = self._now()
+        states = {state.key: state for state in CheckState.objects.filter(scenario=scenario)}
+        if checking.is_worth_recording(states, pack, outcomes, now):
+            checking.record(scenario, pack, outcomes, now)
+            self._mark(self.session_id, ("checks", "run"))
+
+
+def _is_broken(scenario: SessionScenario) -> bool:
+    return scenario.run is not None and scenario.run.status in _BROKEN
+
+
+def _objects_of(condition: Condition) -> Iterable[ObjectRead]:
+    return (read for read in condition.reads.values() if isinstance(read, ObjectRead))
+
+
+def _pods_of(pack: Pack) -> Collection[ObjectRead]:
+    """Return the reads of pods in a pack's symptom: what the fault shows on."""
+    reads = (read for condition in pack.symptom for read in _objects_of(condition))
+    return [read for read in reads if (read.api_version, read.kind) == ("v1", "Pod")]
+
+
+def _is_read(pod: Obj, read: ObjectRead) -> bool:
+    meta = pod["metadata"]
+    return (
+        read.namespace in ("", meta.get("namespace", ""))
+        and read.name in ("", meta["name"])
+        and matches(read.label_selector, meta.get("labels") or {})
+    )
