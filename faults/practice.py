@@ -19,6 +19,11 @@ Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
 
 
+def health() -> Obj:
+    """Return what the host says of itself: ``status`` and the number of clusters. Raises ClusterError."""
+    return _ask("GET", "/control/health")
+
+
 def create(name: str, deadline: datetime, nodes: int, gpus: int) -> Obj:
     """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError."""
     body = {"name": name, "nodes": nodes, "gpus": gpus, "deadline": deadline.isoformat()}

@@ -18,6 +18,7 @@ from ninja.errors import ValidationError
 from ninja.security import django_auth
 from pydantic import AwareDatetime
 
+from faults.api import router as faults_router
 from faults.models import ScenarioVersion
 from sessions import clock, selectors, services
 from sessions.errors import SessionError, StaleEdit
@@ -170,8 +171,9 @@ def change_session(request: HttpRequest, uuid: UUID, action: str) -> Any:
 
 def make_api() -> NinjaAPI:
     """Return the API with its refusals in one shape."""
-    api = NinjaAPI(title="Faultline", version="1", urls_namespace="api")
+    api = NinjaAPI(title="Faultline", version="1", urls_namespace="api", docs_url=None)  # its page loads from a CDN
     api.add_router("/sessions", router)
+    api.add_router("/faults", faults_router)
     api.add_exception_handler(SessionError, _refused)
     api.add_exception_handler(ValidationError, _invalid)
     return api

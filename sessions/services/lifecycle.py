@@ -138,7 +138,7 @@ def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession
         raise SessionError("The cluster has been released, so this session cannot be reopened.")
     if clock.started_at(session) is None:
         raise SessionError("This session was called off before it started; create a new one.")
-    _require_active_faults(session)
+    _require_kept_faults(session)
     # The revoking job may still be under way: a date here makes the restoring job act whatever it finds.
     revoked_at = session.access_revoked_at or clock.now()
     _change_clock(
@@ -186,3 +186,10 @@ def _require_active_faults(session: InterviewSession) -> None:
             raise SessionError(
                 f"{scenario.scenario_version.title}: the fault is {word}, so that there is nothing to repair."
             )
+
+
+def _require_kept_faults(session: InterviewSession) -> None:
+    """A fault that the candidate has repaired is no obstacle; one that was withdrawn is."""
+    gone = [FaultRun.Status.REVERTING, FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED]
+    if session.scenarios.filter(run__status__in=gone).exists():
+        raise SessionError("The faults have been withdrawn already, so this session cannot be reopened.")

@@ -6,13 +6,10 @@ import json
 
 import pytest
 from django.test import Client
-from django.urls import path
 
-from sessions.api import api
 from sessions.models import InterviewSession
 
-urlpatterns = [path("api/", api.urls)]
-pytestmark = [pytest.mark.urls(__name__), pytest.mark.usefixtures("time")]
+pytestmark = pytest.mark.usefixtures("time")
 
 
 @pytest.fixture

@@ -1,0 +1,128 @@
+"""``manage.py rehearse``: the whole interview with no person, to see that an installation works."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from faults import selectors as fault_selectors
+from faults import services as fault_services
+from faults.clock import RealClock
+from faults.models import ScenarioVersion
+from faults.packs import Solution
+from sessions import selectors
+from sessions.rehearsal import installation
+from sessions.rehearsal.run import Rehearsal, Report
+
+START_SECONDS = 60
+POLL_SECONDS = 0.1
+
+
+class Command(BaseCommand):
+    """Exits with 0 where every step came out as it must and nothing was left behind, else with 1."""
+
+    help = (
+        "Run a whole interview with no person, against the running installation or else a temporary one: prepare, "
+        "confirm the symptom, repair with the candidate's own credentials, hold, rate, end, release, export."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options."""
+        parser.add_argument("--scenario", metavar="SLUG", help="which scenario (default: the first)")
+        parser.add_argument("--solution", metavar="N", type=int, default=1, help="which reference solution, from 1")
+        parser.add_argument("--json", action="store_true", help="print one JSON object; the steps go to stderr")
+        parser.add_argument("--output", metavar="DIR", type=Path, help="where the scorecard goes")
+        parser.add_argument(
+            "--wait",
+            metavar="SECONDS",
+            type=float,
+            help="wait for an installation that is starting here; never start a temporary one",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Rehearse here, or in an installation of its own."""
+        output = (options["output"] or settings.DATA_DIR / "rehearsals").resolve()
+        if options["wait"] is not None:
+            self._await_installation(options["wait"])
+        elif missing := installation.missing():
+            self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
+            sys.exit(_rehearse_elsewhere(options, output))
+        self._rehearse(options, output)
+
+    def _rehearse(self, options: dict[str, Any], output: Path) -> None:
+        version = _scenario(options["scenario"])
+        solution = _solution(version, options["solution"])
+        report = Rehearsal(version, solution, output, lambda line: self._say(options, line)).run()
+        if options["json"]:
+            self.stdout.write(json.dumps(report.as_dict(), indent=2))
+        else:
+            self._summarise(report)
+        if not report.ok:
+            raise CommandError(report.error or f"{len(report.residue or [])} difference(s) were left behind.")
+
+    def _await_installation(self, seconds: float) -> None:
+        clock = RealClock()
+        end = clock.now().timestamp() + seconds
+        while missing := installation.missing():
+            if clock.now().timestamp() > end:
+                raise CommandError(f"Not running after {seconds:.0f} s: {', '.join(missing)}. Run: make run")
+            clock.wait(POLL_SECONDS)
+
+    def _summarise(self, report: Report) -> None:
+        for name, seconds in report.durations.items():
+            self.stdout.write(f"{name:<58} {seconds:8.2f} s")
+        for path in report.scorecard.values():
+            self.stdout.write(path)
+        if report.ok:
+            self.stdout.write(self.style.SUCCESS(f"{report.scenario}: rehearsed, repaired, reverted, nothing left."))
+
+    def _say(self, options: dict[str, Any], line: str) -> None:
+        stream = self.stderr if options["json"] else self.stdout
+        stream.write(line, style_func=str)
+        stream.flush()
+
+
+def _scenario(slug: str | None) -> ScenarioVersion:
+    fault_services.seed_catalog()
+    versions = {version.scenario.slug: version for version in selectors.pickable_scenarios()}
+    if not versions:
+        raise CommandError("There is no scenario. Run: .venv/bin/python manage.py seed")
+    if slug is not None and slug not in versions:
+        raise CommandError(f"There is no scenario {slug!r}. There are: {', '.join(sorted(versions))}.")
+    return versions[slug] if slug else next(iter(versions.values()))
+
+
+def _solution(version: ScenarioVersion, number: int) -> Solution:
+    solutions = fault_selectors.pack_of(version).bind().solutions
+    if not 1 <= number <= len(solutions):
+        raise CommandError(f"{version.title} has the solutions 1 to {len(solutions)}; there is no {number}.")
+    return solutions[number - 1]
+
+
+def _rehearse_elsewhere(options: dict[str, Any], output: Path) -> int:
+    """Run the same command inside a temporary installation; return its exit status."""
+    signal.signal(signal.SIGTERM, _stop)  # so that the clean-up below happens
+    args = ["rehearse", "--wait", str(START_SECONDS), "--output", str(output), "--solution", str(options["solution"])]
+    args += ["--scenario", options["scenario"]] if options["scenario"] else []
+    args += ["--json"] if options["json"] else []
+    with installation.temporary() as site:
+        rehearsal = site.manage(*args)
+        try:
+            while rehearsal.poll() is None:
+                if site.supervisor.poll() is not None:
+                    raise CommandError(f"The temporary installation ended:\n{site.log_tail()}")
+                RealClock().wait(POLL_SECONDS)
+        finally:
+            installation.stop(rehearsal)
+        return rehearsal.returncode
+
+
+def _stop(*_: object) -> NoReturn:
+    sys.exit(143)
