@@ -86,6 +86,11 @@ class TokenSigner:
         signature = r.to_bytes(COORDINATE, "big") + s.to_bytes(COORDINATE, "big")
         return f"{signed}.{_base64(signature)}"
 
+    @staticmethod
+    def expiry(now: datetime, seconds: int) -> datetime:
+        """Return when a token issued at ``now`` ends."""
+        return now + timedelta(seconds=seconds)
+
     def verify(self, token: str, now: datetime) -> Claims:
         """Return the claims of a token of ours that is valid at ``now``; raises InvalidToken otherwise."""
         claims = self._signed_claims(token)

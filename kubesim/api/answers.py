@@ -1,0 +1,160 @@
+"""Encodes answers: JSON from the bytes that the store already has, Tables, metadata only, YAML, and Status."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+import yaml
+from aiohttp import web
+
+from kubesim.api import tables
+from kubesim.api.negotiate import Answer
+from kubesim.api.status import bad_request
+from kubesim.client import ObjectList
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+from kubesim.store import Stored
+
+NO_CACHE = {"Cache-Control": "no-cache, private"}
+
+
+def json_response(body: Any, code: int = 200, content_type: str = "application/json") -> web.Response:
+    """Return any JSON document."""
+    return web.Response(body=orjson.dumps(body), status=code, content_type=content_type, headers=NO_CACHE)
+
+
+def text_response(text: str, code: int = 200) -> web.Response:
+    """Return plain text."""
+    return web.Response(text=text, status=code, content_type="text/plain", headers=NO_CACHE)
+
+
+def error_response(error: ApiError) -> web.Response:
+    """Return a Status."""
+    response = json_response(error.status(), error.code)
+    seconds = error.details.get("retryAfterSeconds")
+    if seconds:
+        response.headers["Retry-After"] = str(seconds)
+    return response
+
+
+class Encoder:
+    """Encodes objects of one kind for one client."""
+
+    def __init__(self, kind: Kind, answer: Answer, policy: str, now: datetime) -> None:
+        self.kind = kind
+        self.answer = answer
+        self.policy = policy
+        self.now = now
+        prefix = {"apiVersion": kind.api_version, "kind": kind.kind}
+        self._typed = orjson.dumps(prefix)[:-1] + b","
+
+    def response(self, obj: Obj, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
+        """Return one object, in the shape that the client asked for (a Status stays a Status)."""
+        answer = Answer(yaml=self.answer.yaml) if obj.get("kind") == "Status" else self.answer
+        body = self._yaml(self._shaped(obj, answer)) if answer.yaml else self._encode(obj, answer)
+        response = web.Response(body=body, status=code, content_type=answer.content_type, headers=NO_CACHE)
+        for text in warnings:
+            response.headers.add("Warning", f'299 - "{_quoted(text)}"')
+        return response
+
+    def list_response(self, found: ObjectList, meta: Obj) -> web.Response:
+        """Return a list."""
+        answer = self.answer
+        if answer.shape == "object" and not answer.yaml:
+            head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version, "metadata": meta}
+            items = [orjson.Fragment(self._untyped(obj)) for obj in found.items]
+            return json_response(head | {"items": items})
+        document = self._list_document(found.items, meta)
+        if answer.yaml:
+            return web.Response(body=self._yaml(document), content_type=answer.content_type, headers=NO_CACHE)
+        return json_response(document)
+
+    def line(self, obj: Stored, *, headers: bool) -> bytes:
+        """Return one object as a watch sends it; a Table's headers are needed only once."""
+        if self.answer.shape == "table":
+            meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            return orjson.dumps(self._table([obj], meta, headers=headers))
+        return self._encode(obj, self.answer)
+
+    def _encode(self, obj: Obj, answer: Answer) -> bytes:
+        """Return an object's bytes; those of the store exist already."""
+        if answer.shape == "object" and isinstance(obj, Stored):
+            return obj.raw
+        return orjson.dumps(self._shaped(obj, answer))
+
+    def _shaped(self, obj: Obj, answer: Answer) -> Obj:
+        """Return an object in a shape."""
+        if answer.shape == "table":
+            return self._table([obj], {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")})
+        return tables.partial(obj, answer.version) if answer.shape == "metadata" else obj
+
+    def _table(self, items: Sequence[Obj], meta: Obj, *, headers: bool = True) -> Obj:
+        """Return a Table."""
+        version = self.answer.version
+        return tables.table(self.kind, items, meta, self.now, version=version, policy=self.policy, headers=headers)
+
+    def _list_document(self, items: Sequence[Obj], meta: Obj) -> Obj:
+        """Return a list that is not plain JSON."""
+        if self.answer.shape == "table":
+            return self._table(items, meta)
+        if self.answer.shape == "metadata":
+            return tables.partial_list(items, meta, self.answer.version)
+        head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version, "metadata": meta}
+        return head | {"items": list(items)}
+
+    def _untyped(self, obj: Obj) -> bytes:
+        """Return a list's item: upstream leaves kind and apiVersion out, the list says them."""
+        raw = obj.raw if isinstance(obj, Stored) else orjson.dumps(obj)
+        return b"{" + raw[len(self._typed) :] if raw.startswith(self._typed) else raw
+
+    def _yaml(self, document: Obj) -> bytes:
+        """Return YAML."""
+        return yaml.safe_dump(orjson.loads(orjson.dumps(document)), sort_keys=True).encode()
+
+
+def page(found: ObjectList, limit: int | None, token: str, *, selected: bool) -> tuple[ObjectList, Obj]:
+    """Cut a list at ``limit`` and return it with its metadata; ``token`` continues an earlier page."""
+    items, version = found.items, found.resource_version
+    if token:
+        start, version = _start(token)
+        items = [obj for obj in items if _key(obj) > start]
+    meta: Obj = {"resourceVersion": version}
+    if limit and len(items) > limit:
+        rest = len(items) - limit
+        items = items[:limit]
+        meta["continue"] = _token(_key(items[-1]), version)
+        if not selected:
+            meta["remainingItemCount"] = rest
+    return ObjectList(items, version), meta
+
+
+def _key(obj: Obj) -> tuple[str, str]:
+    """Return an object's place in a list."""
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _token(key: tuple[str, str], version: str) -> str:
+    """Return the opaque token after ``key``."""
+    claims = {"v": "meta.k8s.io/v1", "rv": int(version), "start": "/".join(key)}
+    return base64.urlsafe_b64encode(orjson.dumps(claims)).decode()
+
+
+def _start(token: str) -> tuple[tuple[str, str], str]:
+    """Return what a token says; raises 400 for one that is not ours."""
+    try:
+        claims = orjson.loads(base64.urlsafe_b64decode(token))
+        namespace, _, name = claims["start"].partition("/")
+        return (namespace, name), str(int(claims["rv"]))
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
+        raise bad_request("continue key is not valid: " + str(error)) from error
+
+
+def _quoted(text: str) -> str:
+    """Escape a warning's text for its header."""
+    cleaned = "".join(c if c.isprintable() else " " for c in text)
+    return cleaned.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,58 @@
+"""What the HTTP layer needs of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from kubesim.api.operations import Operations
+from kubesim.auth.authn import Authenticator
+from kubesim.auth.guard import Guard
+from kubesim.auth.rbac import Authorizer
+from kubesim.auth.reviews import Reviewer
+from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.users import User
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which lines of a container's log a client wants."""
+
+    namespace: str
+    pod: str
+    container: str
+    previous: bool = False
+    follow: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    since: datetime | None = None
+
+
+class LogSource(Protocol):
+    """Where logs come from: the kubelet of the pod's node."""
+
+    def read(self, pod: Obj, wanted: LogRequest) -> AsyncIterator[bytes]:
+        """Yield a log in pieces; with ``follow`` until the container ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One cluster's parts, as the API server uses them."""
+
+    store: Store
+    operations: Operations
+    clock: Clock
+    authenticator: Authenticator
+    authorizer: Authorizer
+    reviewer: Reviewer
+    signer: TokenSigner
+    guard: Guard
+    logs: LogSource
+    address: str
+    on_request: Callable[[User], object] = field(default=lambda user: None)

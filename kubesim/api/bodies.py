@@ -1,0 +1,174 @@
+"""Reads request bodies: JSON, YAML or protobuf in, one JSON object out; whatever cannot be read is a Status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import yaml
+from aiohttp import ClientPayloadError, web
+
+from kubesim.api import protobuf
+from kubesim.api.status import bad_request
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+
+MAX_BODY = 3 * 1024 * 1024
+JSON = "application/json"
+YAML_TYPES = ("application/yaml", "application/x-yaml")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+PATCH_TYPES = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
+}
+ACCEPTED = f"{JSON}, application/yaml, {PROTOBUF}"
+
+
+async def read_bytes(request: web.Request) -> bytes:
+    """Return the whole body; raises 413 for one over three MiB (upstream's limit) and 400 for one that is cut off."""
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        message = f"Request entity too large: limit is {MAX_BODY}"
+        raise ApiError(413, "RequestEntityTooLarge", message) from error
+    except (ClientPayloadError, web.RequestPayloadError, OSError) as error:
+        raise bad_request("unable to read the request body") from error
+
+
+async def read_object(request: web.Request, kind: str, api_version: str) -> Obj:
+    """Return the object in a body that should be of ``kind``; raises 400, 413 or 415."""
+    body = await read_bytes(request)
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() or JSON
+    if media == PROTOBUF:
+        obj = _protobuf(body, api_version, kind)
+    elif media == JSON or media in YAML_TYPES:
+        obj = _document(body, kind, yaml_too=media != JSON)
+    else:
+        raise _unsupported(media, ACCEPTED)
+    obj.setdefault("kind", kind)
+    obj.setdefault("apiVersion", api_version)
+    return obj
+
+
+async def read_options(request: web.Request) -> Obj:
+    """Return the DeleteOptions in a body, or an empty object where there is none."""
+    if not request.can_read_body:
+        return {}
+    body = await read_bytes(request)
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if not body:
+        return {}
+    if media == PROTOBUF:
+        return _protobuf(body, "v1", "DeleteOptions")
+    return _document(body, "DeleteOptions", yaml_too=media in YAML_TYPES)
+
+
+async def read_patch(request: web.Request) -> tuple[str, Any]:
+    """Return (patch type, patch); raises 415 for an unknown type and 400 for what cannot be read."""
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    patch_type = PATCH_TYPES.get(media)
+    if patch_type is None:
+        raise _unsupported(media, ", ".join(PATCH_TYPES))
+    body = await read_bytes(request)
+    try:
+        patch = _yaml(body) if patch_type == "apply" else _json(body)
+    except ValueError as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    wanted = list if patch_type == "json" else dict
+    if not isinstance(patch, wanted):
+        shape = "array" if wanted is list else "object"
+        raise bad_request(f"error decoding patch: the body of this patch type must be a JSON {shape}")
+    return patch_type, patch
+
+
+def _protobuf(body: bytes, api_version: str, kind: str) -> Obj:
+    """Decode a protobuf body."""
+    try:
+        obj = protobuf.decode(body, (api_version, kind))
+    except ValueError as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
+    _check_depth(obj, kind)
+    return obj
+
+
+def _document(body: bytes, kind: str, *, yaml_too: bool) -> Obj:
+    """Decode a JSON (or YAML) body that must hold an object."""
+    try:
+        value = _yaml(body) if yaml_too else _json(body)
+    except ValueError as error:
+        problem = f"couldn't get version/kind; json parse error: {error}"
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {problem}") from error
+    if not isinstance(value, dict):
+        problem = (
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into Go value"
+        )
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {problem}")
+    return value
+
+
+def _json(body: bytes) -> Any:
+    """Parse JSON; raises ValueError, also for what nests too deeply to be stored."""
+    value = orjson.loads(body)
+    _check_depth(value, "object")
+    return value
+
+
+def _yaml(body: bytes) -> Any:
+    """Parse one YAML document into what JSON can hold; raises ValueError."""
+    try:
+        value = yaml.load(body, Loader=SafeLoader)  # noqa: S506 - a safe loader without aliases and dates
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"yaml: {error}".replace("\n", " ")) from error
+    _check_depth(value, "object")
+    return value
+
+
+def _check_depth(value: Any, kind: str) -> None:
+    """Raise ValueError for what cannot be written as JSON again: nesting, numbers or keys out of bounds."""
+    try:
+        orjson.dumps(value)
+    except TypeError as error:
+        raise ValueError(f"exceeded max depth ({error})") from error
+
+
+class SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: dates stay text, and aliases (which can explode) are refused."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Refuse aliases."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not supported")
+        return super().compose_node(parent, index)
+
+
+SafeLoader.yaml_implicit_resolvers = {
+    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for key, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _go_type(value: Any) -> str:
+    """Return a JSON value's type as Go's decoder names it."""
+    names = {list: "array", str: "string", bool: "bool", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _unsupported(media: str, accepted: str) -> ApiError:
+    """Return 415."""
+    message = (
+        f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        if media
+        else f"a Content-Type is needed - accepted media types include: {accepted}"
+    )
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def kind_of(kind: Kind, subresource: str) -> tuple[str, str]:
+    """Return (kind, apiVersion) of what is sent to a path."""
+    sub = kind.subresource(subresource) if subresource else None
+    if sub is None or not sub.kind:
+        return kind.kind, kind.api_version
+    group, version = (sub.group, sub.version) if sub.version else (kind.group, kind.version)
+    return sub.kind, f"{group}/{version}" if group else version

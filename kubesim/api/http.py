@@ -1,0 +1,131 @@
+"""The API server's front: authenticate, authorise, dispatch; every refusal is a Status."""
+
+from __future__ import annotations
+
+import uuid
+
+from aiohttp import web
+
+from kubesim.api import discovery, openapi, requestinfo
+from kubesim.api.answers import NO_CACHE, error_response, json_response, text_response
+from kubesim.api.backend import Backend
+from kubesim.api.negotiate import discovery_version
+from kubesim.api.requestinfo import RequestInfo
+from kubesim.api.resources import Resources
+from kubesim.auth.attributes import forbidden
+from kubesim.auth.authn import impersonate
+from kubesim.auth.users import User
+from kubesim.errors import ApiError, Obj
+
+VERSION: Obj = {
+    "major": "1",
+    "minor": "34",
+    "emulationMajor": "1",
+    "emulationMinor": "34",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "33",
+    "gitVersion": "v1.34.4",
+    "gitCommit": "e43f4bd2e4b2d3ae5da2e8e6ed7ba9b7ea4eb2a1",
+    "gitTreeState": "clean",
+    "buildDate": "2026-02-10T12:51:18Z",
+    "goVersion": "go1.24.12",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
+HEALTH = frozenset({"healthz", "livez", "readyz"})
+NOT_FOUND = "404 page not found\n"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+
+
+class ApiServer:
+    """Answers the requests of one cluster."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._resources = Resources(backend)
+
+    async def handle(self, request: web.Request, path: str) -> web.StreamResponse:
+        """Answer one request; ``path`` is relative to the cluster's root and begins with a slash."""
+        try:
+            response = await self._answer(request, path)
+        except ApiError as error:
+            response = error_response(error)
+        if not response.prepared:
+            response.headers.setdefault("Audit-Id", str(uuid.uuid4()))
+        return response
+
+    async def _answer(self, request: web.Request, path: str) -> web.StreamResponse:
+        """Find out who asks and whether they may, then answer."""
+        backend = self._backend
+        user = backend.authenticator.authenticate(request.headers, backend.clock.now())
+        user = impersonate(user, request.headers, backend.authorizer)
+        backend.on_request(user)
+        info = requestinfo.read(request.method, path, request.query)
+        if not backend.authorizer.allows(user, info.attributes()):
+            raise forbidden(user, info.attributes())
+        if info.resource:
+            return await self._resources.answer(request, info, user)
+        return self._plain(request, info, user)
+
+    def _plain(self, request: web.Request, info: RequestInfo, user: User) -> web.Response:
+        """Answer a path that is no resource: discovery, version, health, OpenAPI."""
+        parts = [part for part in info.path.split("/") if part]
+        if info.verb not in ("get", "head"):
+            message = "the server does not allow this method on the requested resource"
+            raise ApiError(405, "MethodNotAllowed", message)
+        match parts:
+            case ["version"]:
+                return json_response(VERSION)
+            case [name, *_] if name in HEALTH:
+                return _health(name, "verbose" in request.query)
+            case ["openapi", *rest]:
+                return openapi.answer(rest, self._backend.operations.registry)
+            case ["api"] | ["apis"]:
+                return self._groups(request, legacy=parts == ["api"])
+            case []:
+                return json_response({"paths": self._paths()})
+        return self._documents(parts)
+
+    def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
+        """Answer /api and /apis, in the form that the client prefers."""
+        registry = self._backend.operations.registry
+        version = discovery_version(request.headers.get("Accept", ""))
+        if version:
+            document = discovery.aggregated(registry, version, legacy=legacy)
+            response = json_response(document)
+            response.headers["Content-Type"] = AGGREGATED.format(version=version)
+            return response
+        return json_response(
+            discovery.api_versions(self._backend.address) if legacy else discovery.group_list(registry)
+        )
+
+    def _documents(self, parts: list[str]) -> web.Response:
+        """Answer /api/v1, /apis/{group} and /apis/{group}/{version}."""
+        registry = self._backend.operations.registry
+        document: Obj | None = None
+        match parts:
+            case ["api", version]:
+                document = discovery.resource_list(registry, "", version)
+            case ["apis", group]:
+                document = discovery.group(registry, group)
+            case ["apis", group, version]:
+                document = discovery.resource_list(registry, group, version)
+        return text_response(NOT_FOUND, 404) if document is None else json_response(document)
+
+    def _paths(self) -> list[str]:
+        """Return what the root lists."""
+        kinds = self._backend.operations.registry.all()
+        groups = {f"/apis/{kind.group}" for kind in kinds if kind.group}
+        versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
+        fixed = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return ["/api", "/api/v1", "/apis", *sorted(groups | versions), *fixed]
+
+
+def _health(name: str, verbose: bool) -> web.Response:
+    """Answer the health paths."""
+    return text_response(f"[+]ping ok\n[+]log ok\n[+]etcd ok\n{name} check passed\n" if verbose else "ok")
+
+
+def not_found() -> web.Response:
+    """Return what a path that serves nothing answers."""
+    return web.Response(text=NOT_FOUND, status=404, content_type="text/plain", headers=NO_CACHE)

@@ -1,0 +1,247 @@
+"""The verbs on resources: from a request that is allowed to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from aiohttp import web
+
+from kubesim.api import bodies, streams
+from kubesim.api.answers import Encoder, page, text_response
+from kubesim.api.backend import Backend
+from kubesim.api.negotiate import negotiate, parse_bool, parse_int
+from kubesim.api.options import Options, PatchType
+from kubesim.api.requestinfo import RequestInfo
+from kubesim.api.status import bad_request, not_found
+from kubesim.api.tables import include_policy
+from kubesim.auth.reviews import expiration
+from kubesim.auth.users import User
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+from kubesim.times import stamp
+
+VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+NO_SHELL = "exec, attach and port-forward are not available on this cluster"
+CONNECT = frozenset({"exec", "attach", "portforward", "proxy"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request on a resource: everything its verb needs."""
+
+    request: web.Request
+    info: RequestInfo
+    kind: Kind
+    user: User
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace of namespaced kinds, else nothing (a Namespace's own name is none)."""
+        return self.info.namespace if self.kind.namespaced else ""
+
+    def query(self, name: str) -> str:
+        """Return one parameter of the query."""
+        return self.request.query.get(name, "")
+
+
+class Resources:
+    """Answers the requests on resources of one cluster."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._verbs: dict[str, Callable[[Call], Awaitable[web.StreamResponse]]] = {
+            "get": self._get,
+            "list": self._list,
+            "watch": self._watch,
+            "create": self._create,
+            "update": self._update,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+
+    async def answer(self, request: web.Request, info: RequestInfo, user: User) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            kind = self._backend.operations.registry.by_path(info.group, info.version, info.resource)
+        except ApiError:
+            return text_response("404 page not found\n", 404)
+        call = Call(request, info, kind, user)
+        if info.subresource in CONNECT and info.verb in ("get", "create"):
+            raise ApiError(405, "MethodNotAllowed", NO_SHELL)
+        if not self._exists(call):
+            return text_response("404 page not found\n", 404)
+        verb = self._verbs.get(info.verb)
+        if verb is None or not self._permits(call):
+            message = "the server does not allow this method on the requested resource"
+            raise ApiError(405, "MethodNotAllowed", message)
+        return await verb(call)
+
+    def _exists(self, call: Call) -> bool:
+        """Tell whether the path leads anywhere: scope and subresource must be the kind's."""
+        info, kind = call.info, call.kind
+        if info.rest or (info.subresource and kind.subresource(info.subresource) is None):
+            return False
+        if kind.namespaced:
+            return bool(info.namespace) or (info.verb in ("list", "watch", "create") and not info.name)
+        return not info.namespace or kind.plural == "namespaces"
+
+    def _permits(self, call: Call) -> bool:
+        """Tell whether the kind, or its subresource, has the verb."""
+        sub = call.kind.subresource(call.info.subresource) if call.info.subresource else None
+        if call.info.verb == "create" and bool(call.info.name) != bool(sub):
+            return False
+        return call.info.verb in (sub.verbs if sub else call.kind.verbs)
+
+    def _encoder(self, call: Call) -> Encoder:
+        """Return the encoder for what the client accepts."""
+        answer = negotiate(call.request.headers.get("Accept", ""))
+        policy = include_policy(call.query("includeObject"))
+        return Encoder(call.kind, answer, policy, self._backend.clock.now())
+
+    def _options(self, call: Call) -> Options:
+        """Read what a write says beside its body."""
+        dry_run = call.request.query.getall("dryRun", [])
+        if any(value not in ("All", "") for value in dry_run):
+            raise bad_request(f'invalid dryRun: Unsupported value: "{dry_run[0]}": supported values: "All"')
+        validation = call.query("fieldValidation")
+        if validation not in VALIDATIONS:
+            known = ", ".join(f'"{name}"' for name in VALIDATIONS)
+            raise bad_request(f'fieldValidation: Unsupported value: "{validation}": supported values: {known}')
+        agent = call.request.headers.get("User-Agent", "unknown").partition("/")[0]
+        return Options(
+            user=call.user.name,
+            field_manager=call.query("fieldManager") or agent[:128],
+            field_validation=validation or "Warn",
+            dry_run="All" in dry_run,
+            force=parse_bool("force", call.query("force")),
+        )
+
+    async def _get(self, call: Call) -> web.StreamResponse:
+        """Answer GET of one object."""
+        info = call.info
+        if info.subresource == "log":
+            return await streams.log(self._backend, call.request, info, call.user)
+        shown = "scale" if info.subresource == "scale" else ""
+        obj = self._backend.operations.get(call.kind, call.namespace, info.name, subresource=shown)
+        return self._encoder(call).response(obj)
+
+    async def _list(self, call: Call) -> web.StreamResponse:
+        """Answer GET of a collection."""
+        encoder = self._encoder(call)
+        limit, token = parse_int("limit", call.query("limit")), call.query("continue")
+        self._check_version(call)
+        labels, fields = call.query("labelSelector"), call.query("fieldSelector")
+        found = self._backend.operations.list(call.kind, call.namespace, label_selector=labels, field_selector=fields)
+        found, meta = page(found, limit, token, selected=bool(labels or fields))
+        return encoder.list_response(found, meta)
+
+    def _check_version(self, call: Call) -> None:
+        """Refuse a list at a version that does not exist yet."""
+        wanted, current = (
+            parse_int("resourceVersion", call.query("resourceVersion")),
+            self._backend.store.resource_version,
+        )
+        match = call.query("resourceVersionMatch")
+        if match and match not in ("Exact", "NotOlderThan"):
+            raise bad_request(f'resourceVersionMatch: Unsupported value: "{match}"')
+        if wanted is not None and wanted > current:
+            message = f"Too large resource version: {wanted}, current: {current}"
+            causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+            raise ApiError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+
+    async def _watch(self, call: Call) -> web.StreamResponse:
+        """Answer a watch."""
+        return await streams.watch(
+            self._backend, call.request, call.info, call.kind, call.namespace, self._encoder(call), call.user
+        )
+
+    async def _create(self, call: Call) -> web.StreamResponse:
+        """Answer POST."""
+        kind, info = call.kind, call.info
+        obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource))
+        if kind.virtual:
+            answer = self._backend.reviewer.answer(kind, obj, call.user, call.namespace, self._backend.clock.now())
+            return self._encoder(call).response(answer, 201)
+        if info.subresource == "token":
+            return self._encoder(call).response(self._token(call, obj), 201)
+        options = self._options(call)
+        created = self._backend.operations.create(
+            kind, call.namespace, obj, name=info.name, subresource=info.subresource, options=options
+        )
+        return self._encoder(call).response(created, 201, options.warnings)
+
+    def _token(self, call: Call, review: Obj) -> Obj:
+        """Answer a TokenRequest."""
+        account = self._backend.store.get(call.kind, call.namespace, call.info.name)
+        if account is None:
+            raise not_found(call.kind, call.info.name)
+        requests = self._backend.operations.registry.by_path("authentication.k8s.io", "v1", "tokenreviews")
+        spec = review.get("spec") if isinstance(review.get("spec"), dict) else {}
+        assert spec is not None
+        seconds, now = expiration(requests, spec), self._backend.clock.now()
+        token = self._backend.signer.issue(account, spec.get("audiences") or [], seconds, now)
+        status = {"token": token, "expirationTimestamp": stamp(self._backend.signer.expiry(now, seconds))}
+        meta = {"name": call.info.name, "namespace": call.namespace, "creationTimestamp": stamp(now)}
+        head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": meta}
+        return head | {"spec": {**spec, "expirationSeconds": seconds}, "status": status}
+
+    async def _update(self, call: Call) -> web.StreamResponse:
+        """Answer PUT."""
+        kind, info = call.kind, call.info
+        obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource))
+        options = self._options(call)
+        new = self._backend.operations.update(
+            kind, call.namespace, info.name, obj, subresource=info.subresource, options=options
+        )
+        return self._encoder(call).response(new, 201 if options.created else 200, options.warnings)
+
+    async def _patch(self, call: Call) -> web.StreamResponse:
+        """Answer PATCH."""
+        kind, info = call.kind, call.info
+        patch_type, patch = await bodies.read_patch(call.request)
+        options = self._options(call)
+        new = self._backend.operations.patch(
+            kind,
+            call.namespace,
+            info.name,
+            patch,
+            patch_type=cast(PatchType, patch_type),
+            subresource=info.subresource,
+            options=options,
+        )
+        return self._encoder(call).response(new, 201 if options.created else 200, options.warnings)
+
+    async def _delete(self, call: Call) -> web.StreamResponse:
+        """Answer DELETE of one object."""
+        options, wanted = self._options(call), await self._delete_options(call)
+        gone = self._backend.operations.delete(
+            call.kind, call.namespace, call.info.name, delete_options=wanted, options=options
+        )
+        return self._encoder(call).response(gone)
+
+    async def _delete_collection(self, call: Call) -> web.StreamResponse:
+        """Answer DELETE of a collection."""
+        options, wanted = self._options(call), await self._delete_options(call)
+        encoder = self._encoder(call)
+        gone = self._backend.operations.delete_collection(
+            call.kind,
+            call.namespace,
+            label_selector=call.query("labelSelector"),
+            field_selector=call.query("fieldSelector"),
+            delete_options=wanted,
+            options=options,
+        )
+        return encoder.list_response(gone, {"resourceVersion": gone.resource_version})
+
+    async def _delete_options(self, call: Call) -> Obj:
+        """Return the DeleteOptions of the body, or those of the query where the body says nothing."""
+        wanted: dict[str, Any] = await bodies.read_options(call.request)
+        grace = parse_int("gracePeriodSeconds", call.query("gracePeriodSeconds"))
+        if grace is not None:
+            wanted.setdefault("gracePeriodSeconds", grace)
+        if policy := call.query("propagationPolicy"):
+            wanted.setdefault("propagationPolicy", policy)
+        return wanted

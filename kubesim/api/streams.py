@@ -1,0 +1,210 @@
+"""The answers that do not end at once: watches and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from aiohttp import web
+
+from kubesim.api.answers import NO_CACHE, Encoder
+from kubesim.api.backend import Backend, LogRequest
+from kubesim.api.convert import to_served
+from kubesim.api.durations import parse_time
+from kubesim.api.negotiate import parse_bool, parse_int
+from kubesim.api.requestinfo import RequestInfo
+from kubesim.api.selectors import matcher, parse_fields, parse_labels
+from kubesim.api.status import FieldError, bad_request, forbidden_field, invalid_value, not_found
+from kubesim.api.watch import BOOKMARK_SECONDS, Watch, WatchOptions, error_line
+from kubesim.auth.users import User
+from kubesim.errors import ApiError
+from kubesim.schema.registry import Kind
+from kubesim.store import Stored
+
+DEFAULT_WATCH_SECONDS = 3600.0  # upstream: 30 to 60 minutes at random
+WATCH_TYPE = "application/json"
+LIST_OPTIONS = "ListOptions.meta.k8s.io"
+
+
+async def watch(
+    backend: Backend,
+    request: web.Request,
+    info: RequestInfo,
+    kind: Kind,
+    namespace: str,
+    encoder: Encoder,
+    user: User,
+) -> web.StreamResponse:
+    """Stream the changes of a collection until the client, the time or the user's rights end it."""
+    options = _watch_options(backend, request, kind, namespace, encoder)
+    seconds = parse_int("timeoutSeconds", request.query.get("timeoutSeconds", ""))
+    stream = Watch(backend.store, options, lambda: _abort(request))
+    content_type = f"{WATCH_TYPE};stream=watch" if encoder.answer.shape == "object" else WATCH_TYPE
+    response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": content_type})
+    try:
+        async with backend.guard.stream(_still(backend, request, info, user), seconds or DEFAULT_WATCH_SECONDS):
+            await response.prepare(request)
+            await _pump(stream, response)
+    finally:
+        stream.close()
+    await response.write(stream.bookmark())
+    await response.write_eof()
+    return response
+
+
+async def _pump(stream: Watch, response: web.StreamResponse) -> None:
+    """Send what the watch yields, for ever; a history that is gone is told and ends it."""
+    try:
+        stream.open()
+    except ApiError as error:
+        await response.write(error_line(error))
+        return
+    while True:
+        chunk = await stream.next_chunk(BOOKMARK_SECONDS)
+        await response.write(chunk or stream.bookmark())
+
+
+def _watch_options(
+    backend: Backend, request: web.Request, kind: Kind, namespace: str, encoder: Encoder
+) -> WatchOptions:
+    """Read the query of a watch; raises 400 and 422 before the stream begins."""
+    query = request.query
+    version = query.get("resourceVersion", "")
+    parse_int("resourceVersion", version)
+    initial = query.get("sendInitialEvents")
+    initial_events = None if initial is None else parse_bool("sendInitialEvents", initial)
+    _check_match(query.get("resourceVersionMatch", ""), initial_events)
+    fields = parse_fields(query.get("fieldSelector", ""), kind)
+    headers = _once()
+
+    def encode(obj: Stored) -> bytes:
+        encoder.now = backend.clock.now()
+        served = to_served(kind, obj)
+        stored = served if isinstance(served, Stored) else Stored.seal(served)
+        return encoder.line(stored, headers=headers())
+
+    return WatchOptions(
+        kind,
+        namespace,
+        matcher(parse_labels(query.get("labelSelector", "")), fields),
+        encode,
+        version,
+        parse_bool("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
+        initial_events,
+    )
+
+
+def _check_match(match: str, initial_events: bool | None) -> None:
+    """Refuse combinations of sendInitialEvents and resourceVersionMatch that mean nothing."""
+    error: FieldError | None = None
+    if initial_events is None:
+        if match:
+            error = forbidden_field(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
+    elif not match:
+        error = forbidden_field(
+            "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        )
+    elif match != "NotOlderThan":
+        error = invalid_value("resourceVersionMatch", match, "sendInitialEvents requires NotOlderThan")
+    if error is not None:
+        causes = [{"reason": error.reason, "message": error.detail, "field": error.field}]
+        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
+        raise ApiError(422, "Invalid", f'{LIST_OPTIONS} "" is invalid: {error.text()}', details)
+
+
+def _once() -> Callable[[], bool]:
+    """Return a call that says True the first time only."""
+    fresh = [True]
+    return lambda: fresh.pop() if fresh else False
+
+
+def _abort(request: web.Request) -> None:
+    """Cut off a client that does not read."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _still(backend: Backend, request: web.Request, info: RequestInfo, user: User) -> Callable[[], bool]:
+    """Return the question whether the request would be allowed now."""
+
+    def allowed() -> bool:
+        try:
+            backend.authenticator.authenticate(request.headers, backend.clock.now())
+        except ApiError:
+            return False
+        return backend.authorizer.allows(user, info.attributes())
+
+    return allowed
+
+
+async def log(backend: Backend, request: web.Request, info: RequestInfo, user: User) -> web.StreamResponse:
+    """Send a container's log, following it if asked to."""
+    pods = backend.operations.registry.by_resource("pods")
+    pod = backend.store.get(pods, info.namespace, info.name)
+    if pod is None:
+        raise not_found(pods, info.name)
+    wanted = _log_request(backend, request, info, pod)
+    pieces = backend.logs.read(pod, wanted)
+    response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
+    async with backend.guard.stream(_still(backend, request, info, user)):
+        first = await anext(pieces, None)
+        await response.prepare(request)
+        if first:
+            await response.write(first)
+        async for piece in pieces:
+            await response.write(piece)
+    if not response.prepared:
+        raise ApiError(401, "Unauthorized", "Unauthorized")
+    await response.write_eof()
+    return response
+
+
+def _log_request(backend: Backend, request: web.Request, info: RequestInfo, pod: Stored) -> LogRequest:
+    """Read the query of a log request; raises 400 for a container that is missing or not named."""
+    query = request.query
+    since = parse_int("sinceSeconds", query.get("sinceSeconds", ""))
+    moment = backend.clock.now() - timedelta(seconds=min(since, 10**9)) if since is not None else None
+    if text := query.get("sinceTime", ""):
+        if since is not None:
+            raise bad_request("at most one of `sinceTime` or `sinceSeconds` may be specified")
+        moment = parse_time(text)
+        if moment is None:
+            raise bad_request(f'sinceTime: Invalid value: "{text}": must be an RFC 3339 time')
+    return LogRequest(
+        info.namespace,
+        info.name,
+        _container(pod, query.get("container", "")),
+        parse_bool("previous", query.get("previous", "")),
+        parse_bool("follow", query.get("follow", "")),
+        parse_bool("timestamps", query.get("timestamps", "")),
+        _not_negative("tailLines", query.get("tailLines", "")),
+        _not_negative("limitBytes", query.get("limitBytes", "")),
+        moment,
+    )
+
+
+def _not_negative(name: str, value: str) -> int | None:
+    """Read a count of lines or bytes."""
+    number = parse_int(name, value)
+    if number is not None and number < 0:
+        raise bad_request(f"{name}: Invalid value: {number}: must be greater than or equal to 0")
+    return number
+
+
+def _container(pod: Stored, name: str) -> str:
+    """Return the container that is meant; a pod with one container needs no name."""
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
+    groups = ("containers", "initContainers", "ephemeralContainers")
+    by_group = [[c["name"] for c in spec.get(group) or ()] for group in groups]
+    everything = [container for names in by_group for container in names]
+    if name and name not in everything:
+        raise bad_request(f"container {name} is not valid for pod {pod_name}")
+    if name or len(everything) == 1:
+        return name or str(everything[0])
+    raise bad_request(
+        f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(by_group[0])}]"
+        + (f" or one of the init containers: [{' '.join(by_group[1])}]" if by_group[1] else "")
+    )

@@ -1,0 +1,110 @@
+"""Turns a request's headers into a user: bearer tokens, anonymous requests, impersonation."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import unquote
+
+from multidict import CIMultiDictProxy
+
+from kubesim.auth.attributes import Attributes, forbidden
+from kubesim.auth.rbac import Authorizer, Policies
+from kubesim.auth.tokens import Claims, InvalidToken, TokenSigner
+from kubesim.auth.users import ADMIN, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account_user
+from kubesim.errors import ApiError
+
+IMPERSONATE_EXTRA = "impersonate-extra-"
+ACCOUNT_PREFIX = "system:serviceaccount:"
+
+
+Headers = CIMultiDictProxy[str]
+
+
+class Authenticator:
+    """Knows the tokens of one cluster: the admin's, and those of its service accounts."""
+
+    def __init__(self, signer: TokenSigner, admin_token: str, policies: Policies) -> None:
+        self._signer = signer
+        self._admin_token = admin_token
+        self._policies = policies
+
+    def authenticate(self, headers: Mapping[str, str], now: datetime) -> User:
+        """Return who asks; raises 401 for a credential that is not valid."""
+        scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
+        if not scheme:
+            return ANONYMOUS
+        if scheme.lower() != "bearer" or not token.strip():
+            return ANONYMOUS
+        user = self.user_of(token.strip(), now)
+        if user is None:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def user_of(self, token: str, now: datetime) -> User | None:
+        """Return the user of a token, or None when it is not valid (any more)."""
+        if hmac.compare_digest(token.encode(), self._admin_token.encode()):
+            return ADMIN
+        try:
+            return self._account(self._signer.verify(token, now))
+        except InvalidToken:
+            return None
+
+    def _account(self, claims: Claims) -> User | None:
+        """Return the user of a service account that still exists under the uid of the token."""
+        account = self._policies.find("serviceaccounts", claims.namespace, claims.name)
+        if account is None or account["metadata"]["uid"] != claims.uid:
+            return None
+        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims.token_id}"]}
+        return service_account_user(claims.namespace, claims.name, claims.uid, extra)
+
+
+def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:
+    """Return the user that a request acts as; raises 403 when ``user`` may not act as it."""
+    name = headers.get("Impersonate-User", "")
+    groups = list(headers.getall("Impersonate-Group", ()))
+    extra = _extra(headers)
+    if not name:
+        if groups or extra or headers.get("Impersonate-Uid", ""):
+            message = "requested impersonation of groups, uid or extra without impersonating a user"
+            raise ApiError(400, "BadRequest", message)
+        return user
+    for attributes in _wanted(name, groups, extra):
+        if not authorizer.allows(user, attributes):
+            raise forbidden(user, attributes)
+    return User(name, _groups_of(name, groups), headers.get("Impersonate-Uid", ""), extra)
+
+
+def _extra(headers: Headers) -> dict[str, list[str]]:
+    """Return the Impersonate-Extra-* headers."""
+    keys = {key for key in headers if key.lower().startswith(IMPERSONATE_EXTRA)}
+    return {unquote(key[len(IMPERSONATE_EXTRA) :].lower()): headers.getall(key) for key in keys}
+
+
+def _wanted(name: str, groups: list[str], extra: dict[str, list[str]]) -> list[Attributes]:
+    """Return what the impersonating user has to be allowed."""
+    if name.startswith(ACCOUNT_PREFIX) and name.count(":") == 3:
+        _, _, namespace, account = name.split(":")
+        wanted = [Attributes("impersonate", resource="serviceaccounts", namespace=namespace, name=account)]
+    else:
+        wanted = [Attributes("impersonate", resource="users", name=name)]
+    wanted += [Attributes("impersonate", resource="groups", name=group) for group in groups]
+    home = {"group": "authentication.k8s.io", "resource": "userextras"}
+    wanted += [
+        Attributes("impersonate", subresource=key, name=value, **home)
+        for key, values in extra.items()
+        for value in values
+    ]
+    return wanted
+
+
+def _groups_of(name: str, groups: list[str]) -> tuple[str, ...]:
+    """Return the groups of an impersonated user, with those that every user of its sort has."""
+    found = list(groups)
+    if name.startswith(ACCOUNT_PREFIX) and name.count(":") == 3 and not groups:
+        namespace = name.split(":")[2]
+        found = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    if name == ANONYMOUS.name:
+        return (*found, UNAUTHENTICATED)
+    return tuple(found) if AUTHENTICATED in found else (*found, AUTHENTICATED)

@@ -1,0 +1,206 @@
+"""One cluster: its store, API, access control, controllers, scheduler and nodes, put together."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import orjson
+
+from kubesim import kubeconfig
+from kubesim.activity import Activity
+from kubesim.api.backend import Backend
+from kubesim.api.durations import parse_time
+from kubesim.api.http import ApiServer
+from kubesim.api.operations import Operations
+from kubesim.auth.authn import Authenticator
+from kubesim.auth.guard import Guard
+from kubesim.auth.rbac import Authorizer
+from kubesim.auth.reviews import Reviewer
+from kubesim.auth.tokens import TokenSigner
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.inprocess import InProcessClient
+from kubesim.nodes import Nodes
+from kubesim.schema.registry import Registry
+from kubesim.seed import Seeder
+from kubesim.store import Store
+from kubesim.times import micro
+
+ADMIN_USER = "kubernetes-admin"
+
+
+@dataclass(slots=True)
+class ClusterSpec:
+    """What a cluster was asked to be."""
+
+    name: str
+    created_at: datetime
+    nodes: int = 3
+    gpus: int = 8
+    product: str = "H100"
+    deadline: datetime | None = None
+
+    def dump(self) -> Obj:
+        """Return the specification as JSON."""
+        return {
+            "name": self.name,
+            "createdAt": micro(self.created_at),
+            "nodes": self.nodes,
+            "gpus": self.gpus,
+            "product": self.product,
+            "deadline": micro(self.deadline) if self.deadline else None,
+        }
+
+    @classmethod
+    def load(cls, saved: Obj) -> ClusterSpec:
+        """Return the specification that ``dump`` wrote; raises ValueError for another."""
+        created = parse_time(saved["createdAt"])
+        if created is None:
+            raise ValueError("createdAt is no time")
+        return cls(
+            saved["name"], created, saved["nodes"], saved["gpus"], saved["product"], parse_time(saved["deadline"])
+        )
+
+
+class Runnable(Protocol):
+    """A part that runs until it is stopped."""
+
+    async def stop(self) -> None:
+        """End it."""
+
+
+class StorePolicies:
+    """Roles, bindings and accounts, straight from the store."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+
+    def find(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """Return one object, or None."""
+        return self._store.get(self._registry.by_resource(resource), namespace, name)
+
+    def every(self, resource: str, namespace: str = "") -> Iterable[Obj]:
+        """Return all objects of a resource in a namespace."""
+        return self._store.list(self._registry.by_resource(resource), namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What only this cluster knows: the admin's token and the key that signs service account tokens."""
+
+    admin_token: str
+    signer: TokenSigner
+
+    @classmethod
+    def create(cls) -> Secrets:
+        """Make new ones."""
+        return cls(secrets.token_urlsafe(32), TokenSigner.create())
+
+    def dump(self) -> Obj:
+        """Return them for the snapshot."""
+        return {"adminToken": self.admin_token, "signerKey": self.signer.pem().decode()}
+
+    @classmethod
+    def load(cls, saved: Obj) -> Secrets:
+        """Return those that ``dump`` wrote."""
+        return cls(saved["adminToken"], TokenSigner.from_pem(saved["signerKey"].encode()))
+
+
+class Cluster:
+    """A running cluster. Make it with ``create`` or ``restore``, end it with ``stop``."""
+
+    def __init__(self, spec: ClusterSpec, keys: Secrets, clock: Clock, server: str, ca_pem: bytes) -> None:
+        self.spec = spec
+        self.server = server
+        self.clock = clock
+        self._keys = keys
+        self._ca = ca_pem
+        self.store = Store(clock)
+        self.operations = Operations(self.store, clock)
+        self.client = InProcessClient(self.operations, self.store)
+        self.activity = Activity(clock)
+        self.guard = Guard(self.store)
+        self.nodes = Nodes(self.operations, self.store, clock)
+        policies = StorePolicies(self.store, self.operations.registry)
+        authorizer = Authorizer(policies)
+        authenticator = Authenticator(keys.signer, keys.admin_token, policies)
+        self._seeder = Seeder(self.operations, ca_pem)
+        self.api = ApiServer(
+            Backend(
+                store=self.store,
+                operations=self.operations,
+                clock=clock,
+                authenticator=authenticator,
+                authorizer=authorizer,
+                reviewer=Reviewer(authenticator, authorizer),
+                signer=keys.signer,
+                guard=self.guard,
+                logs=self.nodes,
+                address=server.removeprefix("https://").partition("/")[0],
+                on_request=lambda user: self.activity.note(user.name),
+            )
+        )
+
+    @classmethod
+    async def create(cls, spec: ClusterSpec, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
+        """Start a fresh cluster."""
+        cluster = cls(spec, Secrets.create(), clock, server, ca_pem)
+        cluster._seeder.follow_namespaces()
+        cluster._seeder.plant()
+        await cluster.nodes.register(spec.nodes, spec.gpus, spec.product)
+        await cluster._start()
+        return cluster
+
+    @classmethod
+    async def restore(cls, saved: bytes, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
+        """Start a cluster from what ``dump`` returned; raises ValueError or KeyError for anything else."""
+        content = orjson.loads(saved)
+        spec = ClusterSpec.load(content["spec"])
+        cluster = cls(spec, Secrets.load(content["secrets"]), clock, server, ca_pem)
+        kinds = {kind.table: kind for kind in cluster.operations.registry.stored()}
+        cluster.store.load(base64.b64decode(content["store"]), kinds)
+        cluster.activity.restore(content["activity"])
+        cluster._seeder.follow_namespaces()
+        await cluster._start(content["nodes"])
+        return cluster
+
+    async def _start(self, state: str = "") -> None:
+        """Start the parts; they see each other only through the API."""
+        await self.nodes.start(state)
+
+    async def stop(self) -> None:
+        """End every stream and every part."""
+        self.guard.stop()
+        await self.nodes.stop()
+
+    def dump(self) -> bytes:
+        """Return everything that a restart needs."""
+        return orjson.dumps(
+            {
+                "spec": self.spec.dump(),
+                "secrets": self._keys.dump(),
+                "activity": self.activity.report(),
+                "nodes": self.nodes.dump(),
+                "store": base64.b64encode(self.store.dump()).decode(),
+            }
+        )
+
+    def revision(self) -> object:
+        """Return a value that differs once there is something new to save."""
+        return self.store.resource_version, self.spec.deadline, self.activity.known
+
+    def admin_kubeconfig(self) -> str:
+        """Return the administrator's kubeconfig as YAML."""
+        return kubeconfig.render(
+            name=self.spec.name,
+            server=self.server,
+            ca_pem=self._ca,
+            user=ADMIN_USER,
+            token=self._keys.admin_token,
+        )

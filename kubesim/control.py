@@ -1,0 +1,176 @@
+"""The control API: JSON over HTTPS with a token of its own, never reachable with a cluster's credential."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from kubesim.api.answers import json_response
+from kubesim.api.durations import parse_time
+from kubesim.clock import Clock
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.errors import Obj
+from kubesim.host import Host, HostError
+from kubesim.pki import write_private
+from kubesim.times import micro
+
+MAX_NODES, MAX_GPUS = 1000, 16
+FIELDS = frozenset({"name", "nodes", "gpus", "deadline"})
+
+
+def control_token(folder: Path) -> str:
+    """Return the token kept in ``folder``/control-token (0600), making it on the first call."""
+    path = folder / "control-token"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_private(path, secrets.token_urlsafe(32).encode() + b"\n")
+    return path.read_text(encoding="ascii").strip()
+
+
+class Control:
+    """Answers /control/..."""
+
+    def __init__(self, host: Host, clock: Clock, token: str) -> None:
+        self._host = host
+        self._clock = clock
+        self._token = token
+
+    async def handle(self, request: web.Request, path: list[str]) -> web.Response:
+        """Answer one request; ``path`` is what follows /control."""
+        try:
+            self._authenticate(request)
+            return await self._dispatch(request, path)
+        except HostError as error:
+            return json_response({"error": error.message}, error.code)
+
+    def _authenticate(self, request: web.Request) -> None:
+        """Raise 401 without the control token."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise HostError(401, "Send the token of the file control-token as a bearer token.")
+
+    async def _dispatch(self, request: web.Request, path: list[str]) -> web.Response:
+        """Find the handler of a path and method."""
+        handlers: dict[str, Callable[[], Awaitable[web.Response]]]
+        match path:
+            case ["health"]:
+                handlers = {"GET": self._health}
+            case ["clusters"]:
+                handlers = {"GET": self._list, "POST": lambda: self._create(request)}
+            case ["clusters", name]:
+                handlers = {
+                    "GET": lambda: self._get(name),
+                    "PATCH": lambda: self._patch(request, name),
+                    "DELETE": lambda: self._delete(name),
+                }
+            case ["clusters", name, "activity"]:
+                handlers = {"GET": lambda: self._activity(name)}
+            case _:
+                raise HostError(404, "Nothing is here; the control API begins at /control/clusters.")
+        handler = handlers.get(request.method)
+        if handler is None:
+            raise HostError(405, f"Use {' or '.join(handlers)} here.")
+        return await handler()
+
+    async def _health(self) -> web.Response:
+        """Answer GET /control/health."""
+        return json_response({"status": "ok", "clusters": len(self._host.clusters)})
+
+    async def _list(self) -> web.Response:
+        """Answer GET /control/clusters."""
+        return json_response({"clusters": [self._shown(cluster) for cluster in self._host.clusters.values()]})
+
+    async def _create(self, request: web.Request) -> web.Response:
+        """Answer POST /control/clusters."""
+        body = await _body(request, FIELDS)
+        spec = ClusterSpec(
+            name=_text(body, "name"),
+            created_at=self._clock.now(),
+            nodes=_count(body, "nodes", 3, MAX_NODES),
+            gpus=_count(body, "gpus", 8, MAX_GPUS),
+            deadline=_deadline(body),
+        )
+        cluster, new = await self._host.create(spec)
+        return json_response(self._shown(cluster), 201 if new else 200)
+
+    async def _get(self, name: str) -> web.Response:
+        """Answer GET of one cluster."""
+        return json_response(self._shown(self._host.get(name)))
+
+    async def _patch(self, request: web.Request, name: str) -> web.Response:
+        """Answer PATCH of one cluster: its deadline."""
+        body = await _body(request, frozenset({"deadline"}))
+        if "deadline" not in body:
+            raise HostError(422, "deadline: give a time, or null for none.")
+        return json_response(self._shown(self._host.set_deadline(name, _deadline(body))))
+
+    async def _delete(self, name: str) -> web.Response:
+        """Answer DELETE of one cluster."""
+        await self._host.drop(name)
+        return json_response({"name": name, "status": "deleted"})
+
+    async def _activity(self, name: str) -> web.Response:
+        """Answer GET of a cluster's users."""
+        return json_response({"users": self._host.get(name).activity.report()})
+
+    def _shown(self, cluster: Cluster) -> Obj:
+        """Return a cluster as the API shows it."""
+        spec = cluster.spec
+        return {
+            "name": spec.name,
+            "server": cluster.server,
+            "ca": self._host.ca,
+            "kubeconfig": cluster.admin_kubeconfig(),
+            "createdAt": micro(spec.created_at),
+            "deadline": micro(spec.deadline) if spec.deadline else None,
+            "nodes": spec.nodes,
+            "gpus": spec.gpus,
+        }
+
+
+async def _body(request: web.Request, fields: frozenset[str]) -> Obj:
+    """Return a JSON object with no other fields than these; raises 400 and 422."""
+    try:
+        body: Any = orjson.loads(await request.read())
+    except (orjson.JSONDecodeError, web.HTTPRequestEntityTooLarge) as error:
+        raise HostError(400, f"Send a JSON object: {error}.") from error
+    if not isinstance(body, dict):
+        raise HostError(400, "Send a JSON object.")
+    unknown = sorted(set(body) - fields)
+    if unknown:
+        raise HostError(422, f"{unknown[0]}: no such field; known are {', '.join(sorted(fields))}.")
+    return body
+
+
+def _text(body: Obj, name: str) -> str:
+    """Return a text field."""
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise HostError(422, f"{name}: give a text.")
+    return value
+
+
+def _count(body: Obj, name: str, default: int, most: int) -> int:
+    """Return a whole number from 0 to ``most``."""
+    value = body.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise HostError(422, f"{name}: give a whole number from 0 to {most}.")
+    return value
+
+
+def _deadline(body: Obj) -> datetime | None:
+    """Return the deadline, or None for none."""
+    value = body.get("deadline")
+    if value is None:
+        return None
+    moment = parse_time(value) if isinstance(value, str) else None
+    if moment is None:
+        raise HostError(422, "deadline: give an RFC 3339 time such as 2026-01-31T12:00:00Z.")
+    return moment

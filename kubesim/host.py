@@ -1,0 +1,165 @@
+"""Many clusters in one process, each under /clusters/<name>, and the control API that makes and drops them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from kubesim.clock import Clock, Timer
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.errors import ApiError
+from kubesim.kubeconfig import server_url
+from kubesim.snapshot import SnapshotError, SnapshotFile, Snapshotter
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+log = logging.getLogger("kubesim.host")
+
+
+class HostError(Exception):
+    """A control request that cannot be fulfilled: the HTTP code and a sentence that says what to do."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(slots=True)
+class Tenant:
+    """A running cluster, its file, and the timer of its deadline."""
+
+    cluster: Cluster
+    snapshotter: Snapshotter
+    timer: Timer | None = None
+
+
+class Host:
+    """Makes, keeps, restores and drops clusters."""
+
+    def __init__(self, data: Path, clock: Clock, ca_pem: bytes, public_host: str, port: int) -> None:
+        self._data = data / "clusters"
+        self._clock = clock
+        self._ca = ca_pem
+        self._public_host = public_host
+        self._port = port
+        self._tenants: dict[str, Tenant] = {}
+        self._overdue: Callable[[str], object] = lambda name: None
+
+    @property
+    def ca(self) -> str:
+        """Return the CA certificate as PEM text."""
+        return self._ca.decode()
+
+    @property
+    def clusters(self) -> dict[str, Cluster]:
+        """Return the running clusters by name."""
+        return {name: tenant.cluster for name, tenant in sorted(self._tenants.items())}
+
+    def get(self, name: str) -> Cluster:
+        """Return a cluster; raises HostError 404."""
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            raise HostError(404, f"There is no cluster named {name!r}; list them with GET /control/clusters.")
+        return tenant.cluster
+
+    def find(self, name: str) -> Cluster | None:
+        """Return a cluster, or None."""
+        tenant = self._tenants.get(name)
+        return tenant.cluster if tenant else None
+
+    def on_overdue(self, call: Callable[[str], object]) -> None:
+        """Call ``call`` with the name of a cluster whose deadline has passed; it has to drop it."""
+        self._overdue = call
+
+    async def start(self) -> None:
+        """Bring back every cluster that has a snapshot; one that cannot be read is reported and left where it is."""
+        self._data.mkdir(parents=True, exist_ok=True)
+        for folder in sorted(path for path in self._data.iterdir() if path.is_dir()):
+            try:
+                await self._restore(folder)
+            except (SnapshotError, ValueError, KeyError, TypeError, ApiError) as error:
+                log.error("the cluster in %s cannot be restored: %s", folder, error)
+
+    def end_streams(self) -> None:
+        """End every open watch and log of every cluster."""
+        for tenant in self._tenants.values():
+            tenant.cluster.guard.stop()
+
+    async def stop(self) -> None:
+        """Stop every cluster and write its last snapshot."""
+        for tenant in [*self._tenants.values()]:
+            self._disarm(tenant)
+            await tenant.cluster.stop()
+            await tenant.snapshotter.stop()
+        self._tenants.clear()
+
+    async def create(self, spec: ClusterSpec) -> tuple[Cluster, bool]:
+        """Return the cluster of this name and whether it is new; raises HostError 422."""
+        if not NAME.fullmatch(spec.name):
+            raise HostError(422, "name: use at most 63 lower-case letters, digits and inner hyphens.")
+        if spec.deadline is not None and spec.deadline <= self._clock.now():
+            raise HostError(422, "deadline: give a time in the future.")
+        tenant = self._tenants.get(spec.name)
+        if tenant is not None:
+            return tenant.cluster, False
+        cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca)
+        await self._adopt(cluster).snapshotter.save()
+        return cluster, True
+
+    def set_deadline(self, name: str, deadline: datetime | None) -> Cluster:
+        """Move a cluster's deadline; raises HostError 404 and 422."""
+        cluster = self.get(name)
+        if deadline is not None and deadline <= self._clock.now():
+            raise HostError(422, "deadline: give a time in the future, or delete the cluster.")
+        cluster.spec.deadline = deadline
+        self._arm(self._tenants[name])
+        return cluster
+
+    async def drop(self, name: str) -> None:
+        """Stop a cluster and forget it; raises HostError 404."""
+        self.get(name)
+        tenant = self._tenants.pop(name)
+        self._disarm(tenant)
+        await tenant.cluster.stop()
+        await tenant.snapshotter.stop()
+        shutil.rmtree(self._data / name, ignore_errors=True)
+
+    def _server(self, name: str) -> str:
+        """Return a cluster's address."""
+        return server_url(self._public_host, self._port, f"/clusters/{name}")
+
+    async def _restore(self, folder: Path) -> None:
+        """Bring back one cluster."""
+        saved = SnapshotFile(folder).load()
+        if saved is None:
+            return
+        cluster = await Cluster.restore(saved, self._clock, self._server(folder.name), self._ca)
+        self._adopt(cluster)
+
+    def _adopt(self, cluster: Cluster) -> Tenant:
+        """Take up a running cluster."""
+        file = SnapshotFile(self._data / cluster.spec.name)
+        tenant = Tenant(cluster, Snapshotter(file, cluster.dump, cluster.revision))
+        self._tenants[cluster.spec.name] = tenant
+        tenant.snapshotter.start()
+        self._arm(tenant)
+        return tenant
+
+    def _arm(self, tenant: Tenant) -> None:
+        """Set the timer of a deadline."""
+        self._disarm(tenant)
+        spec = tenant.cluster.spec
+        if spec.deadline is not None:
+            seconds = (spec.deadline - self._clock.now()).total_seconds()
+            tenant.timer = self._clock.call_later(seconds, lambda: self._overdue(spec.name))
+
+    def _disarm(self, tenant: Tenant) -> None:
+        """Drop the timer of a deadline."""
+        if tenant.timer is not None:
+            tenant.timer.cancel()
+            tenant.timer = None

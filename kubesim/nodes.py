@@ -1,0 +1,65 @@
+"""A practice cluster's nodes: registered once, their kubelets run in this process and speak through the seam."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from kubesim import kubelet
+from kubesim.api.backend import LogRequest
+from kubesim.api.operations import Operations
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.gpu.nodes import PRODUCTS, node, register
+from kubesim.inprocess import InProcessClient
+from kubesim.kubelet import Kubelets
+from kubesim.store import Store
+
+
+class Nodes:
+    """The nodes of one cluster, and the logs of what runs on them."""
+
+    def __init__(self, operations: Operations, store: Store, clock: Clock) -> None:
+        self._client = InProcessClient(operations, store, user="kubelet")
+        self._clock = clock
+        self._kubelets: Kubelets | None = None
+
+    async def register(self, count: int, gpus: int, product: str) -> None:
+        """Create the node objects of a fresh cluster."""
+        now = self._clock.now()
+        await register(self._client, [node(index, gpus, now, PRODUCTS[product]) for index in range(count)])
+
+    async def start(self, state: str = "") -> None:
+        """Run the kubelets of all nodes there are; ``state`` is what ``dump`` returned."""
+        names = [obj["metadata"]["name"] for obj in (await self._client.list("nodes")).items]
+        self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state.encode())
+
+    async def stop(self) -> None:
+        """Stop the kubelets; the pods stay as the API shows them."""
+        if self._kubelets is not None:
+            await self._kubelets.stop()
+
+    def dump(self) -> str:
+        """Return what the kubelets know beyond the API's objects."""
+        return self._kubelets.dump().decode() if self._kubelets is not None else ""
+
+    async def read(self, pod: Obj, wanted: LogRequest) -> AsyncIterator[bytes]:
+        """Yield a container's log; a pod that no node has taken has an empty one, as upstream answers."""
+        if self._kubelets is None or not pod["spec"].get("nodeName"):
+            return
+        arguments = {
+            "previous": wanted.previous,
+            "tail_lines": wanted.tail_lines,
+            "since_time": wanted.since,
+            "timestamps": wanted.timestamps,
+            "limit_bytes": wanted.limit_bytes,
+        }
+        if not wanted.follow:
+            yield self._kubelets.logs(wanted.namespace, wanted.pod, wanted.container, **arguments)  # type: ignore[arg-type]
+            return
+        left = wanted.limit_bytes
+        pieces = self._kubelets.follow(wanted.namespace, wanted.pod, wanted.container, **arguments)  # type: ignore[arg-type]
+        async for piece in pieces:
+            yield piece if left is None else piece[:left]
+            left = None if left is None else left - len(piece)
+            if left is not None and left <= 0:
+                return

@@ -1,0 +1,77 @@
+"""What a cluster is born with: namespaces, service accounts, the CA's config map, roles, the API's own service."""
+
+from __future__ import annotations
+
+from kubesim.api.operations import Operations
+from kubesim.api.options import Options
+from kubesim.auth import bootstrap
+from kubesim.errors import ApiError, Obj
+from kubesim.store import Event
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+ROOT_CA = "kube-root-ca.crt"
+ROOT_CA_NOTE = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+SERVICE_IP = "10.96.0.1"
+API_PORT = 443
+
+
+class Seeder:
+    """Creates the first objects of a cluster, and those that every later namespace is given at once."""
+
+    def __init__(self, operations: Operations, ca_pem: bytes) -> None:
+        self._operations = operations
+        self._ca = ca_pem.decode()
+
+    def follow_namespaces(self) -> None:
+        """Give every namespace that is made from now on its service account and config map, before anybody asks."""
+        self._operations.store.subscribe(self._operations.registry.by_resource("namespaces"), self._on_namespace)
+
+    def plant(self) -> None:
+        """Create what a fresh cluster has."""
+        for resource, obj in bootstrap.objects():
+            self._create(resource, "", obj)
+        for name in NAMESPACES:
+            self._create("namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self._create("services", "default", _kubernetes_service())
+
+    def _on_namespace(self, event: Event) -> None:
+        """Furnish a new namespace."""
+        if event.type != "ADDED":
+            return
+        name = event.object["metadata"]["name"]
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        self._create("serviceaccounts", name, account)
+        meta = {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}}
+        bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ca.crt": self._ca}}
+        self._create("configmaps", name, bundle)
+
+    def _create(self, resource: str, namespace: str, obj: Obj) -> None:
+        """Create one object, unless it is there."""
+        kind = self._operations.registry.by_resource(resource)
+        try:
+            self._operations.create(kind, namespace, obj, options=Options(user="system:apiserver"))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+
+def _kubernetes_service() -> Obj:
+    """Return the service through which pods reach the API."""
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    port = {"name": "https", "port": API_PORT, "protocol": "TCP", "targetPort": API_PORT}
+    spec = {
+        "type": "ClusterIP",
+        "clusterIP": SERVICE_IP,
+        "clusterIPs": [SERVICE_IP],
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [port],
+        "sessionAffinity": "None",
+    }
+    meta = {"name": "kubernetes", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}

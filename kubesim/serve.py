@@ -1,0 +1,197 @@
+"""The two servers: one cluster at the root, or many under /clusters/<name>."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from kubesim.api.bodies import MAX_BODY
+from kubesim.api.http import not_found
+from kubesim.clock import Clock, RealClock
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.control import Control, control_token
+from kubesim.host import Host
+from kubesim.kubeconfig import server_url
+from kubesim.pki import CertificateAuthority, write_private
+from kubesim.snapshot import SnapshotFile, Snapshotter
+
+GRACE_SECONDS = 1.0
+MAX_LINE = 64 * 1024
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+log = logging.getLogger("kubesim")
+
+
+class ServeError(Exception):
+    """The server cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens, and the name under which clients reach it."""
+
+    bind: str = "127.0.0.1"
+    port: int = 0
+    public_host: str = ""
+
+    @property
+    def host(self) -> str:
+        """Return the host in addresses and in the certificate."""
+        return self.public_host or self.bind
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
+    family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((address.bind, address.port))
+    except OSError as error:
+        found.close()
+        message = f"cannot listen on {address.bind} port {address.port}: {error.strerror}; choose another with --port"
+        raise ServeError(message) from error
+    return found
+
+
+def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl.SSLContext:
+    """Return a TLS context with a fresh certificate for ``host`` alone."""
+    with tempfile.TemporaryDirectory(prefix="kubesim-") as folder:
+        return authority.issue_server([host], clock.now()).context(Path(folder))
+
+
+@asynccontextmanager
+async def listening(handler: Handler, sock: socket.socket, context: ssl.SSLContext) -> AsyncIterator[None]:
+    """Serve ``handler`` on a socket until the block ends."""
+    app = web.Application(client_max_size=MAX_BODY)
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handler_cancellation=True,
+        max_line_size=MAX_LINE,
+        max_field_size=MAX_LINE,
+        shutdown_timeout=GRACE_SECONDS,
+    )
+    await runner.setup()
+    try:
+        await web.SockSite(runner, sock, ssl_context=context, backlog=1024).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def single(
+    spec: ClusterSpec, address: Address, clock: Clock, data: Path | None = None
+) -> AsyncIterator[Cluster]:
+    """Run one cluster at the URL root; with ``data`` it is kept there and restored from there."""
+    sock = listen(address)
+    async with AsyncExitStack() as stack:
+        stack.callback(sock.close)
+        authority = CertificateAuthority.at(data, clock.now()) if data else CertificateAuthority.create(clock.now())
+        server = server_url(address.host, sock.getsockname()[1])
+        file = SnapshotFile(data / "cluster") if data else None
+        saved = file.load() if file else None
+        cluster = (
+            await Cluster.restore(saved, clock, server, authority.pem)
+            if saved
+            else await Cluster.create(spec, clock, server, authority.pem)
+        )
+        if file:
+            snapshotter = Snapshotter(file, cluster.dump, cluster.revision)
+            snapshotter.start()
+            stack.push_async_callback(snapshotter.stop)
+        stack.push_async_callback(cluster.stop)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await cluster.api.handle(request, request.path)
+
+        await stack.enter_async_context(listening(handle, sock, tls_context(authority, address.host, clock)))
+        stack.callback(cluster.guard.stop)
+        yield cluster
+
+
+@asynccontextmanager
+async def many(address: Address, data: Path, clock: Clock) -> AsyncIterator[tuple[Host, str, str]]:
+    """Run a host of clusters; yields it with its URL and the control token."""
+    sock = listen(address)
+    async with AsyncExitStack() as stack:
+        stack.callback(sock.close)
+        authority = CertificateAuthority.at(data, clock.now())
+        token = control_token(data)
+        port = sock.getsockname()[1]
+        host = Host(data, clock, authority.pem, address.host, port)
+        control = Control(host, clock, token)
+        drops: set[asyncio.Task[None]] = set()
+
+        def drop(name: str) -> None:
+            task = asyncio.create_task(host.drop(name), name=f"drop {name}")
+            drops.add(task)
+            task.add_done_callback(drops.discard)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await route(host, control, request)
+
+        host.on_overdue(drop)
+        await host.start()
+        stack.push_async_callback(host.stop)
+        await stack.enter_async_context(listening(handle, sock, tls_context(authority, address.host, clock)))
+        stack.callback(host.end_streams)
+        yield host, server_url(address.host, port), token
+
+
+async def route(host: Host, control: Control, request: web.Request) -> web.StreamResponse:
+    """Send a request to the control API or to the cluster that its path names."""
+    match request.path.split("/"):
+        case ["", "control", *rest]:
+            return await control.handle(request, rest)
+        case ["", "clusters", name, *rest]:
+            cluster = host.find(name)
+            if cluster is not None:
+                return await cluster.api.handle(request, "/" + "/".join(rest))
+        case ["", "healthz"]:
+            return web.Response(text="ok")
+    return not_found()
+
+
+async def run_single(
+    spec_of: Callable[[Clock], ClusterSpec], address: Address, data: Path | None, file: Path
+) -> None:
+    """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
+    clock = RealClock()
+    async with single(spec_of(clock), address, clock, data) as cluster:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_private(file, cluster.admin_kubeconfig().encode())
+        print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)
+        await _stopped()
+
+
+async def run_host(address: Address, data: Path) -> None:
+    """``kubesim host``: run until SIGTERM or SIGINT."""
+    async with many(address, data, RealClock()) as (host, url, _):
+        count = len(host.clusters)
+        print(
+            f"kubesim host is ready at {url} with {count} clusters; control token in {data}/control-token", flush=True
+        )
+        await _stopped()
+
+
+async def _stopped() -> None:
+    """Wait for SIGTERM or SIGINT."""
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, done.set)
+    await done.wait()
