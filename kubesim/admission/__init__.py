@@ -1,43 +1,93 @@
-"""What happens to an object between its decoding and the store: defaults, admission, validation."""
+"""What happens to an object between its decoding and the store: completion, admission, validation.
+
+The order is upstream's: the kind's own preparation, then the admission steps that change or refuse, then validation.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubesim.admission import namespaces
+import orjson
+
+from kubesim.admission import namespaces, pods, prepare, quota
+from kubesim.admission.validation import validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.options import Options
-from kubesim.errors import Obj
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.decode import DecodeError, Decoder
 from kubesim.schema.registry import Kind
+from kubesim.schema.types import shape_of
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 
-def decode(kind: Kind, obj: Obj, options: Options) -> Obj:
-    """Read an object as ``kind``. Raises 400 where it says that it is another, or where a field has another type."""
-    given = (obj.setdefault("apiVersion", kind.api_version), obj.setdefault("kind", kind.kind))
-    if given[0] != kind.api_version:
+def decode(kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
+    """Copy an object as its kind's type has it, with defaults.
+
+    Raises 400 where it says that it is of another kind, where a field has another type, and for unknown fields under
+    Strict (422 where they came in ``patch``); under Warn these become ``options.warnings``.
+    """
+    obj = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
+    _check_kind(kind, obj)
+    shape = shape_of(kind.schema)
+    if shape is None:
+        copied: Obj = orjson.loads(orjson.dumps(obj))
+        return copied
+    decoder = Decoder()
+    try:
+        decoded = decoder.object(shape, obj)
+    except DecodeError as exc:
+        raise status.bad_request(f"{_cannot(kind)}: {exc}") from exc
+    _answer_unknown(kind, decoder.unknown, options, patch)
+    return decoded
+
+
+def _check_kind(kind: Kind, obj: Obj) -> None:
+    given, named = obj["apiVersion"], obj["kind"]
+    if given != kind.api_version:
         message = "the API version in the data ({}) does not match the expected API version ({})"
-        raise status.bad_request(message.format(given[0], kind.api_version))
-    if given[1] != kind.kind:
-        raise status.bad_request(f'{given[1]} in version "{given[0]}" cannot be handled as a {kind.kind}')
-    return obj
+        raise status.bad_request(message.format(given, kind.api_version))
+    if named != kind.kind:
+        raise status.bad_request(f'{named} in version "{kind.version}" cannot be handled as a {kind.kind}')
+    if not isinstance(obj.get("metadata") or {}, dict):
+        raise status.bad_request(f"{_cannot(kind)}: json: cannot unmarshal into Go value of type v1.ObjectMeta")
+
+
+def _cannot(kind: Kind) -> str:
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+
+
+def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: object) -> None:
+    texts = [f'unknown field "{path}"' for path in unknown]
+    if not texts or options.field_validation == "Ignore":
+        return
+    if options.field_validation == "Warn":
+        options.warnings += texts
+        return
+    error = f"strict decoding error: {', '.join(texts)}"
+    if patch is None:
+        raise status.bad_request(f"{_cannot(kind)}: {error}")
+    cause = status.invalid_value("patch", orjson.dumps(patch).decode(), error)
+    causes = [{"reason": cause.reason, "message": cause.detail, "field": cause.field}]
+    raise ApiError(422, "Invalid", f' "" is invalid: {cause.text()}', {"causes": causes})
 
 
 def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
-    """Complete a new object and refuse what may not be."""
+    """Complete a new object and refuse what may not be (403, 404, 422)."""
     namespaces.check(ops, kind, new)
-    if kind.resource == "namespaces":
-        new["spec"] = {"finalizers": ["kubernetes"]}
-        new["status"] = {"phase": "Active"}
-        new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
-    elif kind.has_status and kind.resource != "nodes":
-        new["status"] = {"phase": "Pending"} if kind.resource == "pods" else {}
+    prepare.create(ops, kind, new)
+    if kind.resource == "pods":
+        pods.admit(ops, kind, new)
+    validate_new(kind, new)
+    quota.check(ops, kind, new)
 
 
 def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str, options: Options) -> None:
-    """Complete a changed object and refuse what may not change."""
+    """Complete a changed object and refuse what may not change (422)."""
+    if subresource == "":
+        prepare.update(kind, old, new)
+        validate_update(kind, old, new)
 
 
 def desire(obj: Obj) -> Obj:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from kubesim import admission
-from kubesim.api import deletion, meta, patch, status, subresources
+from kubesim.api import deletion, meta, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
+from kubesim.api.patch import json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
@@ -121,7 +120,7 @@ class Operations:
             scale = self._patched(subresources.scale_of(stored, current), change, patch_type, "V1Scale")
             return subresources.replace_scale(self, kind, namespace, name, scale, options)
         served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
-        new = to_stored(kind, stored, self._decoded(kind, served, options))
+        new = to_stored(kind, stored, self._decoded(kind, served, options, change))
         meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
         return to_served(kind, self.save(stored, current, new, subresource, options))
@@ -224,22 +223,21 @@ class Operations:
         selects = matcher(labels, fields)
         return [obj for obj in candidates if selects(obj)]
 
-    def _decoded(self, kind: Kind, obj: Obj, options: Options) -> Obj:
+    def _decoded(self, kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
         """Copy what a client sent, and check that it is of the kind that the path says."""
-        copied: Obj = orjson.loads(orjson.dumps(obj))
-        return admission.decode(kind, copied, options)
+        return admission.decode(kind, obj, options, patch)
 
     def _patched(self, current: Obj, change: Any, patch_type: PatchType, schema: str) -> Obj:
         match patch_type:
             case "json":
-                return patch.json_patch(current, change)
+                return json_patch(current, change)
             case "merge":
                 if not isinstance(change, dict):
                     raise status.bad_request("error decoding patch: the patch is not an object")
-                merged: Obj = patch.merge_patch(current, change)
+                merged: Obj = merge_patch(current, change)
                 return merged
             case _:
-                return patch.strategic_patch(current, change, shape_of(schema))
+                return strategic_patch(current, change, shape_of(schema))
 
 
 def _key(obj: Obj) -> tuple[str, str]:

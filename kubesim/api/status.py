@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import orjson
+
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
@@ -55,7 +57,7 @@ def not_found_field(field: str, value: object) -> FieldError:
 
 
 def show(value: object) -> str:
-    """Return a value as field errors print it: strings quoted, structures as Go would print them."""
+    """Return a value as field errors print it: strings quoted, structures as JSON."""
     match value:
         case None:
             return "null"
@@ -64,10 +66,8 @@ def show(value: object) -> str:
         case str():
             escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
             return f'"{escaped}"'
-        case dict():
-            return "{" + ",".join(f"{show(key)}:{show(item)}" for key, item in value.items()) + "}"
-        case list():
-            return "[" + ",".join(show(item) for item in value) + "]"
+        case dict() | list():
+            return orjson.dumps(value).decode()
         case _:
             return str(value)
 

@@ -45,3 +45,37 @@ QUANTITIES = {
     ("V1LimitRangeItem", "min"), ("V1LimitRangeItem", "maxLimitRequestRatio"),
     ("V1EmptyDirVolumeSource", "sizeLimit"), ("V1ResourceFieldSelector", "divisor"),
 }  # fmt: skip
+
+INT64 = frozenset(
+    ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerationSeconds", "expirationSeconds", "generation")
+    + ("observedGeneration", "deletionGracePeriodSeconds", "gracePeriodSeconds", "runAsUser", "runAsGroup", "fsGroup")
+)
+
+NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("CoreV1Event", "firstTimestamp"),
+         ("CoreV1Event", "lastTimestamp"), ("V1ClusterRole", "rules")}  # fmt: skip
+"""Fields that are written even where they are null."""
+
+KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules")}
+"""Lists that are written even where they are empty."""
+
+_ZEROS = {
+    "V1PodSpec": "hostNetwork hostPID hostIPC nodeName hostname subdomain serviceAccount serviceAccountName",
+    "V1Container": "stdin stdinOnce tty workingDir imagePullPolicy terminationMessagePath",
+    "V1NodeSpec": "unschedulable podCIDR providerID",
+    "V1VolumeMount": "readOnly subPath subPathExpr",
+    "V1DeploymentSpec": "paused minReadySeconds",
+    "V1ReplicaSetSpec": "minReadySeconds",
+    "V1DeploymentStatus": "replicas updatedReplicas readyReplicas availableReplicas unavailableReplicas "
+    "observedGeneration",
+    "V1ReplicaSetStatus": "fullyLabeledReplicas readyReplicas availableReplicas observedGeneration",
+    "V1JobStatus": "active succeeded failed completedIndexes",
+    "V1EnvVar": "value",
+    "V1Toleration": "key operator value effect",
+    "V1Taint": "value",
+    "V1ContainerPort": "hostPort hostIP name",
+    "V1ObjectMeta": "generateName namespace selfLink",
+    "V1Probe": "initialDelaySeconds timeoutSeconds periodSeconds successThreshold failureThreshold",
+    "CoreV1Event": "count message reason type action",
+}
+OMITTED = {(owner, name) for owner, names in _ZEROS.items() for name in names.split()}
+"""Scalars that are left out where they are zero, because their Go fields are no pointers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.schema.registry import Field, Kind, Registry, Scale, Subresource
+from kubesim.schema.registry import Field, Immutable, Kind, Registry, Scale, Subresource
 
 STATUS = Subresource("status")
 SCALE = Subresource("scale", "Scale", "autoscaling", "v1")
@@ -13,6 +13,12 @@ NO_LABEL = "field label not supported: {label}"
 def _field(path: str, label: str = "", empty: str = "") -> Field:
     return Field(label or path, tuple(path.split(".")), empty)
 
+
+def _fixed(*paths: str, text: str = "field is immutable", forbidden: bool = False) -> tuple[Immutable, ...]:
+    return tuple(Immutable(tuple(path.split(".")), text, forbidden) for path in paths)
+
+
+ROLE_REF = _fixed("roleRef", text="cannot change roleRef")
 
 POD = Kind(
     "", "v1", "Pod", "pods", schema="V1Pod", short_names=("po",), categories=WORKLOAD, graceful=True,
@@ -56,11 +62,11 @@ def _workload(kind: str, plural: str, *short: str, **more: object) -> Kind:
     """A kind of group apps: replicas, a template and a selector that never changes."""
     return Kind(
         "apps", "v1", kind, plural, schema=f"V1{kind}", short_names=short, categories=WORKLOAD, generation=True,
-        subresources=(SCALE, STATUS), scale=Scale(), immutable=("spec.selector",), **more,  # type: ignore[arg-type]
+        subresources=(SCALE, STATUS), scale=Scale(), immutable=_fixed("spec.selector"), **more,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def _rbac(kind: str, plural: str, *, namespaced: bool, immutable: tuple[str, ...] = ()) -> Kind:
+def _rbac(kind: str, plural: str, *, namespaced: bool, immutable: tuple[Immutable, ...] = ()) -> Kind:
     return Kind(
         "rbac.authorization.k8s.io", "v1", kind, plural, namespaced, f"V1{kind}", names="path",
         create_on_update=True, immutable=immutable,
@@ -83,7 +89,7 @@ KINDS = (
          field_error=NO_LABEL, indexes=("involvedObject.uid",), create_on_update=True),
     Kind("", "v1", "ConfigMap", "configmaps", schema="V1ConfigMap", short_names=("cm",)),
     Kind("", "v1", "Secret", "secrets", schema="V1Secret", fields=(_field("type"),), field_error=NO_LABEL,
-         immutable=("type",)),
+         immutable=_fixed("type")),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", schema="V1ServiceAccount", short_names=("sa",),
          subresources=(Subresource("token", "TokenRequest", "authentication.k8s.io", "v1", ("create",)),),
          returns_deleted=True),
@@ -98,19 +104,22 @@ KINDS = (
          create_on_update=True),
     Kind("batch", "v1", "Job", "jobs", schema="V1Job", categories=WORKLOAD, subresources=(STATUS,), generation=True,
          fields=(_field("status.succeeded", "status.successful", "0"),),
-         field_error='field label "{label}" not supported for Job', propagation="Orphan"),
+         field_error='field label "{label}" not supported for Job', propagation="Orphan", immutable=_fixed(
+             "spec.completions", "spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy",
+             "spec.backoffLimitPerIndex", "spec.successPolicy", "spec.managedBy",
+         )),
     _workload("Deployment", "deployments", "deploy"),
     _workload("ReplicaSet", "replicasets", "rs", fields=(_field("status.replicas", empty="0"),)),
     _rbac("Role", "roles", namespaced=True),
-    _rbac("RoleBinding", "rolebindings", namespaced=True, immutable=("roleRef",)),
+    _rbac("RoleBinding", "rolebindings", namespaced=True, immutable=ROLE_REF),
     _rbac("ClusterRole", "clusterroles", namespaced=False),
-    _rbac("ClusterRoleBinding", "clusterrolebindings", namespaced=False, immutable=("roleRef",)),
+    _rbac("ClusterRoleBinding", "clusterrolebindings", namespaced=False, immutable=ROLE_REF),
     Kind("coordination.k8s.io", "v1", "Lease", "leases", schema="V1Lease", create_on_update=True,
          unconditional_update=False),
     Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, "V1PriorityClass", short_names=("pc",),
-         immutable=("value", "preemptionPolicy")),
+         immutable=_fixed("value", "preemptionPolicy", text="may not be changed in an update.", forbidden=True)),
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", schema="V1EndpointSlice",
-         immutable=("addressType",), generation=True),
+         immutable=_fixed("addressType"), generation=True),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", schema="V1PodDisruptionBudget",
          short_names=("pdb",), subresources=(STATUS,), generation=True, unconditional_update=False),
     Kind("events.k8s.io", "v1", "Event", "events", schema="EventsV1Event", short_names=("ev",), storage="events",

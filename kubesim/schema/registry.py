@@ -45,6 +45,15 @@ class Scale:
     status: tuple[str, ...] = ("status", "replicas")
 
 
+@dataclass(frozen=True, slots=True)
+class Immutable:
+    """A field that no update changes; ``text`` is the answer, as an invalid value or (``forbidden``) without one."""
+
+    path: tuple[str, ...]
+    text: str = "field is immutable"
+    forbidden: bool = False
+
+
 @dataclass(frozen=True)
 class Kind:
     """One served kind. Two versions of a kind share one ``storage``; ``resource`` is kubectl's name of it."""
@@ -70,8 +79,8 @@ class Kind:
     storage: str = ""
     renames: tuple[tuple[str, str], ...] = ()
     """Fields that another version of the stored kind calls differently: (served, stored)."""
-    immutable: tuple[str, ...] = ()
-    """Paths (``spec.template``) that an update may not change; each answers ``field is immutable``."""
+    immutable: tuple[Immutable, ...] = ()
+    """What an update may not change."""
     names: str = "subdomain"
     """The rule for metadata.name: subdomain, label or path."""
     generation: bool = False

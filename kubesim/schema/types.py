@@ -47,6 +47,8 @@ class Shape:
     def __init__(self, name: str, fields: dict[str, FieldType]) -> None:
         self.name = name
         self.fields = fields
+        self.structs = [field for field in fields.values() if field.required and field.form == "object"]
+        """Objects that are always there: Go structs that are no pointers."""
 
     def field(self, name: str) -> FieldType | None:
         """Return a field's type, or None for a field that the type does not have."""

@@ -1,0 +1,114 @@
+"""The admission steps of pods: service account and its token, tolerations, priority, limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubesim.admission import limits, prepare
+from kubesim.api import status
+from kubesim.api.meta import generated_name
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+
+if TYPE_CHECKING:
+    from kubesim.api.operations import Operations
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
+TOKEN_SECONDS = 3607
+EVICTED_AFTER_S = 300
+NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+
+def admit(ops: Operations, kind: Kind, new: Obj) -> None:
+    """Complete a new pod as the default admission plugins do. Raises 403."""
+    add_service_account(ops, kind, new)
+    add_tolerations(new["spec"])
+    add_priority(ops, kind, new)
+    limits.apply(ops, kind, new)
+    new["status"]["qosClass"] = prepare.qos_class(new["spec"])
+
+
+def add_service_account(ops: Operations, kind: Kind, new: Obj) -> None:
+    """Name the service account and mount its token. Raises 403 for an account that does not exist.
+
+    The account ``default`` is not waited for: its controller makes it in every namespace, and upstream's plugin
+    retries until it is there.
+    """
+    spec, namespace = new["spec"], new["metadata"]["namespace"]
+    name = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    found = ops.store.get(ops.registry.by_resource("serviceaccounts"), namespace, name)
+    if found is None and name != "default":
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise status.forbidden(kind, new["metadata"].get("name", ""), why)
+    account: Obj = found or {}
+    if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = list(account["imagePullSecrets"])
+    wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
+    if wanted:
+        _mount_token(spec)
+
+
+def _mount_token(spec: Obj) -> None:
+    holders = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    lacking = [h for h in holders if not any(m.get("mountPath") == TOKEN_PATH for m in h.get("volumeMounts", ()))]
+    if not lacking:
+        return
+    own = next((v["name"] for v in spec.get("volumes", ()) if v.get("name", "").startswith("kube-api-access-")), "")
+    name = own or generated_name("kube-api-access-")
+    if not own:
+        spec["volumes"] = [*spec.get("volumes", ()), {"name": name, "projected": _token_sources()}]
+    for holder in lacking:
+        mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
+        holder["volumeMounts"] = [*holder.get("volumeMounts", ()), mount]
+
+
+def _token_sources() -> Obj:
+    authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+            {"configMap": authority},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        "defaultMode": 420,
+    }
+
+
+def add_tolerations(spec: Obj) -> None:
+    """Let a pod stay five minutes on a node that is not ready or unreachable, unless it says otherwise."""
+    tolerations = spec.get("tolerations", [])
+    missing = [trouble for trouble in NODE_TROUBLES if not any(_covers(t, trouble) for t in tolerations)]
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": EVICTED_AFTER_S}
+        for key in missing
+    ]
+    if added:
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def _covers(toleration: Obj, key: str) -> bool:
+    return bool(toleration.get("key", key) == key and toleration.get("effect", "NoExecute") == "NoExecute")
+
+
+def add_priority(ops: Operations, kind: Kind, new: Obj) -> None:
+    """Set the priority that the class says, or the global default's. Raises 403 for a class that does not exist."""
+    spec = new["spec"]
+    classes = ops.registry.by_resource("priorityclasses.scheduling.k8s.io")
+    name = spec.get("priorityClassName", "")
+    if name:
+        found: Obj | None = ops.store.get(classes, "", name)
+        if found is None and name in SYSTEM_CLASSES:
+            found = {"value": SYSTEM_CLASSES[name]}
+        if found is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise status.forbidden(kind, new["metadata"].get("name", ""), why)
+    else:
+        found = next((entry for entry in ops.store.list(classes) if entry.get("globalDefault")), None)
+        if found:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    found = found or {}
+    spec["priority"] = found.get("value", 0)
+    spec.setdefault("preemptionPolicy", found.get("preemptionPolicy", "PreemptLowerPriority"))

@@ -1,0 +1,87 @@
+"""Validation with upstream's texts: every error of an object is collected and answered at once (422)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kubesim.admission.validation import misc, pods, workloads
+from kubesim.admission.validation.metadata import metadata_errors
+from kubesim.api import status
+from kubesim.api.status import FieldError
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+
+Validator = Callable[[Obj], list[FieldError]]
+UpdateValidator = Callable[[Obj, Obj], list[FieldError]]
+
+NEW: dict[str, Validator] = {
+    "pods": pods.pod_errors,
+    "deployments.apps": workloads.deployment_errors,
+    "replicasets.apps": workloads.replicaset_errors,
+    "jobs.batch": workloads.job_errors,
+    "services": misc.service_errors,
+    "configmaps": misc.data_errors,
+    "secrets": misc.data_errors,
+    "events": misc.event_errors,
+    "nodes": misc.node_errors,
+    "roles.rbac.authorization.k8s.io": misc.role_errors,
+    "clusterroles.rbac.authorization.k8s.io": misc.role_errors,
+    "rolebindings.rbac.authorization.k8s.io": misc.binding_errors,
+    "clusterrolebindings.rbac.authorization.k8s.io": misc.binding_errors,
+}
+
+CHANGED: dict[str, UpdateValidator] = {
+    "pods": pods.update_errors,
+    "configmaps": misc.frozen_errors,
+    "secrets": misc.frozen_errors,
+}
+"""What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
+
+
+def validate_new(kind: Kind, obj: Obj) -> None:
+    """Raise 422 with everything that is wrong with a new object."""
+    _raise(kind, obj, [*metadata_errors(kind, obj), *_content_errors(kind, obj)])
+
+
+def validate_update(kind: Kind, old: Obj, new: Obj) -> None:
+    """Raise 422 with everything that is wrong with a change."""
+    errors = [*metadata_errors(kind, new), *immutable_errors(kind, old, new)]
+    extra = CHANGED.get(kind.resource)
+    if extra is not None:
+        errors += extra(old, new)
+    if kind.resource != "pods":
+        errors += _content_errors(kind, new)
+    _raise(kind, new, errors)
+
+
+def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
+    """Return an error for each immutable field that changed."""
+    errors = []
+    for rule in kind.immutable:
+        before, after = _at(old, rule.path), _at(new, rule.path)
+        if before == after or workloads.may_change(kind, rule.path, old):
+            continue
+        path = ".".join(rule.path)
+        if rule.forbidden:
+            errors.append(status.forbidden_field(path, rule.text))
+        else:
+            errors.append(status.invalid_value(path, after, rule.text))
+    return errors
+
+
+def _content_errors(kind: Kind, obj: Obj) -> list[FieldError]:
+    validator = NEW.get(kind.resource)
+    return validator(obj) if validator is not None else []
+
+
+def _raise(kind: Kind, obj: Obj, errors: list[FieldError]) -> None:
+    if errors:
+        raise status.invalid(kind, obj["metadata"].get("name") or obj["metadata"].get("generateName", ""), errors)
+
+
+def _at(obj: Obj, path: tuple[str, ...]) -> Any:
+    value: Any = obj
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

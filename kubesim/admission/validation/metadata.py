@@ -1,0 +1,111 @@
+"""The rules of metadata: names, labels, annotations, owners."""
+
+from __future__ import annotations
+
+import re
+
+from kubesim.api.selectors import SUBDOMAIN_RULE, key_errors, value_errors
+from kubesim.api.status import FieldError, duplicate, invalid_value, required
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+
+MAX_ANNOTATIONS = 256 * 1024
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_RULES = {
+    "label": (_LABEL, 63),
+    "dns1035": (r"[a-z]([-a-z0-9]*[a-z0-9])?", 63),
+    "subdomain": (rf"{_LABEL}(\.{_LABEL})*", 253),
+}
+_TEXTS = {
+    "label": "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+    "start and "
+    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+    "dns1035": "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')",
+    "subdomain": SUBDOMAIN_RULE,
+}
+
+
+def metadata_errors(kind: Kind, obj: Obj) -> list[FieldError]:
+    """Return what is wrong with an object's metadata."""
+    metadata = obj["metadata"]
+    errors = []
+    if not metadata.get("name"):
+        errors.append(required("metadata.name", "name or generateName is required"))
+    else:
+        errors += [
+            invalid_value("metadata.name", metadata["name"], why) for why in name_errors(kind, metadata["name"])
+        ]
+    errors += label_errors(metadata.get("labels"), "metadata.labels")
+    errors += annotation_errors(metadata.get("annotations"), "metadata.annotations")
+    return errors + owner_errors(metadata.get("ownerReferences"))
+
+
+def name_errors(kind: Kind, name: str) -> list[str]:
+    """Return what is wrong with an object's name."""
+    return path_errors(name) if kind.names == "path" else dns_errors(name, kind.names)
+
+
+def dns_errors(name: str, rule: str = "label") -> list[str]:
+    """Return what is wrong with a DNS name: a label, dns1035 or subdomain."""
+    pattern, length = _RULES[rule]
+    errors = [f"must be no more than {length} bytes"] if len(name) > length else []
+    return errors if re.fullmatch(pattern, name) else [*errors, _TEXTS[rule]]
+
+
+def path_errors(name: str) -> list[str]:
+    """Return what keeps a name from being a segment of a path."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in name]
+
+
+def label_errors(labels: Obj | None, path: str) -> list[FieldError]:
+    """Return what is wrong with labels."""
+    errors = []
+    for key, value in (labels or {}).items():
+        errors += [invalid_value(path, key, why) for why in key_errors(key)]
+        errors += [invalid_value(path, value, why) for why in value_errors(value)]
+    return errors
+
+
+def annotation_errors(annotations: Obj | None, path: str) -> list[FieldError]:
+    """Return what is wrong with annotations."""
+    errors = []
+    for key in annotations or ():
+        errors += [invalid_value(path, key, why) for why in key_errors(key.lower())]
+    size = sum(len(key) + len(value) for key, value in (annotations or {}).items())
+    if size > MAX_ANNOTATIONS:
+        errors.append(
+            FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes")
+        )
+    return errors
+
+
+def owner_errors(references: list[Obj] | None) -> list[FieldError]:
+    """Return what is wrong with ownerReferences: each names its owner whole, and one controls at most."""
+    errors = []
+    for at, reference in enumerate(references or ()):
+        for name in ("apiVersion", "kind", "name", "uid"):
+            if not reference.get(name):
+                path = f"metadata.ownerReferences[{at}].{name}"
+                errors.append(invalid_value(path, "", f"{name} must not be empty"))
+    controllers = [reference for reference in references or () if reference.get("controller")]
+    if len(controllers) > 1:
+        why = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
+        shown = [f"{entry.get('kind')}/{entry.get('name')}" for entry in controllers[:2]]
+        errors.append(invalid_value("metadata.ownerReferences", references, why.format(*shown)))
+    return errors
+
+
+def unique_errors(names: list[str], path: str, field: str = "name") -> list[FieldError]:
+    """Return an error for each name that an earlier entry of the list has."""
+    seen: set[str] = set()
+    errors = []
+    for at, name in enumerate(names):
+        if name and name in seen:
+            errors.append(duplicate(f"{path}[{at}].{field}", name))
+        seen.add(name)
+    return errors

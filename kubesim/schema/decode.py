@@ -1,0 +1,136 @@
+"""Reading what a client sent as a type: unknown fields, wrong types, quantities, defaults, all in one walk.
+
+The walk returns a new tree, so what comes out may be changed by whoever called for it. Nulls and empty lists and maps
+are left out, as a Go server leaves them out when it writes an object again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kubesim.api.quantity import QuantityError, from_json
+from kubesim.errors import Obj
+from kubesim.schema import facts
+from kubesim.schema.defaults import DEFAULTS
+from kubesim.schema.types import FieldType, Shape
+
+_JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
+_SCALARS = {"string": (str,), "time": (str,), "bytes": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
+_SCALARS["int-or-string"] = (int, str)
+MAX_DEPTH = 100
+
+
+class DecodeError(ValueError):
+    """A value of another type than its field has; the message is the one of Go's JSON decoder."""
+
+
+class Decoder:
+    """One walk. ``unknown`` collects the paths of fields that no type has."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+
+    def object(self, shape: Shape, value: Any, path: str = "") -> Obj:
+        """Return an object as its type has it, with defaults. Raises ``DecodeError``."""
+        out: Obj = {}
+        for key, item in value.items():
+            field = shape.fields.get(key)
+            if field is None:
+                self.unknown.append(f"{path}.{key}" if path else key)
+            elif item is None:
+                if (shape.name, key) in facts.NULLS:
+                    out[key] = None
+            else:
+                kept = self._value(shape, field, item, f"{path}.{key}" if path else key)
+                if kept is not None:
+                    out[key] = kept
+        default = DEFAULTS.get(shape.name)
+        if default is not None:
+            default(out)
+        return out
+
+    def _value(self, shape: Shape, field: FieldType, item: Any, path: str) -> Any:
+        match field.form:
+            case "object":
+                return self._child(field, self._checked(shape, field, item, dict, path), path)
+            case "list":
+                return self._list(shape, field, self._checked(shape, field, item, list, path), path)
+            case "map":
+                return self._map(shape, field, self._checked(shape, field, item, dict, path), path)
+            case form:
+                kept = self._scalar(shape, field, form, item, path)
+                zero = not kept and (shape.name, field.name) in facts.OMITTED
+                return None if zero else kept
+
+    def _child(self, field: FieldType, item: Obj, path: str) -> Obj:
+        if path.count(".") > MAX_DEPTH:
+            raise DecodeError("json: exceeded max depth")
+        child = field.shape
+        return item if child is None else self.object(child, item, path)
+
+    def _list(self, shape: Shape, field: FieldType, items: list[Any], path: str) -> list[Any] | None:
+        child = field.shape
+        if child is None:
+            kept = [self._scalar(shape, field, field.item, item, path) for item in items if item is not None]
+        else:
+            kept = []
+            for at, item in enumerate(items):
+                kept.append(self.object(child, self._checked(shape, field, item or {}, dict, path), f"{path}[{at}]"))
+        return kept if kept or (shape.name, field.name) in facts.KEPT_EMPTY else None
+
+    def _map(self, shape: Shape, field: FieldType, items: Obj, path: str) -> Obj | None:
+        child = field.shape
+        kept = {
+            key: self._scalar(shape, field, field.item, item, path)
+            if child is None
+            else self.object(child, item, f"{path}.{key}")
+            for key, item in items.items()
+        }
+        return kept or None
+
+    def _scalar(self, shape: Shape, field: FieldType, form: str, item: Any, path: str) -> Any:
+        if form == "quantity":
+            try:
+                return from_json(item)
+            except QuantityError as exc:
+                raise DecodeError(str(exc)) from exc
+        allowed = _SCALARS.get(form)
+        if item is None and field.form == "map":
+            return ""
+        if allowed is not None and (type(item) not in allowed):
+            raise _mismatch(shape, field, item, path, go_scalar(form, field.name))
+        return item
+
+    def _checked(self, shape: Shape, field: FieldType, item: Any, wanted: type, path: str) -> Any:
+        if not isinstance(item, wanted):
+            raise _mismatch(shape, field, item, path, go_type(field))
+        return item
+
+
+def _mismatch(shape: Shape, field: FieldType, item: Any, path: str, wanted: str) -> DecodeError:
+    given = _JSON_NAME.get(type(item), "null")
+    if isinstance(item, float) and wanted.startswith("int"):
+        given = f"number {item}"
+    where = go_name(shape.name) + "." + re.sub(r"\[\d+\]", "", path)
+    return DecodeError(f"json: cannot unmarshal {given} into Go struct field {where} of type {wanted}")
+
+
+def go_name(name: str) -> str:
+    """``V1PodSpec`` is ``PodSpec`` in Go."""
+    return re.sub(r"^(Core|Events|Discovery|Rbac|Authentication)?V\d+((alpha|beta)\d+)?", "", name)
+
+
+def go_type(field: FieldType) -> str:
+    """Return a field's Go type as the JSON decoder names it."""
+    inner = f"v1.{go_name(field.type_name)}" if field.type_name else go_scalar(field.item or field.form, field.name)
+    return {"list": f"[]{inner}", "map": f"map[string]{inner}"}.get(field.form, inner)
+
+
+def go_scalar(form: str, name: str) -> str:
+    """Return the Go type of a scalar."""
+    if form == "int":
+        return "int64" if name in facts.INT64 else "int32"
+    return {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}.get(
+        form, form
+    )
