@@ -1,0 +1,208 @@
+"""Plans as YAML that a person writes: checked to the last field, resolved, and frozen as a new version.
+
+A part names scenarios by slug, and questions by their title, as ``bank/key``, or by UUID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import yaml
+from django.db import transaction
+from django.db.models import OuterRef, Subquery
+from django.utils.text import slugify
+
+from faults.models import ScenarioVersion
+from sessions.models import Plan, PlanVersion, Question, QuestionVersion
+
+LIMIT_CHARACTERS = 50_000
+MOST_PARTS, MOST_ENTRIES = 20, 50
+SHORTEST, LONGEST = 5, 450  # minutes of a whole interview
+_FIELDS = {"title", "minutes", "scenarios", "questions"}
+
+Part = dict[str, Any]
+
+
+class PlanProblem(Exception):
+    """The plan cannot be taken; the message is one line that says where and what to do."""
+
+
+@dataclass(frozen=True)
+class PlanText:
+    """A plan as its file has it, checked but not yet resolved."""
+
+    slug: str
+    title: str
+    summary: str
+    parts: list[Part]
+
+
+def read_plan(path: Path) -> PlanText:
+    """Return the plan of a YAML file with slug, title, summary and parts. Raises PlanProblem."""
+    data = _load(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict) or set(data) != {"slug", "title", "summary", "parts"}:
+        raise PlanProblem(f"{path.name}: a plan has slug, title, summary and parts, and nothing else.")
+    if slugify(str(data["slug"])) != data["slug"]:
+        raise PlanProblem(f"{path.name}: the slug must be small letters, digits and hyphens.")
+    return PlanText(data["slug"], str(data["title"]), str(data["summary"]).strip(), resolve_parts(data["parts"]))
+
+
+def parse_parts(text: str) -> list[Part]:
+    """Return the parts of a plan, with question UUIDs, from YAML or JSON text. Raises PlanProblem."""
+    return resolve_parts(_load(text))
+
+
+def resolve_parts(data: object) -> list[Part]:
+    """Return checked parts as ``PlanVersion.parts`` keeps them. Raises PlanProblem naming the part."""
+    if not isinstance(data, list) or not 1 <= len(data) <= MOST_PARTS:
+        raise PlanProblem(f"Write a list of 1 to {MOST_PARTS} parts, each starting with “- title: ...”.")
+    parts = [_part(number, item) for number, item in enumerate(data, 1)]
+    _check_whole(parts)
+    _check_scenarios(parts)
+    return _with_question_uuids(parts)
+
+
+def parts_as_yaml(parts: Iterable[Part]) -> str:
+    """Return parts as the YAML that ``parse_parts`` reads; questions are named by title where that is unique."""
+    named = _names({uuid for part in parts for uuid in part["questions"]})
+    plain = [{**part, "questions": [named.get(uuid, uuid) for uuid in part["questions"]]} for part in parts]
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
+
+
+@transaction.atomic
+def save_plan(plan: Plan, *, title: str, summary: str, parts: list[Part]) -> PlanVersion | None:
+    """Freeze a plan's content with the newest scenario versions; None where the newest version is the same."""
+    scenarios = newest_scenarios(slug for part in parts for slug in part["scenarios"])
+    newest = plan.versions.prefetch_related("scenarios").first()
+    if newest and _content(newest) == (title, summary, parts) and set(newest.scenarios.all()) == set(scenarios):
+        return None
+    number = newest.number + 1 if newest else 1
+    version = plan.versions.create(number=number, title=title, summary=summary, parts=parts)
+    version.scenarios.set(scenarios)
+    return version
+
+
+@transaction.atomic
+def seed_plan(content: PlanText) -> PlanVersion | None:
+    """Create the plan, or follow newer scenario versions; a plan that somebody edited is left alone."""
+    plan, _ = Plan.objects.get_or_create(slug=content.slug)
+    newest = plan.versions.first()
+    if newest and _content(newest) != (content.title, content.summary, content.parts):
+        return None
+    return save_plan(plan, title=content.title, summary=content.summary, parts=content.parts)
+
+
+def newest_scenarios(slugs: Iterable[str]) -> list[ScenarioVersion]:
+    """Return the newest version of each of these scenarios that is not archived."""
+    newest = ScenarioVersion.objects.filter(scenario=OuterRef("scenario")).order_by("-number").values("pk")[:1]
+    found = ScenarioVersion.objects.filter(
+        scenario__slug__in=list(slugs), scenario__archived=False, pk=Subquery(newest)
+    )
+    return list(found.select_related("scenario"))
+
+
+def _content(version: PlanVersion) -> tuple[str, str, list[Part]]:
+    return version.title, version.summary, version.parts
+
+
+def _load(text: str) -> object:
+    if len(text) > LIMIT_CHARACTERS:
+        raise PlanProblem(f"The text has {len(text)} characters; the limit is {LIMIT_CHARACTERS}.")
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
+        raise PlanProblem(f"Line {line}: this is not YAML ({exc.problem}).") from exc
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise PlanProblem("This is not YAML that can be read; look for stray or deeply nested brackets.") from exc
+
+
+def _part(number: int, item: object) -> Part:
+    if not isinstance(item, dict):
+        raise PlanProblem(f"Part {number}: write title, minutes, scenarios and questions.")
+    if unknown := sorted(str(key) for key in set(item) - _FIELDS):
+        raise PlanProblem(f"Part {number}: {unknown[0]!r} is unknown. Known are {', '.join(sorted(_FIELDS))}.")
+    title = item.get("title")
+    if not isinstance(title, str) or not title.strip() or len(title) > 200:
+        raise PlanProblem(f"Part {number}: the title must be a text of 1 to 200 characters.")
+    minutes = item.get("minutes")
+    if not isinstance(minutes, int) or isinstance(minutes, bool) or not 1 <= minutes <= LONGEST:
+        raise PlanProblem(f"Part {number}: minutes must be a whole number from 1 to {LONGEST}.")
+    lists = {name: _texts(number, name, item.get(name)) for name in ("scenarios", "questions")}
+    if not any(lists.values()):
+        raise PlanProblem(f"Part {number}: name at least one scenario or question.")
+    return {"title": title.strip(), "minutes": minutes, **lists}
+
+
+def _texts(number: int, name: str, value: object) -> list[str]:
+    value = [] if value is None else value
+    if not isinstance(value, list) or len(value) > MOST_ENTRIES or not all(isinstance(text, str) for text in value):
+        raise PlanProblem(
+            f"Part {number}: {name} must be a list of at most {MOST_ENTRIES} texts; quote a text with a colon."
+        )
+    return [text.strip() for text in value]
+
+
+def _check_whole(parts: list[Part]) -> None:
+    total = sum(part["minutes"] for part in parts)
+    if not SHORTEST <= total <= LONGEST:
+        raise PlanProblem(f"The parts take {total} minutes; an interview lasts from {SHORTEST} to {LONGEST}.")
+
+
+def _check_scenarios(parts: list[Part]) -> None:
+    wanted = [(number, slug) for number, part in enumerate(parts, 1) for slug in part["scenarios"]]
+    known = {version.scenario.slug for version in newest_scenarios(slug for _, slug in wanted)}
+    seen: set[str] = set()
+    for number, slug in wanted:
+        if slug not in known:
+            raise PlanProblem(f"Part {number}: no scenario {slug[:80]!r} in the catalogue (or it is archived).")
+        if slug in seen:
+            raise PlanProblem(f"Part {number}: the scenario {slug!r} is in the plan twice.")
+        seen.add(slug)
+
+
+def _with_question_uuids(parts: list[Part]) -> list[Part]:
+    found = _resolve({text for part in parts for text in part["questions"]})
+    seen: set[str] = set()
+    for number, part in enumerate(parts, 1):
+        for text in part["questions"]:
+            matches = found.get(text, [])
+            if len(matches) != 1:
+                problem = "means several questions: write bank/key" if matches else "is not in any bank (or archived)"
+                raise PlanProblem(f"Part {number}: the question “{text[:80]}” {problem}.")
+            if matches[0] in seen:
+                raise PlanProblem(f"Part {number}: the question “{text[:80]}” is in the plan twice.")
+            seen.add(matches[0])
+        part["questions"] = [found[text][0] for text in part["questions"]]
+    return parts
+
+
+def _resolve(texts: set[str]) -> dict[str, list[str]]:
+    """Return the UUIDs that each reference means."""
+    found: dict[str, list[str]] = {}
+    if not texts:
+        return found
+    for bank, key, title, uuid in _references():
+        for name in {f"{bank}/{key}", title, str(uuid)} & texts:
+            found.setdefault(name, []).append(str(uuid))
+    return found
+
+
+def _names(uuids: set[str]) -> dict[str, str]:
+    """Return the best name of each question: its title where no other has it, else bank/key."""
+    if not uuids:
+        return {}
+    rows = _references()
+    titles = [title for _, _, title, _ in rows]
+    wanted = [row for row in rows if str(row[3]) in uuids]
+    return {str(uuid): title if titles.count(title) == 1 else f"{bank}/{key}" for bank, key, title, uuid in wanted}
+
+
+def _references() -> list[tuple[str, str, str, UUID]]:
+    newest = QuestionVersion.objects.filter(question=OuterRef("pk")).order_by("-number").values("title")[:1]
+    questions = Question.objects.filter(archived=False).annotate(title=Subquery(newest))
+    return list(questions.values_list("bank__slug", "key", "title", "uuid"))

@@ -1,0 +1,52 @@
+"""manage.py seed: the catalogue, our own question bank, a demo plan, and accounts to begin with."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from faults import services as faults
+from sessions.importers import banks, plans
+
+CONTENT = settings.BASE_DIR / "sessions" / "content"
+
+
+class Command(BaseCommand):
+    """Makes a fresh installation usable. A second run changes nothing and undoes no edit."""
+
+    help = "Load the scenario catalogue, the question bank, a demo plan and, once, two accounts."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        scenarios = faults.seed_catalog()
+        bank = banks.import_bank(banks.read_file(CONTENT / "question-bank.md"), keep_edits=True)
+        try:
+            plan = plans.seed_plan(plans.read_plan(CONTENT / "demo-plan.yaml"))
+        except plans.PlanProblem as exc:
+            # Archiving what the demo plan uses is an admin's good right and no reason to fail at every start.
+            plan = None
+            self.stderr.write(f"The demo plan was left as it is: {exc}")
+        self.stdout.write(f"Catalogue: {len(scenarios)} scenarios. Question bank: {bank.total} questions.")
+        self.stdout.write("Demo plan: written." if plan else "Demo plan: already there.")
+        for username, password in create_accounts().items():
+            self.stdout.write(f"Account {username}, password {password} (shown only this once)")
+
+
+@transaction.atomic
+def create_accounts() -> dict[str, str]:
+    """Create `admin` and `interviewer` where nobody can sign in yet; return their passwords, which nothing keeps."""
+    unusable = {"password__startswith": UNUSABLE_PASSWORD_PREFIX}
+    if User.objects.exclude(**unusable).exists():
+        return {}
+    passwords = {name: secrets.token_urlsafe(15) for name in ("admin", "interviewer")}
+    taken = User.objects.filter(username__in=passwords).values_list("username", flat=True)
+    if taken:
+        raise CommandError(f"The account {taken[0]!r} has no password. Run: manage.py changepassword {taken[0]}")
+    User.objects.create_superuser("admin", password=passwords["admin"])
+    User.objects.create_user("interviewer", password=passwords["interviewer"])
+    return passwords

@@ -1,0 +1,96 @@
+"""Plans from YAML: resolved, checked with clear words, and versioned."""
+
+import json
+
+import pytest
+
+from sessions.importers import plans
+from sessions.importers.plans import PlanProblem
+from sessions.models import Plan, Question, QuestionVersion
+
+GOOD = """
+- title: Repair
+  minutes: 30
+  scenarios: [architecture-mismatch]
+- title: Talk
+  minutes: 15
+  questions: [house/why-etcd]
+"""
+
+
+@pytest.fixture
+def parts(scenario_version, question_version):
+    return plans.parse_parts(GOOD)
+
+
+def test_questions_can_be_named_in_three_ways(scenario_version, question_version):
+    uuid = str(question_version.question.uuid)
+    for name in ("house/why-etcd", "Why does etcd need quorum?", uuid):
+        assert plans.parse_parts(GOOD.replace("house/why-etcd", f'"{name}"'))[1]["questions"] == [uuid]
+
+
+def test_what_is_written_back_reads_the_same(parts):
+    text = plans.parts_as_yaml(parts)
+
+    assert "Why does etcd need quorum?" in text
+    assert plans.parse_parts(text) == parts
+
+
+def test_json_is_read_too(parts):
+    assert plans.parse_parts(json.dumps(parts)) == parts
+
+
+def test_a_title_in_two_banks_must_be_named_by_its_key(parts, question_version):
+    twin = Question.objects.create(bank=question_version.question.bank, key="twin", category="Basics", kind="bare")
+    QuestionVersion.objects.create(question=twin, number=1, digest="d2", title=question_version.title)
+
+    with pytest.raises(PlanProblem, match="Part 2: the question .* means several questions: write bank/key"):
+        plans.parse_parts(GOOD.replace("house/why-etcd", f'"{question_version.title}"'))
+    assert "house/why-etcd" in plans.parts_as_yaml(parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "list of 1 to 20 parts"),
+        ("title: x", "list of 1 to 20 parts"),
+        ("- [", "Line 1: this is not YAML"),
+        ("[" * 5000, "not YAML"),
+        ("- 2026-13-45", "not YAML that can be read"),
+        ("x" * 50_001, "the limit is 50000"),
+        ("- 7", "Part 1: write title, minutes"),
+        (GOOD.replace("Talk", "''"), "Part 2: the title must be a text"),
+        (GOOD.replace("15", "0"), "Part 2: minutes must be a whole number"),
+        (GOOD.replace("15", "yes"), "Part 2: minutes must be a whole number"),
+        (GOOD.replace("15", "440"), "take 470 minutes"),
+        (GOOD.replace("questions", "question"), "Part 2: 'question' is unknown"),
+        (GOOD.replace("[house/why-etcd]", "[]"), "Part 2: name at least one"),
+        (GOOD.replace("[house/why-etcd]", "[Why: so]"), "Part 2: questions must be a list .* quote a text"),
+        (GOOD.replace("house/why-etcd", "house/gone"), "Part 2: the question “house/gone” is not in any bank"),
+        (GOOD.replace("architecture-mismatch", "none"), "Part 1: no scenario 'none' in the catalogue"),
+        (GOOD.replace("mismatch]", "mismatch, architecture-mismatch]"), "Part 1: the scenario .* twice"),
+        (GOOD.replace("etcd]", "etcd, house/why-etcd]"), "Part 2: the question .* twice"),
+    ],
+)
+def test_it_refuses_with_the_part_and_the_cause(scenario_version, question_version, text, message):
+    with pytest.raises(PlanProblem, match=message) as caught:
+        plans.parse_parts(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_archived_scenario_cannot_be_planned(scenario_version, question_version):
+    scenario_version.scenario.archived = True
+    scenario_version.scenario.save()
+    with pytest.raises(PlanProblem, match="archived"):
+        plans.parse_parts(GOOD)
+
+
+def test_the_same_content_makes_no_new_version(parts, scenario_version):
+    plan = Plan.objects.create(slug="house")
+    content = {"title": "House", "summary": "", "parts": parts}
+
+    first = plans.save_plan(plan, **content)
+
+    assert list(first.scenarios.all()) == [scenario_version]
+    assert plans.save_plan(plan, **content) is None
+    assert plans.save_plan(plan, **content | {"summary": "New."}).number == 2
