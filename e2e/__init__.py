@@ -1,0 +1,1 @@
+"""Whole-system tests: the real processes, a real browser, a real kubectl."""

@@ -1,0 +1,77 @@
+"""The two people of an interview, each with a browser of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from conftest import ROOT
+
+SCREENSHOTS = ROOT / "e2e" / "screenshots"
+SIZES = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+PATIENCE = 20_000  # milliseconds for what involves jobs and clusters
+
+
+class Person:
+    """Somebody at a browser. Clicks are counted; errors of the page fail the test."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self.context = browser.new_context(viewport=SIZES["wide"], base_url=url, accept_downloads=True)
+        self.page: Page = self.context.new_page()
+        self.clicks = 0
+        self.problems: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda message: self._console(message.type, message.text))
+
+    def _console(self, kind: str, text: str) -> None:
+        # Losing the network on purpose is the only error that a page may report.
+        if kind == "error" and "ERR_INTERNET_DISCONNECTED" not in text:
+            self.problems.append(text)
+
+    def click(self, name: str, role: str = "button", exact: bool = False) -> None:
+        """Click what a person would call ``name``."""
+        self.clicks += 1
+        self.page.get_by_role(role, name=name, exact=exact).first.click()
+
+    def see(self, what: str | Locator, patience: int = PATIENCE) -> Locator:
+        """Wait until it is visible."""
+        locator = self.page.get_by_text(what).first if isinstance(what, str) else what
+        expect(locator).to_be_visible(timeout=patience)
+        return locator
+
+    def picture(self, name: str) -> None:
+        """Keep the page at both widths, light and dark, and prove that it fits the phone."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        for size, viewport in SIZES.items():
+            self.page.set_viewport_size(viewport)
+            for scheme in ("light", "dark"):
+                self.page.emulate_media(color_scheme=scheme)
+                self.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png")
+            width = self.page.evaluate("document.documentElement.scrollWidth")
+            assert width <= viewport["width"], f"{name} is {width} px wide on a {size} screen"
+        self.page.emulate_media(color_scheme="light")
+        self.page.set_viewport_size(SIZES["wide"])
+
+
+class Kubectl:
+    """The candidate's own kubectl with the downloaded kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, home: Path) -> None:
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(kubeconfig)}
+        self.folder = home
+
+    def __call__(self, command: str, stdin: str | None = None) -> subprocess.CompletedProcess:
+        """Run ``kubectl`` with arguments as typed."""
+        argv = [kubectl_path() or "kubectl", *command.split()]
+        return subprocess.run(
+            argv, input=stdin, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=60
+        )
+
+
+def kubectl_path() -> str | None:
+    """Return the machine's kubectl."""
+    return shutil.which("kubectl")
