@@ -99,7 +99,7 @@ class AnswerForm(forms.Form):
     version = forms.IntegerField(min_value=0)
 
 
-class AssessmentForm(forms.ModelForm[Assessment]):
+class AssessmentForm(forms.ModelForm):  # type: ignore[type-arg]
     """One interviewer's overall judgement."""
 
     version = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
@@ -109,9 +109,16 @@ class AssessmentForm(forms.ModelForm[Assessment]):
         fields = ["overall", "takeaways", "strengths", "concerns", "private_notes"]
         widgets = {
             "overall": forms.RadioSelect,
-            **{name: forms.Textarea(attrs={"rows": 3}) for name in ("takeaways", "strengths", "concerns", "private_notes")},
+            **{
+                name: forms.Textarea(attrs={"rows": 3})
+                for name in ("takeaways", "strengths", "concerns", "private_notes")
+            },
         }
-        labels = {"overall": "Overall recommendation", "takeaways": "Key take-aways", "private_notes": "Private notes"}
+        labels = {
+            "overall": "Overall recommendation",
+            "takeaways": "Key take-aways",
+            "private_notes": "Private notes",
+        }
 
 
 def category_key(version: QuestionVersion) -> str:
@@ -122,5 +129,3 @@ def category_key(version: QuestionVersion) -> str:
 def first_error(form: forms.BaseForm) -> str:
     """Return the first error of a form as one sentence, for places that have room for only one."""
     return next((str(error) for errors in form.errors.values() for error in errors), "")
-
-

@@ -1,7 +1,7 @@
 """Addresses of the interview pages."""
 
 from django.conf import settings
-from django.urls import URLPattern, URLResolver, path
+from django.urls import URLPattern, URLResolver, include, path
 
 from sessions.views import (
     assessment,
@@ -33,9 +33,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         conduct.save_rating,
         name="session-rating",
     ),
-    path(
-        "sessions/<uuid:uuid>/questions/<uuid:question>/asked/", conduct.mark_asked, name="session-question-asked"
-    ),
+    path("sessions/<uuid:uuid>/questions/<uuid:question>/asked/", conduct.mark_asked, name="session-question-asked"),
     path(
         "sessions/<uuid:uuid>/questions/<uuid:question>/answer/", conduct.save_answer, name="session-question-answer"
     ),
@@ -46,7 +44,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 if settings.DEBUG:
     urlpatterns.append(path("styleguide/", styleguide.styleguide, name="styleguide"))
+urlpatterns.append(path("", include("sessions.scorecard_urls")))
 # Last, since it takes any word: the others under a session's address come first.
-urlpatterns.append(
-    path("sessions/<uuid:uuid>/<slug:action>/", session_action.session_action, name="session-action")
-)
+urlpatterns.append(path("sessions/<uuid:uuid>/<slug:action>/", session_action.session_action, name="session-action"))

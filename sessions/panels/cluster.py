@@ -1,0 +1,46 @@
+"""Panels of the cluster as the observer sees it: pods, nodes with their GPUs, events."""
+
+from __future__ import annotations
+
+from sessions.panels import words
+from sessions.panels.subject import Context, Subject
+
+MOST_PODS = 200
+MOST_EVENTS = 60
+_WORKING = {"Running": "green", "Completed": "green", "Succeeded": "green"}
+_ON_THE_WAY = {"Pending", "ContainerCreating", "PodInitializing", "Terminating", "Init:0/1"}
+
+
+def pods(subject: Subject) -> Context:
+    """Return the pods with kubectl's words; the ones that the fault broke are marked as intended."""
+    rows = subject.live.pods if subject.live else []
+    shown = [(row, pod_chip(row.status, intended=row.intended)) for row in rows[:MOST_PODS]]
+    several = len({row.namespace for row in rows}) > 1
+    return {"pods": shown, "several": several, "more": max(0, len(rows) - MOST_PODS), **_freshness(subject)}
+
+
+def nodes(subject: Subject) -> Context:
+    """Return the nodes and how many of their GPUs are held."""
+    rows = subject.live.nodes if subject.live else []
+    total, used = sum(row.gpus for row in rows), sum(row.gpus_used for row in rows)
+    return {"nodes": rows, "gpus": total, "gpus_used": used, **_freshness(subject)}
+
+
+def events(subject: Subject) -> Context:
+    """Return the newest Kubernetes events first."""
+    rows = subject.live.events if subject.live else []
+    return {"events": rows[:MOST_EVENTS], "more": max(0, len(rows) - MOST_EVENTS), **_freshness(subject)}
+
+
+def pod_chip(status: str, *, intended: bool) -> words.Chip:
+    """Return how a pod's status is shown. Broken as designed is amber; otherwise broken is orange, never ours."""
+    if hue := _WORKING.get(status):
+        return words.Chip("tick" if status != "Running" else "dot", status, hue)
+    if status in _ON_THE_WAY:
+        return words.Chip("half", status, "blue")
+    return words.Chip("triangle", status, "amber" if intended else "orange")
+
+
+def _freshness(subject: Subject) -> Context:
+    live = subject.live
+    return {"synced_at": live.synced_at if live else None, "stale_since": live.stale_since if live else None}

@@ -1,0 +1,212 @@
+"""Panels that tell how the interview goes: header, phases, checks, hints, questions, and the run of show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from faults.models import FaultRun
+from faults.packs import Check
+from sessions.models import CheckState, HintRelease, InterviewSession, PreparationPhase, SessionScenario
+from sessions.panels import words
+from sessions.panels.subject import (
+    Context,
+    Subject,
+    clock_of,
+    questions_of,
+    scenarios_of,
+    screen_of,
+)
+from sessions.selectors import pack_for
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A check or guard as its panel shows it. ``held`` and ``hold`` are whole seconds."""
+
+    key: str
+    title: str
+    points: int
+    chip: words.Chip
+    finding: str
+    checked_at: datetime | None
+    holding: bool
+    held: int
+    hold: int
+
+
+@dataclass(frozen=True, slots=True)
+class HintRow:
+    """A hint of the pack, and its release where it was given."""
+
+    index: int
+    tier: int
+    text: str
+    release: HintRelease | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """A phase with how it is shown and for how many seconds it ran."""
+
+    row: PreparationPhase
+    chip: words.Chip
+    seconds: float | None
+
+
+def header(subject: Subject) -> Context:
+    """Return state, clock and the candidate's connection."""
+    return {"screen": screen_of(subject.session), **clock_of(subject.session, subject.now), **_light(subject.session)}
+
+
+def connection(subject: Subject) -> Context:
+    """Return the light that turns green at the candidate's first request."""
+    return {"screen": candidate_screen(subject.session), **_light(subject.session)}
+
+
+def candidate_screen(session: InterviewSession) -> str:
+    """Return which screen the candidate sees."""
+    states = InterviewSession.State
+    if session.state in (states.LIVE, states.PAUSED):
+        return "live"
+    return "over" if session.state in (states.ENDED, states.SCORED) else "lobby"
+
+
+def candidate_clock(subject: Subject) -> Context:
+    """Return the clock as the candidate sees it."""
+    return {"screen": candidate_screen(subject.session), **clock_of(subject.session, subject.now)}
+
+
+def statement(subject: Subject) -> Context:
+    """Return the statements and the hints that were released, nothing else; before the start, nothing at all."""
+    if candidate_screen(subject.session) != "live":
+        return {"parts": []}
+    parts = [
+        {"title": row.scenario_version.title, "text": pack_for(row).statement, "hints": list(row.hint_releases.all())}
+        for row in scenarios_of(subject.session)
+    ]
+    return {"parts": parts, "several": len(parts) > 1}
+
+
+def phases(subject: Subject) -> Context:
+    """Return the phases of getting ready or of releasing, in order."""
+    rows = [_phase_row(row) for row in subject.session.phases.all()]
+    failed = any(row.row.status == PreparationPhase.Status.FAILED for row in rows)
+    done = sum(row.row.status == PreparationPhase.Status.DONE for row in rows)
+    return {"screen": screen_of(subject.session), "phases": rows, "failed": failed, "done": done, "total": len(rows)}
+
+
+def checks(subject: Subject) -> Context:
+    """Return every scenario's checks and guards with verdict, finding and holding progress."""
+    groups = [_check_group(row, subject.now) for row in scenarios_of(subject.session)]
+    times = [row.checked_at for group in groups for row in (*group["checks"], *group["guards"]) if row.checked_at]
+    return {
+        "groups": groups,
+        "checked_at": max(times, default=None),
+        "passed": sum(group["passed"] for group in groups),
+        "total": sum(len(group["checks"]) for group in groups),
+    }
+
+
+def hints(subject: Subject) -> Context:
+    """Return every hint of every scenario, released or not. For interviewers only."""
+    may = subject.session.state in (InterviewSession.State.LIVE, InterviewSession.State.PAUSED)
+    return {"groups": [_hint_group(row) for row in scenarios_of(subject.session)], "may_release": may}
+
+
+def questions(subject: Subject) -> Context:
+    """Return the questions of the session with expected answers and the interviewer's notes on them."""
+    states = InterviewSession.State
+    rows = questions_of(subject.session)
+    return {
+        "questions": rows,
+        "asked": sum(row.asked_at is not None for row in rows),
+        "may_ask": subject.session.state in (states.LIVE, states.PAUSED),
+        "may_note": subject.session.state in (states.LIVE, states.PAUSED, states.ENDED),
+    }
+
+
+def run_of_show(subject: Subject) -> Context:
+    """Return the parts in order, each with its scenarios, questions and minutes."""
+    scenarios, asked = scenarios_of(subject.session), questions_of(subject.session)
+    parts = [
+        {
+            "title": part.get("title", "Part"),
+            "minutes": part.get("minutes"),
+            "scenarios": [(row, scenario_chip(row)) for row in scenarios if row.part == index],
+            "questions": [row for row in asked if row.part == index],
+        }
+        for index, part in enumerate(subject.session.parts)
+    ]
+    return {"parts": parts}
+
+
+def scenario_chip(scenario: SessionScenario) -> words.Chip:
+    """Return how a scenario is shown: its fault run's state until it is fixed, then fixed and resolved."""
+    if scenario.held_at:
+        return words.RUN[FaultRun.Status.RESOLVED]
+    if scenario.fixed_at:
+        return words.Chip("ring", "Fixed, holding", "teal")
+    return words.RUN[FaultRun.Status(scenario.run.status)] if scenario.run else words.RUN[FaultRun.Status.PLANNED]
+
+
+def _light(session: InterviewSession) -> Context:
+    if session.first_request_at:
+        return {"lamp": "on", "lamp_text": "Connected"}
+    if session.joined_at:
+        return {"lamp": "wait", "lamp_text": "Waiting for the first kubectl request"}
+    return {"lamp": "off", "lamp_text": "Not joined"}
+
+
+def _phase_row(row: PreparationPhase) -> PhaseRow:
+    spent = row.finished_at - row.started_at if row.started_at and row.finished_at else None
+    return PhaseRow(row, words.PHASE[PreparationPhase.Status(row.status)], spent.total_seconds() if spent else None)
+
+
+def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
+    pack = pack_for(scenario)
+    states = {state.key: state for state in scenario.check_states.all()}
+    rows = [_check_row(check, states.get(check.key), scenario, now) for check in pack.checks]
+    guards = [_guard_row(guard, states.get(guard.key)) for guard in pack.guards]
+    passed = sum(row.chip.hue in ("green", "teal") for row in rows)
+    return {"scenario": scenario, "title": pack.title, "checks": rows, "guards": guards, "passed": passed}
+
+
+def _check_row(check: Check, state: CheckState | None, scenario: SessionScenario, now: datetime) -> CheckRow:
+    chip = words.check_chip(state, check.hold, now, was_fixed=scenario.fixed_at is not None)
+    holding = chip.shape == "ring"
+    held = words.held_seconds(state, check.hold, now) if state and holding else 0
+    return CheckRow(
+        key=f"{scenario.pk}:{check.key}",
+        title=check.title,
+        points=check.points,
+        chip=chip,
+        finding=state.finding if state else "",
+        checked_at=state.checked_at if state else None,
+        holding=holding,
+        held=held,
+        hold=round(check.hold),
+    )
+
+
+def _guard_row(guard: Check, state: CheckState | None) -> CheckRow:
+    return CheckRow(
+        key=f"guard:{guard.key}",
+        title=guard.title,
+        points=guard.points,
+        chip=words.guard_chip(state),
+        finding=state.finding if state else "",
+        checked_at=state.checked_at if state else None,
+        holding=False,
+        held=0,
+        hold=0,
+    )
+
+
+def _hint_group(scenario: SessionScenario) -> dict[str, Any]:
+    given = {release.index: release for release in scenario.hint_releases.all()}
+    rows = [
+        HintRow(index, hint.tier, hint.text, given.get(index)) for index, hint in enumerate(pack_for(scenario).hints)
+    ]
+    return {"scenario": scenario, "hints": rows}

@@ -1,0 +1,85 @@
+"""What every panel is drawn from, and the rows it reads, each fetched once for a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from django.contrib.auth.models import User
+from django.db.models import Prefetch, prefetch_related_objects
+
+from sessions import clock
+from sessions.models import HintRelease, InterviewSession, SessionQuestion, SessionScenario
+
+if TYPE_CHECKING:
+    from sessions.live import LiveState
+
+Context = dict[str, Any]
+
+INTERVIEWER: Final = "interviewer"
+CANDIDATE: Final = "candidate"
+OBSERVED: Final = ("pods", "nodes", "events")  # what only the cluster knows; the rest stands in the database
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One session seen by one role at one time. ``user`` is set only where a page is drawn for one person."""
+
+    session: InterviewSession
+    role: str
+    live: LiveState | None
+    user: User | None
+    now: datetime
+
+
+def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
+    """Return the session's scenarios with run, version, check states and released hints, fetched once."""
+    _fetch(
+        session,
+        Prefetch(
+            "scenarios",
+            SessionScenario.objects.select_related("scenario_version__scenario", "run").order_by("position"),
+        ),
+        "scenarios__check_states",
+        Prefetch("scenarios__hint_releases", HintRelease.objects.select_related("by").order_by("at")),
+    )
+    return list(session.scenarios.all())
+
+
+def questions_of(session: InterviewSession) -> list[SessionQuestion]:
+    """Return the session's questions with their frozen wording, fetched once."""
+    rows = SessionQuestion.objects.select_related("question_version__question").order_by("position")
+    _fetch(session, Prefetch("questions", rows))
+    return list(session.questions.all())
+
+
+def clock_of(session: InterviewSession, now: datetime) -> Context:
+    """Return what a ticking clock needs: milliseconds elapsed, the budget in milliseconds, and whether it runs."""
+    _fetch(session, "clock_entries")
+    return {
+        "elapsed_ms": clock.elapsed_ms(session, now),
+        "budget_ms": clock.budget_s(session) * 1000,
+        "running": clock.is_running(session),
+    }
+
+
+def screen_of(session: InterviewSession) -> str:
+    """Return which screen of the interviewer fits the session's state; a page that shows another one reloads."""
+    states = InterviewSession.State
+    return {
+        states.DRAFT: "draft",
+        states.PREPARING: "prepare",
+        states.READY: "ready",
+        states.LIVE: "live",
+        states.PAUSED: "live",
+        states.ENDED: "ended",
+        states.SCORED: "ended",
+    }[states(session.state)]
+
+
+def _fetch(session: InterviewSession, *lookups: str | Prefetch[Any]) -> None:
+    first = lookups[0]
+    name = first if isinstance(first, str) else first.prefetch_to
+    if name not in getattr(session, "_prefetched_objects_cache", {}):
+        prefetch_related_objects([session], *lookups)

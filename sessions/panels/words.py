@@ -1,0 +1,81 @@
+"""How each state is shown: a shape, a word and a hue, the same on every page.
+
+A broken pod is often right here. So "active" is amber (as designed) and only what is our problem is red.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from faults.models import FaultRun
+from sessions.models import CheckState, InterviewSession, PreparationPhase
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One state as people see it. ``shape`` names an icon, ``hue`` a colour role."""
+
+    shape: str
+    word: str
+    hue: str
+
+
+SESSION: Final = {
+    InterviewSession.State.DRAFT: Chip("hollow", "Draft", "grey"),
+    InterviewSession.State.PREPARING: Chip("half", "Preparing", "blue"),
+    InterviewSession.State.READY: Chip("tick", "Ready", "green"),
+    InterviewSession.State.LIVE: Chip("dot", "Live", "blue"),
+    InterviewSession.State.PAUSED: Chip("pause", "Paused", "violet"),
+    InterviewSession.State.ENDED: Chip("square", "Ended", "grey"),
+    InterviewSession.State.SCORED: Chip("tick", "Scored", "green"),
+}
+PHASE: Final = {
+    PreparationPhase.Status.QUEUED: Chip("hollow", "Queued", "grey"),
+    PreparationPhase.Status.RUNNING: Chip("half", "Working", "blue"),
+    PreparationPhase.Status.DONE: Chip("tick", "Done", "green"),
+    PreparationPhase.Status.FAILED: Chip("octagon", "Needs you", "red"),
+}
+RUN: Final = {
+    FaultRun.Status.PLANNED: Chip("hollow", "Queued", "grey"),
+    FaultRun.Status.INJECTING: Chip("half", "Injecting", "blue"),
+    FaultRun.Status.ACTIVE: Chip("triangle", "Active", "amber"),
+    FaultRun.Status.RESOLVED: Chip("tick", "Resolved", "green"),
+    FaultRun.Status.REVERTING: Chip("half", "Reverting", "blue"),
+    FaultRun.Status.REVERTED: Chip("tick", "Reverted", "grey"),
+    FaultRun.Status.FAILED: Chip("octagon", "Needs you", "red"),
+    FaultRun.Status.QUARANTINED: Chip("octagon", "Needs you", "red"),
+}
+NOT_RUN: Final = Chip("hollow", "Not run", "grey")
+ERROR: Final = Chip("octagon", "Check error", "red")
+
+
+def check_chip(state: CheckState | None, hold_s: float, now: datetime, *, was_fixed: bool) -> Chip:
+    """Return how a check is shown: four verdicts, whether a pass still has to hold, and whether a fix was undone."""
+    if state is None or state.verdict == CheckState.Verdict.NOT_RUN:
+        return NOT_RUN
+    if state.verdict == CheckState.Verdict.ERROR:
+        return ERROR
+    if state.verdict == CheckState.Verdict.FAIL:
+        return Chip("back", "Regressed", "orange") if was_fixed else Chip("triangle", "Fail", "amber")
+    if state.held_at or not hold_s:
+        return Chip("tick", "Pass", "green")
+    return Chip("ring", f"Holding {held_seconds(state, hold_s, now)}/{hold_s:.0f} s", "teal")
+
+
+def guard_chip(state: CheckState | None) -> Chip:
+    """Return how a guard is shown; a guard that failed once stays marked, since that is what it is for."""
+    if state is None or state.verdict == CheckState.Verdict.NOT_RUN:
+        return NOT_RUN
+    if state.verdict == CheckState.Verdict.ERROR:
+        return ERROR
+    if state.verdict == CheckState.Verdict.FAIL:
+        return Chip("back", "Fail: broken", "orange")
+    return Chip("back", "Pass, was broken", "orange") if state.broken_at else Chip("tick", "Pass", "green")
+
+
+def held_seconds(state: CheckState, hold_s: float, now: datetime) -> int:
+    """Return for how many whole seconds a check has passed, at most ``hold_s``."""
+    since = state.passing_since or now
+    return int(min(max((now - since).total_seconds(), 0.0), hold_s))

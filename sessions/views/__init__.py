@@ -1,0 +1,1 @@
+"""The screens: each module finds, calls and renders one of them."""

@@ -1,0 +1,140 @@
+"""What the interviewer does on the live page: hints, questions, notes and ratings. One small form each."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_POST
+
+from sessions import selectors, services
+from sessions.errors import SessionError, StaleEdit
+from sessions.forms import AnswerForm, RatingForm, first_error
+from sessions.models import InterviewSession, Rating, SessionQuestion, SessionScenario
+from sessions.typing import HttpRequest
+from sessions.views import replies
+
+States = InterviewSession.State
+
+
+@require_POST
+@login_required
+def release_hint(request: HttpRequest, uuid: UUID, scenario: UUID, index: int) -> HttpResponse:
+    """Give one hint to the candidate, for good."""
+    session = selectors.session_for(request.user, uuid)
+    row = get_object_or_404(_scenarios(session), uuid=scenario)
+    error = None
+    try:
+        services.release_hint(scenario=row, index=index, actor=request.user)
+    except SessionError as exc:
+        error = exc
+    if not request.htmx:
+        return replies.back(request, session, error)
+    return replies.panel(request, session, "hints", status=replies.status_of(error) if error else 200, error=error)
+
+
+@require_POST
+@login_required
+def add_note(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Keep a note at the current session time; a refused note stays in its field."""
+    session = selectors.session_for(request.user, uuid)
+    text = request.POST.get("text", "")
+    try:
+        services.add_note(session=session, text=text, actor=request.user)
+    except SessionError as exc:
+        if not request.htmx:
+            return replies.back(request, session, exc)
+        return replies.panel(request, session, "notes", status=422, text=text, error_text=exc.message, focus=True)
+    if not request.htmx:
+        return replies.back(request, session)
+    return replies.panel(request, session, "notes", focus=True)
+
+
+@require_POST
+@login_required
+def mark_asked(request: HttpRequest, uuid: UUID, question: UUID) -> HttpResponse:
+    """Remember when a question was asked."""
+    session = selectors.session_for(request.user, uuid)
+    row = get_object_or_404(_questions(session), uuid=question)
+    error = None
+    try:
+        row = services.mark_asked(question=row, actor=request.user)
+    except SessionError as exc:
+        error = exc
+    if not request.htmx:
+        return replies.back(request, session, error)
+    may_ask = session.state in (States.LIVE, States.PAUSED)
+    context = {"session": session, "row": row, "open": True, "may_ask": may_ask, "may_note": may_ask, "error": error}
+    return render(request, "sessions/_question_asked.html", context, status=409 if error else 200)
+
+
+@require_POST
+@login_required
+def save_answer(request: HttpRequest, uuid: UUID, question: UUID) -> HttpResponse:
+    """Save what the candidate answered, as it is typed."""
+    session = selectors.session_for(request.user, uuid)
+    row = get_object_or_404(_questions(session), uuid=question)
+    form = AnswerForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise SessionError(first_error(form), "text")
+        data = form.cleaned_data
+        row = services.save_answer_note(question=row, text=data["text"], version=data["version"], actor=request.user)
+    except SessionError as exc:
+        stored = exc.current.answer_note if isinstance(exc, StaleEdit) and exc.current else ""
+        return _saved(request, session, f"q{row.pk}", row.version, exc, stored)
+    return _saved(request, session, f"q{row.pk}", row.version)
+
+
+@require_POST
+@login_required
+def save_rating(request: HttpRequest, uuid: UUID, scenario: UUID, criterion: str) -> HttpResponse:
+    """Save one criterion's level and evidence, as they are entered."""
+    session = selectors.session_for(request.user, uuid)
+    row = get_object_or_404(_scenarios(session), uuid=scenario)
+    key = f"{row.pk}-{criterion}"
+    form = RatingForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise SessionError(first_error(form), "level")
+        rating = services.save_rating(scenario=row, criterion=criterion, actor=request.user, **form.cleaned_data)
+    except SessionError as exc:
+        current = exc.current if isinstance(exc, StaleEdit) else None
+        return _saved(request, session, key, _version(current), exc, _words(current))
+    return _saved(request, session, key, rating.version)
+
+
+def _saved(
+    request: HttpRequest,
+    session: InterviewSession,
+    key: str,
+    version: int | None,
+    error: SessionError | None = None,
+    theirs: str = "",
+) -> HttpResponse:
+    """Tell that it was saved, or why not; the newest version goes along, so that saving again is done knowingly."""
+    if not request.htmx:
+        return replies.back(request, session, error)
+    context = {"key": key, "version": version, "error": error.message if error else "", "theirs": theirs}
+    return render(request, "parts/saved.html", context, status=replies.status_of(error) if error else 200)
+
+
+def _version(rating: Rating | None) -> int | None:
+    return rating.version if rating else None
+
+
+def _words(rating: Rating | None) -> str:
+    if rating is None:
+        return ""
+    return f"level {rating.level or 'not assessed'}" + (f", {rating.note}" if rating.note else "")
+
+
+def _scenarios(session: InterviewSession) -> QuerySet[SessionScenario]:
+    return SessionScenario.objects.filter(session=session).select_related("session", "scenario_version", "run")
+
+
+def _questions(session: InterviewSession) -> QuerySet[SessionQuestion]:
+    return SessionQuestion.objects.filter(session=session).select_related("session", "question_version__question")

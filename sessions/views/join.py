@@ -1,0 +1,33 @@
+"""The candidate's way in: a link that shows a button, so that a link preview does not use it up."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from sessions import services
+from sessions.errors import SessionError
+from sessions.selectors import CANDIDATE_KEY
+from sessions.typing import HttpRequest
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def join(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the button; use the token up when it is pressed."""
+    if request.method != "POST":
+        return _private(render(request, "candidate/join.html", {"token": token}))
+    try:
+        session = services.consume_join_token(token)
+    except SessionError as exc:
+        return _private(render(request, "candidate/join.html", {"error_text": exc.message}, status=409))
+    request.session.cycle_key()
+    request.session[CANDIDATE_KEY] = str(session.uuid)
+    return redirect("candidate-page", session.uuid)
+
+
+def _private(response: HttpResponse) -> HttpResponse:
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response

@@ -1,0 +1,108 @@
+"""One session: the page that fits its state, from draft to scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
+
+from faults.models import FaultRun
+from sessions import clock, live, selectors
+from sessions.forms import AssessmentForm
+from sessions.models import InterviewSession
+from sessions.panels import progress
+from sessions.panels.subject import INTERVIEWER, OBSERVED, Subject, scenarios_of, screen_of
+from sessions.typing import HttpRequest
+
+TEMPLATES = {
+    "draft": "sessions/prepare.html",
+    "prepare": "sessions/prepare.html",
+    "ready": "sessions/ready.html",
+    "live": "sessions/live.html",
+    "ended": "sessions/ended.html",
+}
+
+
+@require_safe
+@ensure_csrf_cookie
+@login_required
+def session_detail(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Show the screen that fits the session's state."""
+    return show(request, selectors.session_for(request.user, uuid))
+
+
+def show(request: HttpRequest, session: InterviewSession, *, status: int = 200, **extra: Any) -> HttpResponse:
+    """Render the session's page; ``extra`` carries a form with errors, or a link that is shown once."""
+    screen = screen_of(session)
+    context = {
+        "session": session,
+        "screen": screen,
+        "role": INTERVIEWER,
+        "viewer": request.user,
+        "now_ms": round(clock.now().timestamp() * 1000),
+        **_CONTEXTS[screen](session, request),
+        **extra,
+    }
+    return render(request, TEMPLATES[screen], context, status=status)
+
+
+def _before(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
+    return {"outline": _outline(session, request), "interviewers": session.interviewers.all()}
+
+
+def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
+    proof = [(row, progress.scenario_chip(row), symptom_s(row.run)) for row in scenarios_of(session)]
+    return {**_before(session, request), "proof": proof}
+
+
+def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
+    packs = [(row, selectors.pack_for(row)) for row in scenarios_of(session)]
+    return {"frames": _frames(session, OBSERVED), "packs": packs}
+
+
+def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
+    assessment = selectors.assessment_for(session, request.user)
+    form = AssessmentForm(instance=assessment, initial={"version": assessment.version}) if assessment else None
+    submissions = selectors.submission_states(session)
+    return {
+        "assessment": assessment,
+        "form": form,
+        "submissions": submissions,
+        "quarantined": _quarantined(session),
+        "started": clock.started_at(session),
+        "elapsed_ms": clock.elapsed_ms(session),
+        "may_reopen": session.state == InterviewSession.State.ENDED and session.release_asked_at is None,
+    }
+
+
+def symptom_s(run: FaultRun | None) -> float | None:
+    """Return the seconds from the first write of the fault to its confirmed symptom."""
+    if run is None or run.symptom_at is None or run.injecting_at is None:
+        return None
+    return (run.symptom_at - run.injecting_at).total_seconds()
+
+
+def _outline(session: InterviewSession, request: HttpRequest) -> list[dict[str, Any]]:
+    subject = Subject(session, INTERVIEWER, None, request.user, clock.now())
+    parts: list[dict[str, Any]] = progress.run_of_show(subject)["parts"]
+    return parts
+
+
+def _frames(session: InterviewSession, names: Iterable[str]) -> dict[str, str]:
+    found = {name: live.snapshot(session, name, INTERVIEWER) for name in names}
+    return {name: frame.html for name, frame in found.items() if frame}
+
+
+def _quarantined(session: InterviewSession) -> list[FaultRun]:
+    runs = [row.run for row in scenarios_of(session) if row.run]
+    runs += [session.environment] if session.environment else []
+    return [run for run in runs if run.status == FaultRun.Status.QUARANTINED]
+
+
+_CONTEXTS = {"draft": _before, "prepare": _before, "ready": _ready, "live": _live, "ended": _ended}

@@ -1,0 +1,88 @@
+"""Making a session: from a plan in one step, or by picking scenarios and questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from sessions import selectors, services
+from sessions.errors import SessionError
+from sessions.forms import SessionForm, category_key
+from sessions.models import InterviewSession, PlanVersion, QuestionBank, QuestionVersion
+from sessions.typing import HttpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """One category of a bank, as it is offered for picking."""
+
+    key: str
+    title: str
+    questions: list[QuestionVersion]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def session_new(request: HttpRequest) -> HttpResponse:
+    """Show the plans, then the form; create the session and begin to prepare it."""
+    plans = selectors.plans()
+    banks = [(bank, _categories(bank)) for bank in selectors.question_banks()]
+    chosen = _chosen(plans, request.POST.get("plan") or request.GET.get("plan"))
+    form = SessionForm(
+        request.POST if request.method == "POST" else None,
+        plans=plans,
+        scenarios=selectors.pickable_scenarios(),
+        questions=[row for _, categories in banks for category in categories for row in category.questions],
+        people=User.objects.filter(is_active=True).exclude(pk=request.user.pk).order_by("username"),
+        initial={"plan": chosen.uuid if chosen else None, "minutes": _minutes(chosen)},
+    )
+    if request.method == "POST" and (session := _create(request, form)):
+        return redirect("session-detail", session.uuid)
+    composing = chosen is None and ("compose" in request.GET or request.method == "POST")
+    context = {"form": form, "plans": plans, "plan": chosen, "composing": composing, "banks": banks}
+    return render(request, "sessions/new.html", context, status=422 if form.errors else 200)
+
+
+def _create(request: HttpRequest, form: SessionForm) -> InterviewSession | None:
+    if not form.is_valid():
+        return None
+    data = form.cleaned_data
+    scenarios, questions = form.picked()
+    try:
+        session = services.create_session(
+            owner=request.user,
+            candidate_name=data["candidate_name"],
+            title=data["title"],
+            plan_version=data["plan"],
+            scenario_versions=scenarios,
+            question_versions=questions,
+            minutes=data["minutes"],
+            scheduled_at=data["scheduled_at"],
+            interviewers=data["interviewers"],
+        )
+    except SessionError as exc:
+        form.refuse(exc)
+        return None
+    return session if "draft" in request.POST else services.prepare(session=session, actor=request.user)
+
+
+def _chosen(plans: list[PlanVersion], wanted: str | None) -> PlanVersion | None:
+    return next((plan for plan in plans if str(plan.uuid) == wanted), None)
+
+
+def _minutes(plan: PlanVersion | None) -> int | None:
+    return sum(int(part["minutes"]) for part in plan.parts) if plan else None
+
+
+def _categories(bank: QuestionBank) -> list[Category]:
+    found: dict[str, Category] = {}
+    for row in selectors.newest_question_versions(bank):
+        row.question.bank = bank
+        key = category_key(row)
+        found.setdefault(key, Category(key, row.question.category, [])).questions.append(row)
+    return list(found.values())

@@ -1,0 +1,87 @@
+// The keyboard of the live page, its panes on a small screen, and the Presenting switch.
+(() => {
+  const desk = document.querySelector(".desk");
+  const inText = (target) => target.matches("textarea, select, input:not([type=radio], [type=checkbox])") || target.isContentEditable;
+  const off = () => localStorage.getItem("single-keys") === "off";
+  const byId = (id) => document.getElementById(id);
+
+  function pane(name) {
+    desk.dataset.pane = name;
+    for (const button of document.querySelectorAll("[data-pane-button]")) {
+      button.setAttribute("aria-pressed", String(button.dataset.paneButton === name));
+    }
+  }
+
+  function tab(name) {
+    pane("side");
+    faultline.selectTab(byId(`tab-${name}`));
+  }
+
+  function step(by) {
+    tab("score");
+    const all = [...document.querySelectorAll(".criterion")];
+    const here = all.indexOf(document.activeElement.closest(".criterion"));
+    const next = all[Math.min(Math.max(here + by, 0), all.length - 1)];
+    next?.focus();
+    next?.scrollIntoView({ block: "nearest" });
+  }
+
+  function rate(level) {
+    const choice = document.activeElement.closest(".criterion")?.querySelector(`input[name="level"][value="${level}"]`);
+    if (!choice || choice.disabled) return;
+    choice.checked = true;
+    choice.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  function focusNote() {
+    tab("notes");
+    byId("id_note_text")?.focus();
+  }
+
+  const keys = {
+    "?": () => byId("help").showModal(),
+    n: focusNote,
+    h: () => (tab("hints"), byId("tab-hints").focus()),
+    j: () => step(1),
+    k: () => step(-1),
+    0: () => rate(""),
+    1: () => rate(1),
+    2: () => rate(2),
+    3: () => rate(3),
+    4: () => rate(4),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey && event.key === "Enter" && event.target.form) return event.target.form.requestSubmit();
+    if (event.ctrlKey || event.metaKey || event.altKey || off() || inText(event.target)) return;
+    if (document.querySelector("dialog[open]") || !keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+
+  function present(on) {
+    document.documentElement.classList.toggle("presenting", on);
+    localStorage.setItem("presenting", on ? "yes" : "no");
+    byId("presenting")?.setAttribute("aria-pressed", String(on));
+  }
+
+  document.addEventListener("click", (event) => {
+    const chosen = event.target.closest("[data-pane-button]");
+    if (chosen) pane(chosen.dataset.paneButton);
+    if (event.target.closest("#presenting, [data-end-presenting]")) present(!document.documentElement.classList.contains("presenting"));
+    const item = event.target.closest("[data-goes-to]");
+    if (item) {
+      tab(item.dataset.goesTo);
+      const goal = document.querySelector(item.getAttribute("href"));
+      if (goal instanceof HTMLDetailsElement) goal.open = true;
+    }
+  });
+
+  const box = byId("single-keys");
+  if (box) {
+    box.checked = !off();
+    box.addEventListener("change", () => localStorage.setItem("single-keys", box.checked ? "on" : "off"));
+  }
+  byId("presenting")?.setAttribute("aria-pressed", String(document.documentElement.classList.contains("presenting")));
+  if (desk) pane("middle");
+})();
