@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubesim import admission
-from kubesim.api import deletion, meta, status, subresources
+from kubesim.api import deletion, managed, meta, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import json_patch, merge_patch, strategic_patch
@@ -108,6 +108,7 @@ class Operations:
     ) -> Obj:
         """Change some fields. Raises 404 (except for apply, which creates), 409, 422."""
         options = options or Options()
+        options.applies = patch_type == "apply"
         stored = stored_kind(self.registry, kind)
         current = self.store.get(stored, namespace, name)
         if current is None:
@@ -164,7 +165,6 @@ class Operations:
     def save(self, kind: Kind, old: Stored, new: Obj, subresource: str, options: Options) -> Obj:
         """Write a changed object of a stored kind: carry over, admit, validate; nothing where nothing changed."""
         meta.check_version(kind, old, new)
-        new["metadata"].pop("managedFields", None)
         meta.carry_over(old, new)
         new = subresources.restricted(kind, old, new, subresource)
         admission.on_update(self, kind, old, new, subresource, options)
@@ -172,8 +172,9 @@ class Operations:
         if kind.generation and admission.desire(old) != admission.desire(new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new = meta.ordered(new)
-        if new == old:
+        if _unmanaged(new) == _unmanaged(old):
             return old
+        managed.record(kind, old, new, subresource, options, self.clock.now())
         if options.dry_run:
             return new
         if deletion.is_due(kind, new):
@@ -183,6 +184,7 @@ class Operations:
     def _create(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
         new["metadata"] = dict(new.get("metadata") or {})
         meta.prepare_new(kind, new, namespace, self.clock.now())
+        managed.record_new(kind, new, options, self.clock.now())
         admission.on_create(self, kind, new, options)
         name = new["metadata"]["name"]
         if self.store.get(kind, new["metadata"].get("namespace", ""), name) is not None:
@@ -242,3 +244,8 @@ class Operations:
 
 def _key(obj: Obj) -> tuple[str, str]:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _unmanaged(obj: Obj) -> Obj:
+    """Return an object without its managedFields, which change with the time of a write that changes nothing."""
+    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}

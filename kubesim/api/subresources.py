@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kubesim.api import deletion, meta, status
 from kubesim.api.options import Options
-from kubesim.api.selectors import format_struct
-from kubesim.errors import Obj
+from kubesim.api.selectors import format_struct, from_struct
+from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind, Scale
+from kubesim.store import Stored
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
@@ -140,5 +141,39 @@ def evict(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opt
     pod = ops.store.get(kind, namespace, name)
     if pod is None:
         raise status.not_found(kind, name)
+    budgets = ops.registry.by_resource("poddisruptionbudgets.policy")
+    if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
+        guarding = [b for b in ops.store.list(budgets, namespace) if _guards(b, pod)]
+        _take_from_budget(ops, budgets, kind, name, guarding, options)
     deletion.delete(ops, kind, pod, body.get("deleteOptions") or {}, options)
     return {**SUCCESS, "code": 201}
+
+
+def _guards(budget: Obj, pod: Obj) -> bool:
+    return from_struct(budget.get("spec", {}).get("selector")).selects(pod)
+
+
+def _take_from_budget(
+    ops: Operations, budgets: Kind, kind: Kind, name: str, guarding: list[Stored], options: Options
+) -> None:
+    """Count a disruption against the one budget of a pod. Raises 429 where it has none left, 500 for two budgets."""
+    if len(guarding) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", message)
+    for budget in guarding:
+        found = budget.get("status", {})
+        if found.get("disruptionsAllowed", 0) < 1:
+            raise _disrupted(budget)
+        if not options.dry_run:
+            left = {**found, "disruptionsAllowed": found["disruptionsAllowed"] - 1}
+            left["disruptedPods"] = {**found.get("disruptedPods", {}), name: meta.rfc3339(ops.clock.now())}
+            ops.store.update(budgets, {**budget, "status": left})
+
+
+def _disrupted(budget: Obj) -> ApiError:
+    name, found = budget["metadata"]["name"], budget.get("status", {})
+    healthy, desired = found.get("currentHealthy", 0), found.get("desiredHealthy", 0)
+    message = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+    cause = {"reason": "DisruptionBudget", "message": message}
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return status.too_many_requests(text, {"causes": [cause]})

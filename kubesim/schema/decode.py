@@ -18,6 +18,7 @@ from kubesim.schema.types import FieldType, Shape
 _JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _SCALARS = {"string": (str,), "time": (str,), "bytes": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
 _SCALARS["int-or-string"] = (int, str)
+_GO = {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}
 MAX_DEPTH = 100
 
 
@@ -45,6 +46,9 @@ class Decoder:
                 kept = self._value(shape, field, item, f"{path}.{key}" if path else key)
                 if kept is not None:
                     out[key] = kept
+        for field in shape.structs:
+            if field.name not in out and field.shape is not None:
+                out[field.name] = self.object(field.shape, {}, f"{path}.{field.name}" if path else field.name)
         default = DEFAULTS.get(shape.name)
         if default is not None:
             default(out)
@@ -131,6 +135,4 @@ def go_scalar(form: str, name: str) -> str:
     """Return the Go type of a scalar."""
     if form == "int":
         return "int64" if name in facts.INT64 else "int32"
-    return {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}.get(
-        form, form
-    )
+    return _GO.get(form, form)

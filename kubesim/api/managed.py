@@ -1,0 +1,149 @@
+"""managedFields: who set what. A write owns the fields that it changed, and nobody owns what is gone.
+
+A field set is written as fieldsV1: ``{"f:spec": {"f:replicas": {}}}``, entries of keyed lists as ``k:{"name":"c"}``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from kubesim.api.meta import rfc3339
+from kubesim.api.options import Options
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+from kubesim.schema.types import FieldType, Shape, shape_of
+
+Fields = dict[str, Any]
+SYSTEM = frozenset(
+    ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "name", "namespace")
+    + ("deletionTimestamp", "deletionGracePeriodSeconds")
+)
+DEFAULT_MANAGER = "unknown"
+
+
+def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
+    """Write ``metadata.managedFields`` of a new object in place: its maker owns what was sent and defaulted."""
+    sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
+    mine = _entry_of([], kind, "", options)
+    mine["fieldsV1"] = _changed({}, sent, shape_of(kind.schema))
+    mine["time"] = rfc3339(now)
+    new["metadata"]["managedFields"] = [mine]
+
+
+def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, now: datetime) -> None:
+    """Write ``metadata.managedFields`` of a changed object in place, carrying over those of ``old``."""
+    shape = shape_of(kind.schema)
+    changed, present = _changed(old, new, shape), _changed({}, new, shape)
+    entries = [dict(entry) for entry in old["metadata"].get("managedFields", ())]
+    if changed:
+        mine = _entry_of(entries, kind, subresource, options)
+        for entry in entries:
+            if entry is not mine:
+                entry["fieldsV1"] = _without(entry.get("fieldsV1", {}), changed)
+        mine["fieldsV1"] = _union(mine.get("fieldsV1", {}), changed)
+        mine["time"] = rfc3339(now)
+    for entry in entries:
+        entry["fieldsV1"] = _within(entry["fieldsV1"], present)
+    kept = [entry for entry in entries if entry["fieldsV1"]]
+    if kept:
+        new["metadata"]["managedFields"] = kept
+    else:
+        new["metadata"].pop("managedFields", None)
+
+
+def _entry_of(entries: list[Obj], kind: Kind, subresource: str, options: Options) -> Obj:
+    """Return the entry of the one who writes, made if there is none."""
+    manager = options.field_manager or options.user or DEFAULT_MANAGER
+    operation = "Apply" if options.applies else "Update"
+    wanted = {"manager": manager, "operation": operation, "apiVersion": kind.api_version}
+    for entry in entries:
+        same = all(entry.get(name) == value for name, value in wanted.items())
+        if same and entry.get("subresource", "") == subresource:
+            return entry
+    made = {**wanted, "time": "", "fieldsType": "FieldsV1"}
+    if subresource:
+        made["subresource"] = subresource
+    entries.append(made)
+    return made
+
+
+def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fields:
+    """Return the fields whose values differ from the old object's."""
+    found: Fields = {}
+    for name, value in new.items():
+        before = old.get(name) if isinstance(old, dict) else None
+        if value == before or (top and name in ("kind", "apiVersion")):
+            continue
+        if top and name == "metadata":
+            fields = _metadata(before or {}, value)
+        else:
+            fields = _field(before, value, shape.field(name) if shape else None)
+        if fields or not (top and name == "metadata"):
+            found[f"f:{name}"] = fields
+    return found
+
+
+def _metadata(old: Obj, new: Obj) -> Fields:
+    plain = {name: value for name, value in new.items() if name not in SYSTEM}
+    return _changed(old, plain, shape_of("V1ObjectMeta"), top=False)
+
+
+def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
+    if isinstance(value, dict) and value and (field is None or field.form != "any"):
+        fields = _changed(before, value, field.shape if field and field.form == "object" else None, top=False)
+        return fields if before is not None else {".": {}, **fields} if field and field.form == "map" else fields
+    if isinstance(value, list) and field is not None and field.merge_key:
+        return _items(before, value, field)
+    return {}
+
+
+def _items(before: Any, value: list[Any], field: FieldType) -> Fields:
+    old = {_item_key(item, field): item for item in before or ()}
+    fields: Fields = {} if before else {".": {}}
+    for item in value:
+        key = _item_key(item, field)
+        if old.get(key) != item:
+            inner = _changed(old.get(key, {}), item, field.shape, top=False)
+            fields[key] = inner if key in old else {".": {}, **inner}
+    return fields
+
+
+def _item_key(item: Obj, field: FieldType) -> str:
+    key = {field.merge_key: item.get(field.merge_key)}
+    if field.merge_key == "containerPort":
+        key["protocol"] = item.get("protocol", "TCP")
+    return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+def _union(one: Fields, other: Fields) -> Fields:
+    merged = dict(one)
+    for name, fields in other.items():
+        merged[name] = _union(merged[name], fields) if name in merged else fields
+    return merged
+
+
+def _without(fields: Fields, taken: Fields) -> Fields:
+    """Return the fields that nobody else has taken."""
+    kept: Fields = {}
+    for name, inner in fields.items():
+        if name not in taken:
+            kept[name] = inner
+        elif inner and taken[name] and (rest := _without(inner, taken[name])):
+            kept[name] = rest
+    return kept
+
+
+def _within(fields: Fields, present: Fields) -> Fields:
+    """Return the fields that the object still has."""
+    kept: Fields = {}
+    for name, inner in fields.items():
+        if name == ".":
+            kept[name] = inner
+        elif name in present:
+            rest = _within(inner, present[name]) if inner and present[name] else inner
+            if rest or not inner:
+                kept[name] = rest
+    return kept
