@@ -106,6 +106,8 @@ def fault_deadline(session: InterviewSession, at: datetime | None = None) -> dat
 def _running_time(entries: Iterable[ClockEntry], at: datetime) -> timedelta:
     total, since = timedelta(), None
     for entry in entries:
+        if entry.at > at:  # asked about a moment before this entry
+            break
         if entry.kind in _RUNS:
             since = since or entry.at
         elif entry.kind in _STOPS and since is not None:

@@ -79,3 +79,15 @@ def test_a_credit_needs_a_sensible_amount_and_a_reason(live, seconds, reason, fi
     with pytest.raises(SessionError) as caught:
         services.credit(session=live, seconds=seconds, reason=reason)
     assert caught.value.field == field
+
+
+def test_the_session_time_of_a_past_moment_leaves_out_what_came_later(live, time, ada):
+    time.advance(60)
+    then = clock.now()
+    services.pause(session=live, actor=ada)
+    time.advance(600)
+    services.resume(session=live, actor=ada)
+    time.advance(30)
+
+    assert clock.elapsed_ms(live, then) == 60_000
+    assert clock.elapsed_ms(live) == 90_000

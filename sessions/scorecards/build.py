@@ -1,0 +1,317 @@
+"""Reads a session into a scorecard (docs/scorecard.md, schema.json). What a viewer may not see is never read in.
+
+The blind rule: until an interviewer has submitted, the scorecard holds only that interviewer's own ratings and
+notes, and of the others only whether they have submitted. Private notes are in no scorecard at all.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils.text import slugify
+
+from faults.checks.model import Check
+from faults.packs import Pack
+from sessions import clock, events, selectors
+from sessions.models import (
+    Assessment,
+    CheckState,
+    ClockEntry,
+    HintRelease,
+    InterviewSession,
+    SessionQuestion,
+    SessionScenario,
+)
+from sessions.scorecards import scores
+
+SCHEMA_VERSION = "1.0"
+
+Scorecard = dict[str, Any]
+_Packs = list[tuple[SessionScenario, Pack]]
+
+
+def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
+    """Return the scorecard of a session as ``viewer`` may see it now.
+
+    Times are RFC 3339 in UTC; ``_ms`` is session time.
+    """
+    session = _loaded(session)
+    packs = [(row, selectors.pack_for(row)) for row in _scenarios(session)]
+    assessments = [_assessment(row, packs) for row in _shown(session, viewer)]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "generated_at": _time(clock.now()),
+        "generated_for": viewer.get_username(),
+        "session": _session(session),
+        "candidate": {"name": session.candidate_name},
+        "plan": _plan(session),
+        "scenarios": [_scenario(session, row, pack) for row, pack in packs],
+        "questions": [_question(row) for row in session.questions.select_related("question_version__question__bank")],
+        "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
+        "submissions": [_submission(row) for row in session.assessments.select_related("interviewer")],
+        "assessments": assessments,
+        "computed": scores.computed(
+            rating for item in assessments if item["status"] == "submitted" for rating in item["ratings"]
+        ),
+        "release": {"released_at": _time(session.released_at), "residue": session.residue},
+        "timeline": _timeline(session),
+    }
+
+
+def _loaded(session: InterviewSession) -> InterviewSession:
+    """Return the session fresh, with what every part of the scorecard reads again and again."""
+    rows = InterviewSession.objects.select_related("owner", "plan_version__plan")
+    return rows.prefetch_related("clock_entries").get(pk=session.pk)
+
+
+def file_name(card: Scorecard, ending: str) -> str:
+    """Return a name for the downloaded file: candidate and day, in plain ASCII."""
+    candidate = slugify(card["candidate"]["name"])[:60] or "candidate"
+    day = (card["session"]["started_at"] or card["generated_at"])[:10]
+    return f"scorecard-{candidate}-{day}.{ending}"
+
+
+def _session(session: InterviewSession) -> dict[str, Any]:
+    entries = list(session.clock_entries.all())
+    return {
+        "id": str(session.uuid),
+        "title": session.title,
+        "state": session.state,
+        "tier": session.tier,
+        "owner": session.owner.get_username(),
+        "interviewers": [user.get_username() for user in session.interviewers.order_by("pk")],
+        "scheduled_at": _time(session.scheduled_at),
+        "started_at": _time(clock.started_at(session)),
+        "ended_at": _time(session.ended_at),
+        "first_request": _moment(session, session.first_request_at),
+        "planned_minutes": session.minutes,
+        "elapsed_ms": clock.elapsed_ms(session),
+        "extended_s": _seconds(entries, ClockEntry.Kind.EXTEND),
+        "credited_s": _seconds(entries, ClockEntry.Kind.CREDIT),
+        "clock": [_clock_entry(session, entry) for entry in entries],
+    }
+
+
+def _seconds(entries: list[ClockEntry], kind: ClockEntry.Kind) -> int:
+    return sum(entry.seconds for entry in entries if entry.kind == kind)
+
+
+def _clock_entry(session: InterviewSession, entry: ClockEntry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "at": _time(entry.at),
+        "session_ms": clock.elapsed_ms(session, entry.at),
+        "seconds": entry.seconds,
+        "reason": entry.reason,
+    }
+
+
+def _plan(session: InterviewSession) -> dict[str, Any] | None:
+    version = session.plan_version
+    if version is None:
+        return None
+    return {"slug": version.plan.slug, "title": version.title, "version": version.number, "parts": session.parts}
+
+
+def _scenarios(session: InterviewSession) -> list[SessionScenario]:
+    rows = session.scenarios.select_related("scenario_version__scenario", "run__scenario_version__scenario")
+    return list(rows.prefetch_related("check_states", "hint_releases__by"))
+
+
+def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> dict[str, Any]:
+    version, run = row.scenario_version, row.run
+    states = {state.key: state for state in row.check_states.all()}
+    checks = [_check(session, check, states.get(check.key)) for check in pack.checks]
+    return {
+        "id": str(row.uuid),
+        "slug": version.scenario.slug,
+        "title": pack.title,
+        "version": version.number,
+        "digest": version.digest,
+        "category": version.category,
+        "difficulty": version.difficulty,
+        "parameters": run.parameters if run else {},
+        "timings": {
+            "injected": _moment(session, run.injected_at if run else None),
+            "symptom_confirmed": _moment(session, run.symptom_at if run else None),
+            "fixed": _moment(session, row.fixed_at),
+            "held": _moment(session, row.held_at),
+        },
+        "points": {
+            "earned": sum(check["points"] for check in checks if check["held"]),
+            "possible": sum(check["points"] for check in checks),
+        },
+        "checks": checks,
+        "guards": [_guard(session, check, states.get(check.key)) for check in pack.guards],
+        "hints": [_hint(hint) for hint in row.hint_releases.all()],
+    }
+
+
+def _check(session: InterviewSession, check: Check, state: CheckState | None) -> dict[str, Any]:
+    return {
+        **_verdict(check, state),
+        "points": check.points,
+        "hold_s": check.hold,
+        "held": _moment(session, state.held_at if state else None),
+    }
+
+
+def _guard(session: InterviewSession, check: Check, state: CheckState | None) -> dict[str, Any]:
+    return {**_verdict(check, state), "broken": _moment(session, state.broken_at if state else None)}
+
+
+def _verdict(check: Check, state: CheckState | None) -> dict[str, Any]:
+    return {
+        "key": check.key,
+        "title": check.title,
+        "verdict": state.verdict if state else CheckState.Verdict.NOT_RUN.value,
+        "finding": state.finding if state else "",
+        "checked_at": _time(state.checked_at) if state else None,
+    }
+
+
+def _hint(hint: HintRelease) -> dict[str, Any]:
+    return {
+        "tier": hint.tier,
+        "text": hint.text,
+        "at": _time(hint.at),
+        "session_ms": hint.session_ms,
+        "by": hint.by.get_username(),
+    }
+
+
+def _question(row: SessionQuestion) -> dict[str, Any]:
+    version = row.question_version
+    return {
+        "id": str(row.uuid),
+        "bank": version.question.bank.slug,
+        "key": version.question.key,
+        "version": version.number,
+        "category": version.question.category,
+        "title": version.title,
+        "asked_at": _time(row.asked_at),
+        "asked_ms": row.asked_ms,
+        "answer_note": row.answer_note,
+    }
+
+
+def _note(row: Any) -> dict[str, Any]:
+    return {
+        "at": _time(row.at),
+        "session_ms": row.session_ms,
+        "author": row.author.get_username(),
+        "text": row.text,
+    }
+
+
+def _submission(row: Assessment) -> dict[str, Any]:
+    return {
+        "interviewer": row.interviewer.get_username(),
+        "submitted": row.first_submitted_at is not None,
+        "submitted_at": _time(row.first_submitted_at),
+    }
+
+
+def _shown(session: InterviewSession, viewer: User) -> list[Assessment]:
+    """Return the viewer's own assessment and those that others have submitted; never another's draft."""
+    rows = selectors.visible_assessments(session, viewer).prefetch_related(
+        "revisions", "ratings__scenario__scenario_version__scenario"
+    )
+    return [row for row in rows if row.interviewer == viewer or row.first_submitted_at is not None]
+
+
+def _assessment(row: Assessment, packs: _Packs) -> dict[str, Any]:
+    """Return an assessment: as it was submitted, word for word, or its owner's draft."""
+    content = _submitted_content(row)
+    status = "submitted" if content else "draft"
+    content = content or _draft_content(row)
+    given = {(rating["scenario"], rating["criterion"]): rating for rating in content["ratings"]}
+    ratings = [_rating(scenario, pack, key, given) for scenario, pack in packs for key in range(len(pack.rubric))]
+    figures = scores.computed(ratings)
+    return {
+        "interviewer": row.interviewer.get_username(),
+        "status": status,
+        "revision": content["revision"],
+        "revision_reason": content["reason"],
+        "submitted_at": content["submitted_at"],
+        "overall": content["overall"],
+        "overall_label": Assessment.Recommendation(content["overall"]).label,
+        "takeaways": content["takeaways"],
+        "strengths": content["strengths"],
+        "concerns": content["concerns"],
+        "ratings": ratings,
+        "computed": figures,
+        "differs_from_score": scores.differs(content["overall"], figures["weighted_score"]),
+    }
+
+
+def _submitted_content(row: Assessment) -> dict[str, Any] | None:
+    """Return the newest submission; None for a draft, also for one that is being revised by its own viewer."""
+    revisions = list(row.revisions.all())
+    if not revisions:
+        return None
+    revision = revisions[-1]
+    return {
+        **revision.content,
+        "revision": revision.number,
+        "reason": revision.reason,
+        "submitted_at": _time(revision.submitted_at),
+    }
+
+
+def _draft_content(row: Assessment) -> dict[str, Any]:
+    return {
+        **{name: getattr(row, name) for name in ("overall", "takeaways", "strengths", "concerns", "revision")},
+        "reason": row.revision_reason,
+        "submitted_at": None,
+        "ratings": [
+            {
+                "scenario": rating.scenario.scenario_version.scenario.slug,
+                **{name: getattr(rating, name) for name in ("criterion", "level", "note", "from_memory")},
+            }
+            for rating in row.ratings.all()
+        ],
+    }
+
+
+def _rating(
+    row: SessionScenario, pack: Pack, index: int, given: dict[tuple[str, str], dict[str, Any]]
+) -> dict[str, Any]:
+    criterion, slug = pack.rubric[index], row.scenario_version.scenario.slug
+    rating = given.get((slug, criterion.key), {"level": None, "note": "", "from_memory": False})
+    level = rating["level"]
+    return {
+        "scenario": slug,
+        "criterion": criterion.key,
+        "title": criterion.title,
+        "weight": criterion.weight,
+        "level": level,
+        "level_label": scores.LEVELS[level] if level else "Not assessed",
+        "anchor": criterion.anchors[level] if level else "",
+        "note": rating["note"],
+        "from_memory": rating["from_memory"],
+    }
+
+
+def _timeline(session: InterviewSession) -> dict[str, Any]:
+    last = session.events.order_by("-seq").only("seq", "hash").first()
+    return {
+        "events": last.seq if last else 0,
+        "head": last.hash if last else "",
+        "broken_at": events.verify_chain(session),
+    }
+
+
+def _moment(session: InterviewSession, at: datetime | None) -> dict[str, Any] | None:
+    """Return a time both ways; ``session_ms`` is None before the clock's start."""
+    if at is None:
+        return None
+    started = clock.started_at(session)
+    before = started is None or at < started
+    return {"at": _time(at), "session_ms": None if before else clock.elapsed_ms(session, at)}
+
+
+def _time(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
