@@ -1,0 +1,163 @@
+"""Forms of the admin: a question's newest wording, a plan's parts as YAML, a file to import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from sessions.importers import banks, outline, plans
+from sessions.importers.outline import ImportProblem
+from sessions.importers.plans import PlanProblem
+from sessions.importers.questions import ParsedQuestion
+from sessions.importers.versions import Wording
+from sessions.models import Plan, Question
+
+if TYPE_CHECKING:
+    QuestionModelForm = forms.ModelForm[Question]
+    PlanModelForm = forms.ModelForm[Plan]
+else:
+    QuestionModelForm = PlanModelForm = forms.ModelForm
+
+
+def _area(rows: int) -> forms.Textarea:
+    return forms.Textarea(attrs={"rows": rows, "class": "vLargeTextField wide"})
+
+
+class TextListField(forms.CharField):
+    """A list of texts: one a line, or entries that begin with "- " where a text has several lines."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            required=False,
+            widget=_area(5),
+            help_text="One a line. Begin entries with “- ” if one has several lines. Markdown.",
+            **options,
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the list as text; text that was refused comes back as it was typed."""
+        if not isinstance(value, list):
+            return value
+        return "\n".join("- " + text.replace("\n", "\n  ") for text in value)
+
+    def to_python(self, value: Any) -> Any:
+        """Return the list of texts."""
+        lines = (super().to_python(value) or "").replace("\r\n", "\n").split("\n")
+        if not any(line.startswith("- ") for line in lines):
+            return [line.strip() for line in lines if line.strip()]
+        texts: list[str] = []
+        for line in lines:
+            if line.startswith("- ") or not texts:
+                texts.append(line.removeprefix("- ").strip())
+            else:
+                texts[-1] += "\n" + line.removeprefix("  ").rstrip()
+        return [text.strip() for text in texts if text.strip()]
+
+
+class QuestionForm(QuestionModelForm):
+    """A question with the wording of its newest version; saving another wording makes a new version."""
+
+    title = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"class": "vTextField", "size": 100}))
+    prompt = forms.CharField(required=False, widget=_area(4), help_text="The situation to put to the candidate.")
+    expected_answer = forms.CharField(required=False, widget=_area(14), help_text="Markdown.")
+    follow_ups = TextListField()
+    hints = TextListField()
+    discussion_points = TextListField()
+
+    class Meta:
+        model = Question
+        fields = ("bank", "category", "archived")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        newest = self.instance.versions.first() if self.instance.pk else None
+        if newest:
+            for name in Wording.__dataclass_fields__:
+                self.initial.setdefault(name, getattr(newest, name))
+
+    def wording(self) -> Wording:
+        """Return the wording that was typed; only after validation."""
+        typed = {name: self.cleaned_data[name] for name in Wording.__dataclass_fields__}
+        return Wording(**{name: _unix(value) for name, value in typed.items()})
+
+    def parsed(self) -> ParsedQuestion:
+        """Return the question as an import would have read it: that decides its kind and its key."""
+        wording = self.wording()
+        return ParsedQuestion(
+            title=wording.title,
+            category=self.cleaned_data["category"],
+            line=0,
+            expected_answer=wording.expected_answer,
+            discussion_points=wording.discussion_points,
+        )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a new question that its bank already has."""
+        super().clean()
+        if not self.errors and not self.instance.pk:
+            key = self.parsed().key
+            if self.cleaned_data["bank"].questions.filter(key=key).exists():
+                self.add_error("title", "This bank already has a question of this title. Edit that one.")
+        return self.cleaned_data
+
+
+class PlanForm(PlanModelForm):
+    """A plan with the content of its newest version; saving other content makes a new version."""
+
+    title = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"class": "vTextField", "size": 80}))
+    summary = forms.CharField(required=False, widget=_area(4))
+    parts = forms.CharField(
+        widget=_area(22),
+        help_text="YAML or JSON: a list of parts with title, minutes, scenarios (slugs) and questions "
+        "(a question's title, bank/key or UUID).",
+        initial="- title: First part\n  minutes: 30\n  scenarios: []\n  questions: []\n",
+    )
+
+    class Meta:
+        model = Plan
+        fields = ("slug", "archived")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        newest = self.instance.versions.first() if self.instance.pk else None
+        if newest:
+            parts = plans.parts_as_yaml(newest.parts)
+            self.initial.update(title=newest.title, summary=newest.summary, parts=parts)
+
+    def clean_summary(self) -> str:
+        """Return the summary with plain line ends."""
+        return str(_unix(self.cleaned_data["summary"]))
+
+    def clean_parts(self) -> list[plans.Part]:
+        """Return the checked parts, with the questions' UUIDs."""
+        try:
+            return plans.parse_parts(self.cleaned_data["parts"])
+        except PlanProblem as exc:
+            raise ValidationError(str(exc)) from exc
+
+
+class ImportForm(forms.Form):
+    """A Markdown question bank to take in."""
+
+    file = forms.FileField(help_text="Markdown, UTF-8, at most 1 MB. The format is in docs/question-format.md.")
+    bank = forms.SlugField(
+        required=False, max_length=80, help_text="Slug of the bank; empty: made from the file's first heading."
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Import the file; the report becomes ``cleaned_data["report"]``."""
+        cleaned = super().clean() or {}
+        if self.errors:
+            return cleaned
+        try:
+            text = outline.decode(cleaned["file"].read(outline.LIMIT_BYTES + 1))
+            cleaned["report"] = banks.import_bank(text, slug=cleaned["bank"])
+        except ImportProblem as exc:
+            self.add_error("file", str(exc))
+        return cleaned
+
+
+def _unix(value: Any) -> Any:
+    return value.replace("\r\n", "\n").strip() if isinstance(value, str) else value

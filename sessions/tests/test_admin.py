@@ -1,0 +1,194 @@
+"""The admin of questions and plans: find, read, edit as a new version; sessions only to look at."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Permission, User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from interview_site import env
+from sessions.importers import banks
+from sessions.models import Plan, Question, QuestionBank, QuestionVersion
+
+SOURCE = env.folder("SOURCES_DIR", settings.BASE_DIR / "../shared/sources") / "question-bank.md"
+OWN = settings.BASE_DIR / "sessions/content/question-bank.md"
+
+QUESTION = {
+    "category": "Basics",
+    "title": "Why does etcd need quorum?",
+    "prompt": "",
+    "expected_answer": "A **majority**.",
+    "follow_ups": "And with four members?\r\nWhy odd?",
+    "hints": "- Think of a split.\r\n  Two halves.\r\n- Votes.",
+    "discussion_points": "",
+}
+PARTS = "- title: Talk\n  minutes: 20\n  questions: [house/why-etcd]\n"
+PLAN = {"slug": "talk", "title": "Talk", "summary": "", "parts": PARTS}
+
+
+@pytest.fixture
+def signed_in(client, root):
+    client.force_login(root)
+    return client
+
+
+def url(model, page, *args):
+    return reverse(f"admin:interview_sessions_{model}_{page}", args=args)
+
+
+def text_of(response):
+    return response.content.decode()
+
+
+def test_it_needs_an_admin(client, ada):
+    client.force_login(ada)
+    assert client.get(url("question", "changelist")).status_code == 302
+
+
+@pytest.mark.skipif(not SOURCE.exists(), reason=f"no source bank at {SOURCE} (set SOURCES_DIR)")
+def test_all_24_imported_questions_are_visible(signed_in, db):
+    banks.import_bank(banks.read_file(SOURCE))
+    html = text_of(signed_in.get(url("question", "changelist")))
+
+    links = set(re.findall(r"/question/(\d+)/change/", html))
+    assert len(links) == 24
+    for pk in links:
+        assert signed_in.get(url("question", "change", pk)).status_code == 200
+
+
+def test_questions_can_be_searched_and_filtered(signed_in, db):
+    banks.import_bank(banks.read_file(OWN))
+    bank = QuestionBank.objects.get()
+
+    assert "1 question" in text_of(signed_in.get(url("question", "changelist"), {"q": "nineteenth"}))
+    filtered = text_of(signed_in.get(url("question", "changelist"), {"kind__exact": "architecture"}))
+    assert "6 questions" in filtered
+    assert f"?bank__id__exact={bank.pk}" in text_of(signed_in.get(url("questionbank", "changelist")))
+
+
+def test_lists_take_no_query_for_each_row(signed_in, question_version, django_assert_max_num_queries):
+    banks.import_bank(banks.read_file(OWN))
+    with django_assert_max_num_queries(11):
+        signed_in.get(url("question", "changelist"))
+    with django_assert_max_num_queries(6):
+        signed_in.get(url("questionbank", "changelist"))
+    for number in range(9):
+        plan = Plan.objects.create(slug=f"plan-{number}")
+        plan.versions.create(number=1, title="P", parts=[{"title": "x", "minutes": 7}])
+    with django_assert_max_num_queries(6):
+        assert "7" in text_of(signed_in.get(url("plan", "changelist")))
+
+
+def test_a_new_question_gets_its_key_kind_and_first_version(signed_in, question_version):
+    bank = question_version.question.bank
+    data = {**QUESTION, "title": "What is a lease?", "bank": bank.pk}
+    assert signed_in.post(url("question", "add"), data).status_code == 302
+
+    question = Question.objects.get(key="what-is-a-lease")
+    version = question.versions.get()
+    assert (question.kind, question.position, version.number) == ("full", 1, 1)
+    assert version.follow_ups == ["And with four members?", "Why odd?"]
+    assert version.hints == ["Think of a split.\nTwo halves.", "Votes."]
+
+
+def test_the_same_title_is_refused_at_its_field(signed_in, question_version):
+    bank = question_version.question.bank
+    data = {**QUESTION, "title": "What is a lease?", "bank": bank.pk}
+    signed_in.post(url("question", "add"), data)
+    response = signed_in.post(url("question", "add"), data)
+
+    assert "already has a question of this title" in text_of(response)
+    assert Question.objects.count() == 2
+
+
+def test_an_edit_makes_a_new_version_and_keeps_the_old_one(signed_in, question_version):
+    question = question_version.question
+    assert signed_in.post(url("question", "change", question.pk), QUESTION).status_code == 302
+    signed_in.post(url("question", "change", question.pk), QUESTION)  # the same again
+
+    assert [version.number for version in question.versions.all()] == [2, 1]
+    assert question.versions.last().expected_answer == ""
+    html = text_of(signed_in.get(url("question", "change", question.pk)))
+    assert "<strong>majority</strong>" in html
+    assert "- Think of a split.\n  Two halves.\n- Votes." in html
+    assert "Version 1" in html
+
+
+def test_hostile_markdown_is_shown_and_not_run(signed_in, question_version):
+    QuestionVersion.objects.update(expected_answer="<script>alert(1)</script> [x](javascript:alert(2))")
+    html = text_of(signed_in.get(url("question", "change", question_version.question.pk)))
+
+    assert "<script>alert(1)" not in html
+    assert 'href="javascript' not in html
+
+
+def test_questions_are_archived_not_deleted(signed_in, question_version):
+    question = question_version.question
+    signed_in.post(url("question", "changelist"), {"action": "archive", "_selected_action": [question.pk]})
+
+    question.refresh_from_db()
+    assert question.archived
+    assert signed_in.post(url("question", "delete", question.pk)).status_code == 403
+
+
+def test_a_file_can_be_imported_in_the_browser(signed_in, db):
+    file = SimpleUploadedFile("bank.md", b"# Uploaded\n\n## Why?\n- **Expected answer:** heat\n- Scoring: none\n")
+    html = text_of(signed_in.post(url("questionbank", "import"), {"file": file}))
+
+    assert "1 questions, 1 new" in html
+    assert "Line 5 could not be placed" in html
+    assert QuestionBank.objects.get().slug == "uploaded"
+
+
+def test_a_bad_file_is_refused_at_its_field(signed_in, db):
+    response = signed_in.post(
+        url("questionbank", "import"), {"file": SimpleUploadedFile("bank.md", b"# A\n\xff"), "bank": ""}
+    )
+    assert response.status_code == 422
+    assert "Line 2: this is not UTF-8 text" in text_of(response)
+    assert not QuestionBank.objects.exists()
+
+
+def test_importing_needs_the_right_to_add_banks(client, db):
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_questionbank"))
+    client.force_login(user)
+    assert client.get(url("questionbank", "import")).status_code == 403
+
+
+def test_a_plan_is_made_and_edited_as_versions(signed_in, question_version):
+    assert signed_in.post(url("plan", "add"), PLAN).status_code == 302
+    plan = Plan.objects.get()
+    shown = text_of(signed_in.get(url("plan", "change", plan.pk)))
+    assert "Why does etcd need quorum?" in shown
+
+    signed_in.post(url("plan", "change", plan.pk), {**PLAN, "parts": PARTS.replace("20", "25")})
+    assert [version.parts[0]["minutes"] for version in plan.versions.all()] == [25, 20]
+    assert plan.versions.first().parts[0]["questions"] == [str(question_version.question.uuid)]
+
+
+def test_a_wrong_plan_is_refused_with_the_part_and_keeps_what_was_typed(signed_in, question_version):
+    response = signed_in.post(url("plan", "add"), {**PLAN, "parts": PARTS.replace("why-etcd", "why-not")})
+
+    assert "Part 1: the question “house/why-not” is not in any bank" in text_of(response)
+    assert "[house/why-not]" in text_of(response)
+    assert not Plan.objects.exists()
+
+
+def test_sessions_are_to_look_at_and_show_no_ratings(signed_in, ended, scenario, ada):
+    ended.assessments.update(takeaways="BLIND", private_notes="BLIND")
+    ended.join_token_hash = "f" * 64
+    ended.save()
+    html = text_of(signed_in.get(url("interviewsession", "change", ended.pk)))
+
+    assert "Sam Doe" in html
+    assert reverse("scorecard", args=[ended.uuid]) in html
+    assert "BLIND" not in html
+    assert "f" * 64 not in html
+    assert 'name="_save"' not in html
+    assert "Sam Doe" in text_of(signed_in.get(url("interviewsession", "changelist"), {"q": "sam"}))
+    assert signed_in.get(url("interviewsession", "add")).status_code == 403
