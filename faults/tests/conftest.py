@@ -1,0 +1,58 @@
+"""Fixtures of faults: a fresh practice cluster for each test, and the seeded catalogue."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from faults import selectors, services
+from faults.models import FaultRun
+from faults.services import ensure_practice_cluster
+
+NAMESPACES = {"workloads": "ml-training"}
+
+
+def deadline():
+    return datetime.now(UTC) + timedelta(hours=1)
+
+
+@pytest.fixture
+def cluster(practice, db):
+    """A fresh practice cluster, dropped at the end."""
+    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline())
+    yield cluster
+    services.drop_practice_cluster(cluster=cluster)
+
+
+@pytest.fixture
+def kube(cluster):
+    """The cluster's client, with every right."""
+    return selectors.kube_for(cluster)
+
+
+@pytest.fixture
+def environment(cluster):
+    """An active environment run in the cluster."""
+    run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())
+    return services.inject_run(run_id=run.pk, holder="test")
+
+
+@pytest.fixture
+def version(db):
+    """The first scenario of the catalogue."""
+    return next(v for v in services.seed_catalog() if v.scenario.slug == "architecture-mismatch")
+
+
+@pytest.fixture
+def fault(environment, version) -> FaultRun:
+    """A planned fault run in the environment."""
+    return services.plan_fault_run(
+        cluster=environment.cluster,
+        scenario_version=version,
+        namespaces=NAMESPACES,
+        parameters={},
+        seed=1,
+        deadline=deadline(),
+    )

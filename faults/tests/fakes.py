@@ -1,0 +1,128 @@
+"""A cluster in a dictionary and a journal in a list, for tests that run the engine thousands of times."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass
+
+from faults.engine import Record
+from faults.engine.fields import merge
+from faults.errors import AlreadyExists, Conflict, NotFound, StaleEpoch
+
+
+@dataclass(frozen=True)
+class FakeKind:
+    """A kind, as discovery tells of it."""
+
+    api_version: str
+    kind: str
+    namespaced: bool = True
+    verbs: frozenset[str] = frozenset({"get", "list", "create", "patch", "delete"})
+
+
+KINDS = [
+    FakeKind("v1", "Namespace", namespaced=False),
+    FakeKind("v1", "ConfigMap"),
+    FakeKind("v1", "Pod"),
+    FakeKind("batch/v1", "Job"),
+    FakeKind("apps/v1", "Deployment"),
+    FakeKind("apps/v1", "ReplicaSet"),
+]
+
+
+class FakeCluster:
+    """``ClusterPort`` with UIDs, resourceVersions and preconditions. ``before_write`` sees every mutating call."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str, str], dict] = {}
+        self.before_write = lambda verb, key: None
+        self._numbers = itertools.count(1)
+
+    def kinds(self):
+        return KINDS
+
+    def list(self, api_version, kind, namespace=""):
+        wanted = (api_version, kind)
+        found = [obj for key, obj in self.objects.items() if key[:2] == wanted and namespace in ("", key[2])]
+        return copy.deepcopy(found)
+
+    def get(self, api_version, kind, name, namespace=""):
+        return copy.deepcopy(self._find(api_version, kind, namespace, name))
+
+    def create(self, obj, *, field_manager="", dry_run=False):
+        meta = obj["metadata"]
+        key = (obj["apiVersion"], obj["kind"], meta.get("namespace", ""), meta["name"])
+        self.before_write("create", key)
+        if key in self.objects:
+            raise AlreadyExists(f"{key} exists")
+        self.objects[key] = merge(obj, {"metadata": {"uid": f"u{next(self._numbers)}", **self._version()}})
+        return copy.deepcopy(self.objects[key])
+
+    def patch(self, api_version, kind, name, namespace, patch, *, field_manager="", dry_run=False):
+        live = self._find(api_version, kind, namespace, name)
+        wanted = patch.get("metadata", {}).get("resourceVersion", live["metadata"]["resourceVersion"])
+        if wanted != live["metadata"]["resourceVersion"]:
+            raise Conflict("the object has been modified")
+        result = copy.deepcopy(merge(live, patch))
+        if dry_run:
+            return result
+        self.before_write("patch", (api_version, kind, namespace, name))
+        self.objects[api_version, kind, namespace, name] = merge(result, {"metadata": self._version()})
+        return result
+
+    def delete(self, api_version, kind, name, namespace="", *, uid="", grace_seconds=None, propagation="Background"):
+        live = self._find(api_version, kind, namespace, name)
+        self.before_write("delete", (api_version, kind, namespace, name))
+        if uid and live["metadata"]["uid"] != uid:
+            raise Conflict("the UID in the precondition does not match")
+        del self.objects[api_version, kind, namespace, name]
+
+    def edit(self, kind, name, change, api_version="v1", namespace="lab"):
+        """Change an object as anybody else would."""
+        key = (api_version, kind, namespace, name)
+        if key in self.objects:
+            self.objects[key] = merge(merge(self.objects[key], change), {"metadata": self._version()})
+
+    def _find(self, *key):
+        if key not in self.objects:
+            raise NotFound(f"{key} not found")
+        return self.objects[key]
+
+    def _version(self):
+        return {"resourceVersion": str(next(self._numbers))}
+
+
+class MemoryJournal:
+    """``Journal`` that outlives the engine, with an epoch that tests can take over."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Record] = {}
+        self.newest_epoch = 0
+        self.closed = False
+
+    def open(self) -> MemoryHandle:
+        self.newest_epoch += 1
+        return MemoryHandle(self, self.newest_epoch)
+
+
+@dataclass
+class MemoryHandle:
+    """One worker's handle on the journal."""
+
+    store: MemoryJournal
+    epoch: int
+
+    def records(self):
+        return [self.store.rows[index] for index in sorted(self.store.rows)]
+
+    def save(self, record):
+        self.guard()
+        self.store.rows[record.index] = copy.deepcopy(record)
+
+    def guard(self):
+        if self.epoch != self.store.newest_epoch:
+            raise StaleEpoch("overtaken")
+
+    def close(self):
+        self.store.closed = True

@@ -1,0 +1,130 @@
+"""The client: what it asks, and what it makes of every kind of refusal."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from faults import errors
+from faults.kube.client import Kube
+from faults.kube.config import Access
+from faults.tests.scripted import ScriptedServer, status
+
+CASES = [
+    (400, "BadRequest", errors.Invalid, False),
+    (401, "Unauthorized", errors.Forbidden, False),
+    (403, "Forbidden", errors.Forbidden, False),
+    (404, "NotFound", errors.NotFound, False),
+    (409, "AlreadyExists", errors.AlreadyExists, False),
+    (409, "Conflict", errors.Conflict, False),
+    (410, "Expired", errors.Expired, False),
+    (422, "Invalid", errors.Invalid, False),
+    (429, "TooManyRequests", errors.Unreachable, True),
+    (500, "InternalError", errors.Unreachable, True),
+    (503, "ServiceUnavailable", errors.Unreachable, True),
+]
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}}
+
+
+@pytest.mark.parametrize(("code", "reason", "error", "retryable"), CASES)
+def test_a_refusal_becomes_one_of_our_errors_with_its_message(code, reason, error, retryable):
+    with ScriptedServer(lambda *request: (code, {}, [status(code, reason, "because")])) as server:
+        with pytest.raises(errors.ClusterError, match="because") as caught:
+            server.kube.create(POD)
+    assert type(caught.value) is error
+    assert caught.value.retryable is retryable
+
+
+@pytest.mark.parametrize("body", [b"<html>bad gateway</html>", b"", b"[1]", b"\xff\xfe"])
+def test_an_answer_that_is_no_status_still_becomes_one_of_our_errors(body):
+    with ScriptedServer(lambda *request: (502, {}, [body] if body else [])) as server:
+        with pytest.raises(errors.Unreachable, match="502"):
+            server.kube.create(POD)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{"])
+def test_a_success_that_is_no_object_is_not_believed(body):
+    with ScriptedServer(lambda *request: (200, {}, [body])) as server, pytest.raises(errors.Unreachable):
+        server.kube.get("v1", "Pod", "p", "a")
+
+
+def test_it_follows_no_redirect():
+    elsewhere = {"Location": "http://127.0.0.1:1/steal"}
+    with ScriptedServer(lambda *request: (302, elsewhere, [b""][:0])) as server:
+        with pytest.raises(errors.ClusterError, match="302"):
+            server.kube.get("v1", "Pod", "p", "a")
+    assert [path for _, path, _ in server.requests] == ["/api/v1", "/api/v1/namespaces/a/pods/p"]
+
+
+def test_reads_are_repeated_and_writes_are_not():
+    answers = iter([500, 500, 200])
+
+    def answer(method, path, query):
+        return (next(answers) if method == "GET" else 500), {}, [b"{}"]
+
+    with ScriptedServer(answer) as server:
+        assert server.kube.get("v1", "Pod", "p", "a") == {}
+        with pytest.raises(errors.Unreachable):
+            server.kube.create(POD)
+    assert [method for method, path, _ in server.requests if path != "/api/v1"] == ["GET"] * 3 + ["POST"]
+
+
+def test_a_list_is_read_in_pages_and_its_items_know_what_they_are():
+    def answer(method, path, query):
+        more = "continue" not in query
+        meta = {"resourceVersion": "7", "continue": "next" if more else ""}
+        name = "p1" if more else "p2"
+        return 200, {}, [json.dumps({"metadata": meta, "items": [{"metadata": {"name": name}}]}).encode()]
+
+    with ScriptedServer(answer) as server:
+        page = server.kube.list_page("v1", "Pod", "a", "app=x")
+    assert [item["metadata"]["name"] for item in page.items] == ["p1", "p2"]
+    assert {item["kind"] for item in page.items} == {"Pod"}
+    assert page.resource_version == "7"
+    assert server.requests[1][2] == {"limit": "500", "labelSelector": "app=x"}
+
+
+def test_an_unknown_kind_is_not_found():
+    with ScriptedServer(lambda *request: (200, {}, [b"{}"])) as server:
+        with pytest.raises(errors.NotFound, match="no kind Sandwich in v1"):
+            server.kube.list("v1", "Sandwich")
+
+
+def test_names_cannot_leave_their_place_in_the_path():
+    with ScriptedServer(lambda *request: (200, {}, [b"{}"])) as server:
+        server.kube.get("v1", "Pod", "../../secrets?x=1#", "a/b")
+    assert server.requests[-1][1] == "/api/v1/namespaces/a%2Fb/pods/..%2F..%2Fsecrets%3Fx%3D1%23"
+
+
+def test_a_patch_says_what_it_is_and_who_made_it():
+    with ScriptedServer(lambda *request: (200, {}, [b"{}"])) as server:
+        server.kube.patch("v1", "Pod", "p", "a", {"x": None}, field_manager="m", dry_run=True)
+    assert server.requests[-1][2] == {"fieldManager": "m", "dryRun": "All"}
+    assert json.loads(server.bodies[-1]) == {"x": None}
+
+
+def test_a_delete_names_the_very_object():
+    with ScriptedServer(lambda *request: (200, {}, [b"{}"])) as server:
+        server.kube.delete("v1", "Pod", "p", "a", uid="u1", grace_seconds=0)
+    body = json.loads(server.bodies[-1])
+    assert body["preconditions"] == {"uid": "u1"}
+    assert (body["gracePeriodSeconds"], body["propagationPolicy"]) == (0, "Background")
+
+
+def test_logs_are_text_whatever_the_container_wrote():
+    with ScriptedServer(lambda *request: (200, {}, [b"a\xff\n"])) as server:
+        assert server.kube.logs("a", "p", previous=True) == "a\ufffd\n"
+    assert server.requests[-1][2]["previous"] == "true"
+
+
+def test_a_server_that_is_not_there_is_unreachable():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        kube = Kube(Access(url, "", token="t"), timeout=(0.2, 0.2))
+        with pytest.raises(errors.Unreachable, match="cannot be reached") as caught:
+            kube.version()
+        kube.close()
+    assert caught.value.retryable
