@@ -1,0 +1,64 @@
+"""The controllers of the control plane, each a queue over shared caches; they reach the API only through the seam."""
+
+from __future__ import annotations
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.deployment import DeploymentController
+from kubesim.controllers.gc import GarbageCollector
+from kubesim.controllers.job import JobController
+from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
+from kubesim.controllers.node import NodeController
+from kubesim.controllers.replicaset import ReplicaSetController
+from kubesim.informer import Informers
+from kubesim.schema.kinds import registry
+
+__all__ = ["Controllers", "start"]
+
+NOT_COLLECTED = ("events", "leases.coordination.k8s.io")
+"""Kinds that change much and own nothing: the garbage collector does without them."""
+NEEDED_VERBS = {"list", "watch", "delete", "patch"}
+
+
+class Controllers:
+    """All controllers of one cluster."""
+
+    def __init__(self, client: Client, clock: Clock, root_ca: str) -> None:
+        self._informers = Informers(client, clock)
+        context = Context(client, clock, self._informers)
+        kinds = [kind for kind in registry.stored() if set(kind.verbs) >= NEEDED_VERBS]
+        collected = {k.resource: f"{k.api_version}/{k.kind}" for k in kinds if k.resource not in NOT_COLLECTED}
+        namespaced = [kind.resource for kind in kinds if kind.namespaced]
+        self._nodes = NodeController(context)
+        self._controllers: list[Controller] = [
+            NamespaceController(context, namespaced),
+            ServiceAccountController(context, root_ca),
+            GarbageCollector(context, collected),
+            ReplicaSetController(context),
+            DeploymentController(context),
+            JobController(context),
+            self._nodes,
+        ]
+
+    async def start(self) -> None:
+        """Fill the caches, then work."""
+        await self._informers.start()
+        for controller in self._controllers:
+            controller.listen()
+        for controller in self._controllers:
+            controller.queue.start()
+
+    async def stop(self) -> None:
+        """Stop at once."""
+        self._nodes.stop_looking()
+        for controller in self._controllers:
+            await controller.queue.stop()
+        await self._informers.stop()
+
+
+async def start(client: Client, clock: Clock, root_ca: str = "") -> Controllers:
+    """Run the controllers of a cluster until ``stop``; ``root_ca`` (PEM) goes into every namespace."""
+    controllers = Controllers(client, clock, root_ca)
+    await controllers.start()
+    return controllers

@@ -1,0 +1,117 @@
+"""What every controller has: the seam, the shared caches, a recorder and a keyed queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.errors import ApiError, Obj
+from kubesim.informer import Informer, Informers, WorkQueue
+from kubesim.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What controllers share."""
+
+    client: Client
+    clock: Clock
+    informers: Informers
+
+
+class Controller:
+    """Brings the objects of one kind to what they ask for. ``source`` is the component its events name."""
+
+    source = ""
+
+    def __init__(self, context: Context) -> None:
+        self.client = context.client
+        self.clock = context.clock
+        self.informers = context.informers
+        self.recorder = Recorder(context.client, context.clock, self.source)
+        self.queue = WorkQueue(context.clock, self._sync, self.source)
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Bring one object to what it asks for; safe to repeat. ``ApiError`` means: try again later."""
+        raise NotImplementedError
+
+    async def _sync(self, key: str) -> None:
+        namespace, _, name = key.partition("/")
+        await self.sync(namespace, name)
+
+    def listen(self) -> None:
+        """Begin to take changes from the (filled) caches."""
+        raise NotImplementedError
+
+    def watch_own(self, informer: Informer) -> None:
+        """Queue every change of the controller's own kind."""
+        informer.add_handler(lambda old, new: self.queue.add(queue_key(new or old)))
+
+    def watch_owned(self, informer: Informer, kind: str) -> None:
+        """Queue the controller of this kind of every object that changes."""
+
+        def changed(old: Obj | None, new: Obj | None) -> None:
+            for obj in (old, new):
+                owner = controller_of(obj) if obj is not None else None
+                if obj is not None and owner is not None and owner["kind"] == kind:
+                    self.queue.add(f"{obj['metadata'].get('namespace', '')}/{owner['name']}")
+
+        informer.add_handler(changed)
+        informer.add_index("controller", _controller_uid)
+
+    async def write_status(self, informer: Informer, obj: Obj, status: Obj) -> Obj:
+        """Replace the status if it differs; the answer is in the cache at once."""
+        if obj.get("status", {}) == status:
+            return obj
+        answer = await self.client.update(informer.resource, {**obj, "status": status}, subresource="status")
+        informer.note(answer)
+        return answer
+
+
+def queue_key(obj: Obj | None) -> str:
+    """Return ``namespace/name``."""
+    assert obj is not None
+    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """Return the owner reference of the object's controller."""
+    references: list[Obj] = obj["metadata"].get("ownerReferences") or []
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def _controller_uid(obj: Obj) -> list[str]:
+    owner = controller_of(obj)
+    return [owner["uid"]] if owner is not None else []
+
+
+def owner_reference(obj: Obj) -> Obj:
+    """Return the reference that makes ``obj`` the controller of another object."""
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_ending(obj: Obj) -> bool:
+    """Whether an object is being deleted."""
+    return obj["metadata"].get("deletionTimestamp") is not None
+
+
+async def delete_if_there(controller: Controller, resource: str, obj: Obj, propagation: str = "Background") -> bool:
+    """Delete an object unless it is gone already; tells whether it was there."""
+    meta = obj["metadata"]
+    try:
+        await controller.client.delete(
+            resource, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=propagation
+        )
+    except ApiError as error:
+        if error.code in (404, 409):
+            return False
+        raise
+    return True

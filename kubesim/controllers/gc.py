@@ -1,0 +1,147 @@
+"""The garbage collector: objects whose owners are gone go too, after their owners (Background), before them
+(Foreground), or not at all (Orphan)."""
+
+from __future__ import annotations
+
+from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending
+from kubesim.errors import ApiError, Obj
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class GarbageCollector(Controller):
+    """Follows ownerReferences over every kind in ``resources`` (resource -> its kind's name)."""
+
+    source = "garbage-collector"
+
+    def __init__(self, context: Context, resources: dict[str, str]) -> None:
+        super().__init__(context)
+        self.caches = {resource: self.informers[resource] for resource in resources}
+        self._resource_of = {kind: resource for resource, kind in resources.items()}
+        self._known: set[str] = set()
+        """The uid of every object there is."""
+
+    def listen(self) -> None:
+        """Watch every kind."""
+        for resource, cache in self.caches.items():
+            cache.add_index("owner", _owner_uids)
+            self._known |= {obj["metadata"]["uid"] for obj in cache.items()}
+            self._follow(resource)
+
+    def _follow(self, resource: str) -> None:
+        def changed(old: Obj | None, new: Obj | None) -> None:
+            obj = new or old
+            assert obj is not None
+            meta = obj["metadata"]
+            if new is None:
+                self._gone(meta["uid"], obj)
+                return
+            self._known.add(meta["uid"])
+            if meta.get("ownerReferences") or _waits_for_us(new):
+                self.queue.add(self._key(resource, obj))
+
+        self.caches[resource].add_handler(changed)
+
+    def _gone(self, uid: str, obj: Obj) -> None:
+        """Look at everything the lost object owned, and at owners that waited for it."""
+        self._known.discard(uid)
+        for resource, cache in self.caches.items():
+            for dependent in cache.by("owner", uid):
+                self.queue.add(self._key(resource, dependent))
+        for reference in obj["metadata"].get("ownerReferences") or ():
+            resource = self._resource_of.get(f"{reference['apiVersion']}/{reference['kind']}", "")
+            if resource:
+                namespace = obj["metadata"].get("namespace", "")
+                self.queue.add(f"{resource}|{namespace}/{reference['name']}")
+                self.queue.add(f"{resource}|/{reference['name']}")
+
+    async def _sync(self, key: str) -> None:
+        resource, _, rest = key.partition("|")
+        namespace, _, name = rest.partition("/")
+        obj = self.caches[resource].get(namespace, name)
+        if obj is None:
+            return
+        finalizers = obj["metadata"].get("finalizers") or []
+        if is_ending(obj) and ORPHAN in finalizers:
+            await self._orphan(resource, obj)
+        elif is_ending(obj) and FOREGROUND in finalizers:
+            await self._delete_dependents(resource, obj)
+        elif obj["metadata"].get("ownerReferences") and not is_ending(obj):
+            await self._collect(resource, obj)
+
+    async def _collect(self, resource: str, obj: Obj) -> None:
+        """Delete an object that has owners, none of which exists."""
+        references = obj["metadata"]["ownerReferences"]
+        known = [reference for reference in references if self._may_exist(reference)]
+        if known:
+            if len(known) < len(references):
+                await self._set_owners(resource, obj, known)
+            return
+        finalizers = obj["metadata"].get("finalizers") or []
+        policy = "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
+        meta = obj["metadata"]
+        try:
+            await self.client.delete(
+                resource, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=policy
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    def _may_exist(self, reference: Obj) -> bool:
+        """A kind that we do not follow is taken to be there."""
+        followed = f"{reference['apiVersion']}/{reference['kind']}" in self._resource_of
+        return reference["uid"] in self._known or not followed
+
+    async def _orphan(self, resource: str, obj: Obj) -> None:
+        uid = obj["metadata"]["uid"]
+        for dependents, cache in self.caches.items():
+            for dependent in cache.by("owner", uid):
+                kept = [ref for ref in dependent["metadata"]["ownerReferences"] if ref["uid"] != uid]
+                await self._set_owners(dependents, dependent, kept)
+        await self._drop_finalizer(resource, obj, ORPHAN)
+
+    async def _delete_dependents(self, resource: str, obj: Obj) -> None:
+        """Delete what the object owns; it goes when none is left that blocks it."""
+        uid = obj["metadata"]["uid"]
+        blocking = False
+        for dependents, cache in self.caches.items():
+            for dependent in cache.by("owner", uid):
+                blocking = blocking or any(
+                    ref["uid"] == uid and ref.get("blockOwnerDeletion")
+                    for ref in dependent["metadata"]["ownerReferences"]
+                )
+                if not is_ending(dependent):
+                    await delete_if_there(self, dependents, dependent, propagation="Foreground")
+        if not blocking:
+            await self._drop_finalizer(resource, obj, FOREGROUND)
+
+    async def _set_owners(self, resource: str, obj: Obj, references: list[Obj]) -> None:
+        await self._patch(resource, obj, {"ownerReferences": references or None})
+
+    async def _drop_finalizer(self, resource: str, obj: Obj, finalizer: str) -> None:
+        kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
+        await self._patch(resource, obj, {"finalizers": kept or None})
+
+    async def _patch(self, resource: str, obj: Obj, metadata: Obj) -> None:
+        meta = obj["metadata"]
+        patch = {"metadata": {"uid": meta["uid"], **metadata}}
+        try:
+            await self.client.patch(resource, meta["name"], meta.get("namespace", ""), patch)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    @staticmethod
+    def _key(resource: str, obj: Obj) -> str:
+        return f"{resource}|{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def _waits_for_us(obj: Obj) -> bool:
+    finalizers = obj["metadata"].get("finalizers") or ()
+    return is_ending(obj) and (ORPHAN in finalizers or FOREGROUND in finalizers)
+
+
+def _owner_uids(obj: Obj) -> list[str]:
+    return [reference["uid"] for reference in obj["metadata"].get("ownerReferences") or ()]

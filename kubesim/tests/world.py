@@ -1,0 +1,128 @@
+"""A cluster in a test: the real store and operations, controllers, scheduler and kubelets, on a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kubernetes import client as kubernetes_client
+
+from kubesim import controllers, kubelet, scheduler
+from kubesim.api.operations import Operations
+from kubesim.clock import ManualClock
+from kubesim.errors import Obj
+from kubesim.gpu import nodes
+from kubesim.inprocess import InProcessClient
+from kubesim.store import Store
+
+MODELS = {
+    "pods": "V1Pod",
+    "nodes": "V1Node",
+    "jobs.batch": "V1Job",
+    "deployments.apps": "V1Deployment",
+    "replicasets.apps": "V1ReplicaSet",
+    "events": "CoreV1Event",
+    "leases.coordination.k8s.io": "V1Lease",
+    "namespaces": "V1Namespace",
+    "serviceaccounts": "V1ServiceAccount",
+    "configmaps": "V1ConfigMap",
+}
+
+
+class World:
+    """What a test holds: ``client`` is the seam, ``clock`` the time; ``tick`` moves it."""
+
+    def __init__(self, clock: ManualClock, store: Store, client: InProcessClient) -> None:
+        self.clock = clock
+        self.store = store
+        self.client = client
+        self.kubelets: kubelet.Kubelets
+        self.node_names: list[str] = []
+
+    async def tick(self, seconds: float = 2.0) -> None:
+        """Let time pass."""
+        await self.clock.advance(seconds)
+
+    async def create(self, resource: str, obj: Obj) -> Obj:
+        """Create an object in the namespace default and let the cluster take it in."""
+        made = await self.client.create(resource, obj, namespace="default")
+        await self.clock.advance(0)
+        return made
+
+    async def items(self, resource: str, namespace: str = "default") -> list[Obj]:
+        """List objects."""
+        return (await self.client.list(resource, namespace)).items
+
+    async def pod(self, prefix: str = "") -> Obj:
+        """Return the one pod whose name begins so."""
+        (found,) = [pod for pod in await self.items("pods") if pod["metadata"]["name"].startswith(prefix)]
+        return found
+
+    async def events(self, reason: str = "") -> list[Obj]:
+        """Return events, oldest first."""
+        found = [event for event in await self.items("events") if reason in ("", event["reason"])]
+        return sorted(found, key=lambda event: int(event["metadata"]["name"].rpartition(".")[2], 16))
+
+    async def messages(self, reason: str) -> list[str]:
+        """Return the messages of events."""
+        return [event["message"] for event in await self.events(reason)]
+
+    async def check_models(self) -> None:
+        """Every object loads with the official client's models, which refuse what is incomplete."""
+        for resource, model in MODELS.items():
+            for obj in await self.items(resource, ""):
+                getattr(kubernetes_client, model).from_dict(obj)
+
+
+@asynccontextmanager
+async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
+    """Run a cluster of ``count`` nodes with ``gpus`` devices each."""
+    clock = ManualClock()
+    store = Store(clock)
+    client = InProcessClient(Operations(store, clock), store)
+    made = World(clock, store, client)
+    for name in ("default", "kube-system", "kube-node-lease"):
+        await client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    made.node_names = await nodes.register(client, nodes.fleet(count, gpus, clock.now()))
+    running: list[Any] = [await controllers.start(client, clock), await scheduler.start(client, clock)]
+    made.kubelets = await kubelet.start(client, clock, *made.node_names)
+    await clock.advance(0)
+    try:
+        yield made
+    finally:
+        for part in [*running, made.kubelets]:
+            await part.stop()
+
+
+def container(image: str = "busybox:1.36", *command: str, **more: Any) -> Obj:
+    """Return a container named main."""
+    return {"name": "main", "image": image} | ({"command": list(command)} if command else {}) | more
+
+
+def pod(name: str, *containers: Obj, **spec: Any) -> Obj:
+    """Return a pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": list(containers) or [container("busybox:1.36", "sleep", "3600")], **spec},
+    }
+
+
+def job(name: str, main: Obj, policy: str = "OnFailure", **spec: Any) -> Obj:
+    """Return a job."""
+    template = {"spec": {"restartPolicy": policy, "containers": [main]}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template, **spec}}
+
+
+def deployment(name: str, image: str = "nginx:1.27", replicas: int = 3, **spec: Any) -> Obj:
+    """Return a deployment."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec},
+    }
