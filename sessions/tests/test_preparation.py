@@ -1,0 +1,147 @@
+"""Preparing and releasing on a real practice cluster, phase by phase."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults import leases
+from faults.errors import Forbidden
+from faults.kube.client import Kube
+from faults.kube.config import parse
+from faults.models import FaultRun
+from sessions import clock, jobs, services
+from sessions.errors import SessionError
+from sessions.services.phases import lease_name
+
+SLUG = "architecture-mismatch"
+
+
+@pytest.fixture
+def draft(ada, scenario_version):
+    """A draft in real time, since the cluster's clock is real."""
+    return services.create_session(owner=ada, candidate_name="Sam", scenario_versions=[scenario_version], minutes=60)
+
+
+@pytest.fixture
+def preparing(draft, ada, practice):
+    yield services.prepare(session=draft, actor=ada)
+    draft.refresh_from_db()
+    if draft.cluster is not None and draft.cluster.released_at is None:
+        services.end(session=draft, actor=None)
+        services.release(session=draft, actor=None)
+        jobs.release_session(draft.pk)
+
+
+@pytest.fixture
+def prepared(preparing):
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    return preparing
+
+
+def phases(session):
+    return {phase.key: phase.status for phase in session.phases.all()}
+
+
+def may_list_pods(access) -> bool:
+    kube = Kube(parse(access.kubeconfig))
+    try:
+        kube.list("v1", "Pod", access.namespace)
+    except Forbidden:
+        return False
+    finally:
+        kube.close()
+    return True
+
+
+def test_it_is_ready_when_the_symptom_is_confirmed(prepared, kinds):
+    run = prepared.scenarios.get().run
+    assert prepared.state == "ready", list(prepared.phases.values("key", "status", "error"))
+    assert set(phases(prepared).values()) == {"done"}
+    assert (run.status, run.symptom_at is not None) == ("active", True)
+    assert prepared.environment.status == "active"
+    assert kinds(prepared)[-1] == "session.ready"
+
+
+def test_a_job_delivered_twice_has_one_effect(prepared, kinds):
+    before = kinds(prepared)
+    jobs.prepare_session(prepared.pk)
+    assert kinds(prepared) == before
+    assert FaultRun.objects.count() == 2
+
+
+def test_the_end_cuts_the_candidate_off_and_reopening_lets_them_in(prepared, ada):
+    services.start(session=prepared, actor=ada)
+    access = services.candidate_credentials(session=prepared)
+    assert may_list_pods(access)
+    services.end(session=prepared, actor=ada)
+    jobs.end_session_access(prepared.pk)
+    assert not may_list_pods(access)
+    services.reopen(session=prepared, actor=ada)
+    jobs.restore_session_access(prepared.pk)
+    assert may_list_pods(access)
+
+
+def test_the_release_leaves_nothing(prepared, ada, kinds):
+    services.start(session=prepared, actor=ada)
+    services.end(session=prepared, actor=ada)
+    services.release(session=prepared, actor=ada)
+    jobs.release_session(prepared.pk)
+    jobs.release_session(prepared.pk)
+    prepared.refresh_from_db()
+
+    assert prepared.residue == [], list(prepared.phases.values("key", "status", "error"))
+    assert prepared.cluster.released_at is not None
+    assert {run.status for run in FaultRun.objects.all()} == {"reverted"}
+    assert kinds(prepared).count("session.released") == 1
+
+
+def test_a_failure_says_its_cause_and_a_retry_continues_there(preparing, ada, settings, practice):
+    settings.KUBESIM_URL = "https://127.0.0.1:9"
+    jobs.prepare_session(preparing.pk)
+    phase = preparing.phases.get(key="cluster")
+    assert phase.status == "failed"
+    assert "cannot be reached" in phase.error
+
+    settings.KUBESIM_URL = practice.url
+    jobs.prepare_session(preparing.pk)
+    assert phases(preparing)["cluster"] == "failed"  # only a person's retry goes on
+    services.retry_preparation(session=preparing, actor=ada)
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    assert preparing.state == "ready"
+
+
+def test_a_retry_of_what_has_not_failed_changes_nothing(preparing, ada, kinds):
+    before = kinds(preparing)
+    services.retry_preparation(session=preparing, actor=ada)
+    assert kinds(preparing) == before
+
+
+def test_a_worker_leaves_it_to_the_one_that_is_on_it(preparing):
+    epoch = leases.acquire(lease_name(preparing.pk), "somebody else", 60, clock.now())
+    jobs.prepare_session(preparing.pk)
+    assert set(phases(preparing).values()) == {"queued"}
+    leases.release(lease_name(preparing.pk), "somebody else", epoch)
+
+
+def test_a_session_that_was_called_off_is_not_prepared(preparing, ada):
+    services.end(session=preparing, actor=ada)
+    jobs.prepare_session(preparing.pk)
+    assert set(phases(preparing).values()) == {"queued"}
+
+
+def test_a_session_of_questions_needs_no_cluster(ada, question_version):
+    session = services.create_session(owner=ada, candidate_name="Sam", question_versions=[question_version])
+    services.prepare(session=session, actor=ada)
+    jobs.prepare_session(session.pk)
+    session.refresh_from_db()
+    assert (session.state, session.cluster) == ("ready", None)
+    services.start(session=session, actor=ada)
+    with pytest.raises(SessionError, match="no cluster"):
+        services.candidate_credentials(session=session)
+    services.end(session=session, actor=ada)
+    services.release(session=session, actor=ada)
+    jobs.release_session(session.pk)
+    session.refresh_from_db()
+    assert session.residue == []

@@ -1,0 +1,98 @@
+"""The rehearsal: a whole interview in an installation of its own, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+from django.conf import settings as site
+from django.core.management import CommandError, call_command
+
+from faults import selectors as fault_selectors
+from sessions.models import InterviewSession
+from sessions.rehearsal import installation, run
+
+
+@pytest.fixture
+def rehearse(db):
+    """Rehearse in this process, as in an installation that runs; return what it printed."""
+
+    def call(*args: str) -> str:
+        out = StringIO()
+        call_command("rehearse", "--wait", "0", *args, stdout=out, stderr=StringIO())
+        return out.getvalue()
+
+    return call
+
+
+@pytest.fixture
+def running(monkeypatch):
+    """Take everything for running."""
+    monkeypatch.setattr(installation, "missing", list)
+
+
+@pytest.fixture
+def rehearsal(scenario_version, practice, tmp_path):
+    """A rehearsal whose jobs nobody works on."""
+    solution = fault_selectors.pack_of(scenario_version).bind().solutions[0]
+    return run.Rehearsal(scenario_version, solution, tmp_path, lambda line: None)
+
+
+def test_it_says_what_does_not_run(rehearse, settings, tmp_path):
+    settings.KUBESIM_URL = "https://127.0.0.1:9"
+    settings.KUBESIM_TOKEN_FILE = tmp_path / "none"
+    with pytest.raises(CommandError, match="a worker, the observer, practice clusters. Run: make run"):
+        rehearse()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        pytest.param(["--scenario", "nonsense"], "no scenario 'nonsense'. There are: ", id="scenario"),
+        pytest.param(["--solution", "0"], "there is no 0", id="none"),
+        pytest.param(["--solution", "99"], "has the solutions 1 to ", id="too-many"),
+    ],
+)
+def test_it_names_what_there_is(rehearse, running, args, message):
+    with pytest.raises(CommandError, match=message):
+        rehearse(*args)
+    assert not InterviewSession.objects.exists()
+
+
+def test_a_failure_leaves_nothing_behind(rehearsal, monkeypatch):
+    monkeypatch.setattr(run, "PREPARE_SECONDS", 0.0)
+    report = rehearsal.run()
+    session = InterviewSession.objects.get()
+
+    assert not report.ok
+    assert report.error.startswith("Waited 0 s to be prepared. Still open: Practice cluster ()")
+    assert (session.state, session.cluster, session.residue) == ("ended", None, [])
+    assert session.released_at is not None
+
+
+def test_an_unready_installation_fails_with_one_object(rehearse, running, monkeypatch, practice, tmp_path):
+    monkeypatch.setattr(run, "PREPARE_SECONDS", 0.0)
+    out = StringIO()
+    with pytest.raises(CommandError, match="Waited 0 s"):
+        call_command("rehearse", "--wait", "0", "--json", stdout=out, stderr=StringIO())
+    report = json.loads(out.getvalue())
+    assert (report["ok"], report["scorecard"]) == (False, {})
+
+
+@pytest.mark.slow
+def test_a_whole_interview_in_a_temporary_installation(tmp_path):
+    command = [sys.executable, "-W", "ignore", str(site.BASE_DIR / "manage.py"), "rehearse", "--json"]
+    done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+
+    assert (report["ok"], report["residue"], report["error"]) == (True, [], "")
+    assert report["symptom_s"] <= 2
+    assert report["reverted_s"] <= 5
+    assert 0 <= report["injected_s"] <= report["symptom_s"]
+    assert 0 < report["fixed_s"] <= report["held_s"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".pdf"]
+    assert sorted(map(str, tmp_path.iterdir())) == sorted(report["scorecard"].values())
