@@ -22,6 +22,7 @@ class PanelConsumer(AsyncWebsocketConsumer):
     """Sends an audience's frames. ``allowed`` settles who listens; to a stranger there is no such session."""
 
     role = ""
+    channel_layer_alias = "none"  # else every browser would hold a subscription of its own; the hub has the only one
     _feed: hub.Feed | None = None
     _sender: asyncio.Task[None] | None = None
 

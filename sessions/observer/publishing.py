@@ -71,7 +71,9 @@ class Publisher:
         return True
 
     def close(self) -> None:
-        """Let the event loop and its connections go."""
+        """Let the event loop and its connections go; a second time does nothing."""
+        if self._loop.is_closed():
+            return
         try:
             asyncio.run_coroutine_threadsafe(self._flush(), self._loop).result(SEND_S)
         except (RedisError, OSError, TimeoutError):

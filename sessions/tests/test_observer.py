@@ -1,0 +1,361 @@
+"""The observer's parts: cache, panels, lease, and a session under watch on a real practice cluster."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time as machine_time
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from faults import selectors as fault_selectors
+from faults import services as fault_services
+from faults.errors import ClusterError
+from faults.models import Lease
+from faults.tests.objects import make_pod
+from sessions import live as frames
+from sessions import services
+from sessions.models import CheckState, InterviewSession
+from sessions.observer import loop, screens, session_watch
+from sessions.observer.cache import EVENT, MOST_EVENTS, Cache
+from sessions.observer.loop import Observer
+from sessions.observer.publishing import Publisher
+from sessions.observer.reader import CacheReader, matches
+from sessions.observer.screens import Screens
+from sessions.observer.session_watch import SessionWatch
+
+POD = ("v1", "Pod")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def numbered(obj, uid):
+    return {**obj, "metadata": {**obj["metadata"], "uid": uid}}
+
+
+@pytest.fixture
+def changed():
+    return []
+
+
+@pytest.fixture
+def cache(time, changed):
+    return Cache([POD, EVENT], time, changed.append)
+
+
+def test_the_cache_follows_a_watch_and_drops_what_nobody_reads(cache, changed):
+    pod = numbered(make_pod("a"), "1")
+    pod["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    cache.synced(POD)
+    cache.put(POD, "ADDED", pod)
+    assert "managedFields" not in cache.current(POD)[0]["metadata"]
+    cache.put(POD, "DELETED", {"metadata": {"uid": "1", "name": "a"}})
+    assert cache.current(POD) == []
+    assert changed == [POD, POD, POD]
+
+
+def test_what_is_out_of_date_is_an_error_for_checks_and_still_a_row_for_panels(cache, time):
+    with pytest.raises(ClusterError, match="Pod has not been listed yet"):
+        cache.current(POD)
+    cache.synced(POD)
+    cache.put(POD, "ADDED", numbered(make_pod("a"), "1"))
+    time.advance(10)
+    cache.stale(POD, "connection refused")
+    time.advance(10)
+    cache.stale(POD, "connection refused")
+    with pytest.raises(ClusterError, match="no news since 12:00:10: connection refused"):
+        cache.current(POD)
+    assert len(cache.objects(POD)) == 1
+    assert cache.stale_since == time() - timedelta(seconds=10)
+    cache.synced(POD)
+    assert cache.stale_since is None
+    assert len(cache.current(POD)) == 1
+
+
+def test_a_cluster_that_does_not_answer_makes_everything_stale_until_it_does(cache):
+    cache.synced(POD)
+    cache.stale(None, "timed out")
+    with pytest.raises(ClusterError, match="timed out"):
+        cache.current(POD)
+    cache.answered()
+    assert cache.current(POD) == []
+
+
+def test_a_kind_that_is_not_watched_is_an_error(cache):
+    with pytest.raises(ClusterError, match="Secret of v1 is not watched"):
+        cache.current(("v1", "Secret"))
+
+
+def test_the_cache_is_complete_once_every_kind_was_listed(cache):
+    cache.synced(POD)
+    assert not cache.complete
+    cache.synced(EVENT)
+    assert cache.complete
+
+
+def test_the_cache_keeps_the_newest_events_only(cache):
+    for number in range(MOST_EVENTS + 10):
+        cache.put(EVENT, "ADDED", {"metadata": {"uid": str(number), "name": str(number)}})
+    kept = [event["metadata"]["uid"] for event in cache.objects(EVENT)]
+    assert (len(kept), kept[-1]) == (MOST_EVENTS, str(MOST_EVENTS + 9))
+
+
+@pytest.mark.parametrize(
+    ("selector", "answer"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web,tier!=db", True),
+        ("app=web,tier", False),
+        ("!tier", True),
+        ("app!=web", False),
+        ("app = web", True),
+    ],
+)
+def test_label_selectors_by_equality(selector, answer):
+    assert matches(selector, {"app": "web"}) is answer
+
+
+def test_checks_read_from_the_cache_by_namespace_and_label(cache):
+    cache.synced(POD)
+    for uid, pod in enumerate([make_pod("a"), make_pod("b", job="other"), make_pod("c", namespace="elsewhere")]):
+        cache.put(POD, "ADDED", numbered(pod, str(uid)))
+    reader = CacheReader(cache, None)
+    found = reader.list("v1", "Pod", "ml-training", "job-name=nightly-train")
+    assert [pod["metadata"]["name"] for pod in found] == ["a"]
+    assert len(reader.list("v1", "Pod")) == 3
+
+
+@pytest.fixture
+def own_redis(settings, redis_url):
+    """The real Redis, with a prefix of this test's own for messages."""
+    settings.REDIS_URL = redis_url
+    config = {"hosts": [redis_url], "prefix": f"observer-{uuid.uuid4().hex[:6]}"}
+    settings.CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": config}
+    }
+
+
+@pytest.fixture
+def publisher(own_redis):
+    publisher = Publisher()
+    yield publisher
+    publisher.close()
+
+
+@pytest.fixture
+def drawn(publisher, time):
+    return Screens(publisher, time, lambda session: None)
+
+
+def test_a_panel_goes_out_only_when_it_changed(drawn, live):
+    drawn.mark(live.pk, ["hints"])
+    assert drawn.flush() == 1
+    drawn.mark(live.pk, ["hints"])
+    assert drawn.flush() == 0
+    services.release_hint(scenario=live.scenarios.get(), index=0, actor=live.owner)
+    drawn.mark(live.pk)
+    drawn.flush()
+    frame = frames.snapshot(live, "hints", "interviewer")
+    assert frame.seq == 2
+    assert 'data-seq="2"' in frame.html
+
+
+def test_each_role_gets_its_own_panels(drawn, live):
+    drawn.mark(live.pk)
+    drawn.flush()
+    assert frames.snapshot(live, "checks", "interviewer") is not None
+    assert frames.snapshot(live, "checks", "candidate") is None
+    statement = frames.snapshot(live, "statement", "candidate").html
+    assert "Brief" not in statement
+
+
+def test_an_observer_that_takes_over_goes_on_counting(drawn, publisher, live, time):
+    drawn.mark(live.pk, ["header"])
+    drawn.flush()
+    second = Screens(publisher, time, lambda session: None)
+    second.mark(live.pk, ["header"])
+    second.flush()
+    assert frames.snapshot(live, "header", "interviewer").seq == 2
+
+
+def test_a_redis_outage_keeps_panels_for_later(settings, redis_url, drawn, live, tmp_path, caplog):
+    settings.REDIS_URL = f"unix://{tmp_path}/nowhere.sock"
+    drawn.mark(live.pk, ["header"])
+    assert drawn.flush() == 0
+    assert drawn.flush() == 0
+    assert caplog.text.count("Redis cannot be reached, panels wait") == 1
+    settings.REDIS_URL = redis_url
+    assert drawn.flush() == 1
+
+
+@pytest.fixture
+def observer(own_redis, time, monkeypatch):
+    """Make observers whose threads do nothing by themselves; the test ticks them."""
+    monkeypatch.setattr(loop.Sweeper, "start", lambda self: None)
+    monkeypatch.setattr(loop.Sweeper, "close", lambda self: None)
+    made = []
+
+    def make(name):
+        made.append(Observer(threading.Event(), time, holder=name))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each._publisher.close()
+
+
+def test_one_observer_is_active_and_the_other_takes_over_when_it_falls_silent(db, observer, time):
+    first, second = observer("first"), observer("second")
+    first.tick()
+    second.tick()
+    assert (first.is_active, second.is_active) == (True, False)
+    time.advance(7)
+    second.tick()
+    first.tick()
+    assert (first.is_active, second.is_active) == (False, True)
+
+
+def test_an_observer_that_stops_gives_its_lease_back_at_once(db, observer):
+    first, second = observer("first"), observer("second")
+    first._stop.set()
+    first.tick()
+    first.run()
+    second.tick()
+    assert second.is_active
+    assert Lease.objects.get(name=loop.LEASE).holder == "second"
+
+
+def test_a_change_of_the_time_line_reaches_the_page_with_the_next_tick(observer, live, ada, time):
+    active = observer("first")
+    active.tick()
+    services.add_note(session=live, text="Knows describe", actor=ada)
+    time.advance(0.2)
+    active.tick()
+    assert "Note taken" in frames.snapshot(live, "timeline", "interviewer").html
+    before = frames.snapshot(live, "timeline", "interviewer").seq
+    time.advance(0.2)
+    active.tick()
+    assert frames.snapshot(live, "timeline", "interviewer").seq == before
+
+
+def test_a_session_whose_cluster_has_no_kubeconfig_yet_is_left_alone(observer, live, caplog):
+    active = observer("first")
+    active.tick()
+    assert "cannot be watched yet" in caplog.text
+    assert active._watches == {}
+
+
+# A session under watch, on a real practice cluster.
+
+
+@pytest.fixture
+def broken(draft, ada, practice, monkeypatch):
+    """A live session whose fault is really there."""
+    deadline = datetime.now(UTC) + timedelta(hours=1)
+    name = f"o-{uuid.uuid4().hex[:10]}"
+    cluster = fault_services.ensure_practice_cluster(name=name, deadline=deadline)
+    names = {"workloads": "ml-training"}
+    environment = fault_services.plan_environment_run(cluster=cluster, namespaces=names, deadline=deadline)
+    fault_services.inject_run(run_id=environment.pk, holder="test")
+    row = draft.scenarios.select_related("scenario_version").get()
+    row.run = fault_services.plan_fault_run(
+        cluster=cluster,
+        scenario_version=row.scenario_version,
+        namespaces=names,
+        parameters={},
+        seed=0,
+        deadline=deadline,
+    )
+    row.save()
+    fault_services.inject_run(run_id=row.run.pk, holder="test")
+    run = fault_services.confirm_symptom(run_id=row.run.pk, holder="test")
+    assert run.status == "active", run.error
+    environment.refresh_from_db()
+    state = InterviewSession.State.READY
+    InterviewSession.objects.filter(pk=draft.pk).update(cluster=cluster, environment=environment, state=state)
+    yield services.start(session=InterviewSession.objects.get(pk=draft.pk), actor=ada)
+    fault_services.drop_practice_cluster(cluster=cluster)
+
+
+@pytest.fixture
+def watched(broken, time, monkeypatch):
+    """The session's watch; the test looks itself, so that one thread writes to its database."""
+    kube = fault_selectors.kube_for(broken.cluster)
+    marked = []
+    watch = SessionWatch(broken, kube, lambda pk, names: marked.append((pk, frozenset(names))), time)
+    watch.marked = marked
+    watch.cluster.start()
+    eventually(lambda: watch.cluster.cache.complete)
+    yield watch
+    watch.cluster.close()
+
+
+def eventually(true, seconds=10.0):
+    """Wait until something that another process does has happened."""
+    end, gate = machine_time.monotonic() + seconds, threading.Event()
+    while not true():
+        assert machine_time.monotonic() < end, "it did not happen in time"
+        gate.wait(0.05)
+
+
+def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ada):
+    watched.look()
+    verdicts = dict(CheckState.objects.values_list("key", "verdict"))
+    assert verdicts["job-complete"] == "fail"
+    assert verdicts["neighbour-serves"] == verdicts["nodes-untouched"] == "pass"
+
+    state = watched.live_state()
+    crashing = next(row for row in state.pods if row.name.startswith("nightly-train"))
+    assert (crashing.ready, crashing.intended, crashing.gpus) == ("0/1", True, 1)
+    assert not any(row.intended for row in state.pods if row.name.startswith("embedding-api"))
+    assert {row.namespace for row in state.pods} == {"ml-training"}
+    assert any(row.reason == "BackOff" for row in state.events)
+    assert all(row.arch == "amd64" and row.gpus == 8 for row in state.nodes)
+    assert sum(row.gpus_used for row in state.nodes) == 1
+    assert state.synced_at is not None
+
+    solution = fault_selectors.bound_pack(broken.scenarios.get().run).solutions[0]
+    access = services.candidate_credentials(session=broken)
+    fault_services.apply_solution(run=broken.scenarios.get().run, solution=solution, kubeconfig=access.kubeconfig)
+
+    def resolved():
+        time.advance(5)
+        watched.look()
+        return broken.scenarios.get().held_at is not None
+
+    eventually(resolved)
+    broken.refresh_from_db()
+    assert broken.first_request_at is not None
+    assert broken.scenarios.get().run.status == "resolved"
+    assert (broken.pk, screens.CLUSTER_PANELS) in watched.marked
+
+
+def test_a_cluster_that_died_is_an_error_of_ours_and_not_a_fail(watched, broken, practice, time):
+    watched.look()
+    fault_services.drop_practice_cluster(cluster=broken.cluster)
+    time.advance(session_watch.PROBE.total_seconds())
+    watched.look()
+    assert set(CheckState.objects.exclude(verdict="not_run").values_list("verdict", flat=True)) == {"error"}
+    assert watched.live_state().stale_since is not None
+
+
+def test_the_observer_process_stops_within_a_second_of_sigterm(tmp_path, redis_url):
+    env = {"DATA_DIR": str(tmp_path), "REDIS_URL": redis_url, "PATH": "/usr/bin:/bin"}
+    manage = [sys.executable, str(ROOT / "manage.py")]
+    subprocess.run([*manage, "migrate", "-v0"], env=env, check=True, timeout=60)
+    process = subprocess.Popen([*manage, "observe"], env=env, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "This observer is active" in process.stderr.readline()
+        begin = machine_time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=5) == 0
+        assert machine_time.monotonic() - begin < 1.5
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
