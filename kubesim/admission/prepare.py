@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
+from kubesim.schema.decode import Decoder
 from kubesim.schema.registry import Kind
+from kubesim.schema.types import shape_of
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
@@ -27,10 +29,17 @@ QOS_RESOURCES = ("cpu", "memory")
 def create(ops: Operations, kind: Kind, new: Obj) -> None:
     """Complete a new object in place."""
     if kind.has_status and kind.resource != "nodes":
-        new["status"] = {}
+        new["status"] = empty_status(kind)
     step = ON_CREATE.get(kind.resource)
     if step is not None:
         step(ops, new)
+
+
+def empty_status(kind: Kind) -> Obj:
+    """Return the status of an object of which nobody has reported anything yet."""
+    shape = shape_of(kind.schema)
+    field = shape.field("status") if shape else None
+    return Decoder().object(field.shape, {}) if field is not None and field.shape is not None else {}
 
 
 def update(kind: Kind, old: Obj, new: Obj) -> None:

@@ -46,6 +46,8 @@ class Decoder:
                 kept = self._value(shape, field, item, f"{path}.{key}" if path else key)
                 if kept is not None:
                     out[key] = kept
+        for name, zero in shape.zeros.items():
+            out.setdefault(name, zero)
         for field in shape.structs:
             if field.name not in out and field.shape is not None:
                 out[field.name] = self.object(field.shape, {}, f"{path}.{field.name}" if path else field.name)

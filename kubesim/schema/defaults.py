@@ -38,6 +38,7 @@ STATIC: dict[str, Obj] = {
     "V1ObjectFieldSelector": {"apiVersion": "v1"},
     "V1ResourceFieldSelector": {"divisor": "0"},
     "V1HostPathVolumeSource": {"type": ""},
+    "V1ContainerStatus": {"state": {}, "lastState": {}},
     "V1PodCondition": {"lastProbeTime": None},
     "V1DeploymentSpec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
     "V1ReplicaSetSpec": {"replicas": 1},

@@ -79,3 +79,6 @@ _ZEROS = {
 }
 OMITTED = {(owner, name) for owner, names in _ZEROS.items() for name in names.split()}
 """Scalars that are left out where they are zero, because their Go fields are no pointers."""
+
+POINTERS = {"selector"}
+"""Required objects that are pointers nevertheless, so that their absence can be told."""

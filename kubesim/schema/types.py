@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from kubesim.schema import facts
 
+_ZEROS: dict[str, Any] = {"string": "", "int": 0, "bool": False}
 TYPES = Path(__file__).with_name("types.json")
 
 
@@ -47,8 +49,12 @@ class Shape:
     def __init__(self, name: str, fields: dict[str, FieldType]) -> None:
         self.name = name
         self.fields = fields
-        self.structs = [field for field in fields.values() if field.required and field.form == "object"]
+        self.structs = [
+            f for f in fields.values() if f.required and f.form == "object" and f.name not in facts.POINTERS
+        ]
         """Objects that are always there: Go structs that are no pointers."""
+        self.zeros = {f.name: _ZEROS[f.form] for f in fields.values() if f.required and f.form in _ZEROS}
+        """Scalars that are always written, with their zero values where nobody has set them."""
 
     def field(self, name: str) -> FieldType | None:
         """Return a field's type, or None for a field that the type does not have."""

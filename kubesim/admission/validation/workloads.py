@@ -75,6 +75,7 @@ def _selector_errors(spec: Obj, what: str) -> Iterator[FieldError]:
     selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
+        yield _mismatch(spec.get("template", {}).get("metadata", {}).get("labels"))
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         yield invalid_value("spec.selector", selector, f"empty selector is invalid for {what}")
     else:
@@ -91,7 +92,11 @@ def _match_errors(selector: Obj, spec: Obj) -> Iterator[FieldError]:
         yield invalid_value("spec.selector", selector, str(exc))
         return
     if not matches:
-        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        yield _mismatch(labels or None)
+
+
+def _mismatch(labels: Obj | None) -> FieldError:
+    return invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
 def _template_errors(spec: Obj) -> Iterator[FieldError]:
