@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 else:  # Django's classes cannot be subscripted at run time
 
     class Admin(admin.ModelAdmin, Generic[Row]):
-        class Media:
-            css = {"all": ["admin.css"]}
+        pass
 
     class Inline(admin.TabularInline, Generic[Row]):
         pass

@@ -106,6 +106,13 @@ class QuestionAdmin(Admin[Question]):
     def has_delete_permission(self, request: HttpRequest, obj: Question | None = None) -> bool:
         return False  # sessions keep their questions; a question that is no longer wanted is archived
 
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        question: Any = self.get_object(request, object_id)
+        context = {**(extra_context or {}), **({"subtitle": question.newest_title} if question else {})}
+        return super().change_view(request, object_id, form_url, context)
+
     @transaction.atomic
     def save_model(self, request: HttpRequest, obj: Question, form: Any, change: bool) -> None:
         parsed = form.parsed()

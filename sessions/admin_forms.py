@@ -59,7 +59,7 @@ class TextListField(forms.CharField):
 class QuestionForm(QuestionModelForm):
     """A question with the wording of its newest version; saving another wording makes a new version."""
 
-    title = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"class": "vTextField", "size": 100}))
+    title = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"class": "vTextField long"}))
     prompt = forms.CharField(required=False, widget=_area(4), help_text="The situation to put to the candidate.")
     expected_answer = forms.CharField(required=False, widget=_area(14), help_text="Markdown.")
     follow_ups = TextListField()
@@ -106,7 +106,7 @@ class QuestionForm(QuestionModelForm):
 class PlanForm(PlanModelForm):
     """A plan with the content of its newest version; saving other content makes a new version."""
 
-    title = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"class": "vTextField", "size": 80}))
+    title = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"class": "vTextField long"}))
     summary = forms.CharField(required=False, widget=_area(4))
     parts = forms.CharField(
         widget=_area(22),

@@ -67,7 +67,7 @@ def test_the_page_shows_checks_ratings_and_who_is_missing(client, ada, page_url,
     client.force_login(ada)
     html = client.get(page_url).content.decode()
 
-    for words in ("Sam Doe", "Calm and &lt;exact&gt;.", "Not submitted yet: grace", "Not run", "Not assessed"):
+    for words in ("Sam Doe", "Calm and &lt;exact&gt;.", "Not submitted yet: grace", "Not run", "Not&nbsp;assessed"):
         assert words in html
 
 

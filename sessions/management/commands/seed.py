@@ -31,7 +31,7 @@ class Command(BaseCommand):
             # Archiving what the demo plan uses is an admin's good right and no reason to fail at every start.
             plan = None
             self.stderr.write(f"The demo plan was left as it is: {exc}")
-        self.stdout.write(f"Catalogue: {len(scenarios)} scenarios. Question bank: {bank.total} questions.")
+        self.stdout.write(f"Scenarios in the catalogue: {len(scenarios)}. Questions in our bank: {bank.total}.")
         self.stdout.write("Demo plan: written." if plan else "Demo plan: already there.")
         for username, password in create_accounts().items():
             self.stdout.write(f"Account {username}, password {password} (shown only this once)")
