@@ -30,6 +30,12 @@ def edit(files):
     return change
 
 
+@pytest.fixture
+def varied(edit):
+    """The pack with a second variant."""
+    return packs.parse(edit(lambda d: d["parameters"]["job"]["choices"].append("ranker-train")))
+
+
 def refused(files):
     with pytest.raises(PackError) as caught:
         packs.parse(files)
@@ -51,8 +57,8 @@ def test_the_digest_follows_the_contents_not_the_order(files):
     assert packs.digest({"a": "bc"}) != packs.digest({"ab": "c"})
 
 
-def test_binding_fills_in_names_everywhere(files):
-    bound = packs.parse(files).bind({"workloads": "team-7"}, {"job": "ranker-train"})
+def test_binding_fills_in_names_everywhere(varied):
+    bound = varied.bind({"workloads": "team-7"}, {"job": "ranker-train"})
     job = bound.inject[1].spec["objects"][0]
     assert (job["metadata"]["namespace"], job["metadata"]["name"]) == ("team-7", "ranker-train")
     assert "`ranker-train`" in bound.statement
@@ -62,8 +68,8 @@ def test_binding_fills_in_names_everywhere(files):
     assert bound.namespaces == {"workloads": "team-7"}
 
 
-def test_binding_twice_starts_from_the_placeholders(files):
-    pack = packs.parse(files).bind(parameters={"job": "ranker-train"})
+def test_binding_twice_starts_from_the_placeholders(varied):
+    pack = varied.bind(parameters={"job": "ranker-train"})
     assert "`nightly-train`" in pack.bind().statement
 
 
