@@ -11,7 +11,7 @@ from typing import Protocol
 
 import orjson
 
-from kubesim import kubeconfig
+from kubesim import controllers, kubeconfig, scheduler
 from kubesim.activity import Activity
 from kubesim.api.backend import Backend
 from kubesim.api.durations import parse_time
@@ -123,7 +123,7 @@ class Cluster:
         self._ca = ca_pem
         self.store = Store(clock)
         self.operations = Operations(self.store, clock)
-        self.client = InProcessClient(self.operations, self.store)
+        self._parts: list[Runnable] = []
         self.activity = Activity(clock)
         self.guard = Guard(self.store)
         self.nodes = Nodes(self.operations, self.store, clock)
@@ -173,10 +173,19 @@ class Cluster:
     async def _start(self, state: str = "") -> None:
         """Start the parts; they see each other only through the API."""
         await self.nodes.start(state)
+        self._parts.append(await scheduler.start(self._client("kube-scheduler"), self.clock))
+        manager = self._client("kube-controller-manager")
+        self._parts.append(await controllers.start(manager, self.clock, self._ca.decode()))
+
+    def _client(self, user: str) -> InProcessClient:
+        """Return the API as one of the control plane's programs sees it."""
+        return InProcessClient(self.operations, self.store, user)
 
     async def stop(self) -> None:
         """End every stream and every part."""
         self.guard.stop()
+        for part in reversed(self._parts):
+            await part.stop()
         await self.nodes.stop()
 
     def dump(self) -> bytes:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.auth import bootstrap
+from kubesim.controllers.namespace import ROOT_CA, ROOT_CA_NOTE
 from kubesim.errors import ApiError, Obj
 from kubesim.store import Event
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-ROOT_CA = "kube-root-ca.crt"
-ROOT_CA_NOTE = (
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
-    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
-    "clusters."
-)
 SERVICE_IP = "10.96.0.1"
 API_PORT = 443
 
@@ -45,7 +40,7 @@ class Seeder:
         name = event.object["metadata"]["name"]
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         self._create("serviceaccounts", name, account)
-        meta = {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}}
+        meta = {"name": ROOT_CA, "annotations": ROOT_CA_NOTE}
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ca.crt": self._ca}}
         self._create("configmaps", name, bundle)
 

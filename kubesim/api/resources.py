@@ -85,13 +85,15 @@ class Resources:
         if info.rest or (info.subresource and kind.subresource(info.subresource) is None):
             return False
         if kind.namespaced:
-            return bool(info.namespace) or (info.verb in ("list", "watch", "create") and not info.name)
+            return bool(info.namespace) or (not info.name)
         return not info.namespace or kind.plural == "namespaces"
 
     def _permits(self, call: Call) -> bool:
         """Tell whether the kind, or its subresource, has the verb."""
         sub = call.kind.subresource(call.info.subresource) if call.info.subresource else None
         if call.info.verb == "create" and bool(call.info.name) != bool(sub):
+            return False
+        if call.info.verb in ("update", "patch") and not call.info.name:
             return False
         return call.info.verb in (sub.verbs if sub else call.kind.verbs)
 

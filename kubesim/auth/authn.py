@@ -62,18 +62,19 @@ class Authenticator:
 
 def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:
     """Return the user that a request acts as; raises 403 when ``user`` may not act as it."""
-    name = headers.get("Impersonate-User", "")
+    name: str = headers.get("Impersonate-User", "")
     groups = list(headers.getall("Impersonate-Group", ()))
     extra = _extra(headers)
+    uid: str = headers.get("Impersonate-Uid", "")
     if not name:
-        if groups or extra or headers.get("Impersonate-Uid", ""):
+        if groups or extra or uid:
             message = "requested impersonation of groups, uid or extra without impersonating a user"
             raise ApiError(400, "BadRequest", message)
         return user
     for attributes in _wanted(name, groups, extra):
         if not authorizer.allows(user, attributes):
             raise forbidden(user, attributes)
-    return User(name, _groups_of(name, groups), headers.get("Impersonate-Uid", ""), extra)
+    return User(name, _groups_of(name, groups), uid, extra)
 
 
 def _extra(headers: Headers) -> dict[str, list[str]]:

@@ -1,0 +1,128 @@
+"""A running kubesim for tests: the server in a thread of its own, reached over TLS as any client would."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+import yaml
+from aiohttp import ClientSession, TCPConnector
+
+from kubesim.clock import RealClock
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.serve import Address, single
+
+T = TypeVar("T")
+
+
+@dataclass
+class Live:
+    """One cluster that answers."""
+
+    cluster: Cluster
+    loop: asyncio.AbstractEventLoop
+    kubeconfig: Path
+
+    @property
+    def url(self) -> str:
+        return self.cluster.server
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return yaml.safe_load(self.cluster.admin_kubeconfig())
+
+    @property
+    def token(self) -> str:
+        return self.config["users"][0]["user"]["token"]
+
+    def ask(self, call: Callable[[Cluster], T]) -> T:
+        """Run a call inside the server's loop and return what it returns."""
+
+        async def run() -> T:
+            return call(self.cluster)
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(5)
+
+    def trust(self) -> ssl.SSLContext:
+        """Return a context that trusts this cluster's CA."""
+        return trust_of(self.cluster.admin_kubeconfig())
+
+    def client(self, token: str | None = None, **headers: str) -> AbstractAsyncContextManager[ClientSession]:
+        """Return a session as the administrator, or with another token ("" for none)."""
+        return session(self.url, self.trust(), self.token if token is None else token, **headers)
+
+
+def trust_of(kubeconfig: str) -> ssl.SSLContext:
+    data = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["certificate-authority-data"]
+    return ssl.create_default_context(cadata=base64.b64decode(data).decode())
+
+
+@asynccontextmanager
+async def session(url: str, trust: ssl.SSLContext, token: str, **headers: str) -> AsyncIterator[ClientSession]:
+    """Yield a session; its sockets are really closed when the block ends, also those of watches left early."""
+    sockets: list[socket.socket] = []
+
+    def factory(info: Any) -> socket.socket:
+        sockets.append(socket.socket(*info[:3]))
+        return sockets[-1]
+
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    connector = TCPConnector(ssl=trust, socket_factory=factory)
+    async with ClientSession(url, connector=connector, headers=headers, json_serialize=_dumps) as client:
+        yield client
+    async with asyncio.timeout(5):
+        while any(found.fileno() >= 0 for found in sockets):
+            await asyncio.sleep(0.001)
+
+
+def _dumps(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+@contextmanager
+def serving(folder: Path, nodes: int = 3, gpus: int = 8) -> Iterator[Live]:
+    """Run a cluster on 127.0.0.1 while the block lasts; its admin kubeconfig lies in ``folder``."""
+    started: list[tuple[Cluster, asyncio.AbstractEventLoop, asyncio.Event]] = []
+    ready = threading.Event()
+
+    async def run() -> None:
+        clock = RealClock()
+        spec = ClusterSpec("test", clock.now(), nodes, gpus)
+        async with single(spec, Address(), clock) as cluster:
+            done = asyncio.Event()
+            started.append((cluster, asyncio.get_running_loop(), done))
+            ready.set()
+            await done.wait()
+
+    thread = threading.Thread(target=_run, args=(run, ready), daemon=True)
+    thread.start()
+    ready.wait(10)
+    cluster, loop, done = started[0]
+    path = folder / "kubeconfig"
+    path.write_text(cluster.admin_kubeconfig())
+    try:
+        yield Live(cluster, loop, path)
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(10)
+
+
+def _run(run: Callable[[], Awaitable[None]], ready: threading.Event) -> None:
+    try:
+        asyncio.run(run())  # type: ignore[arg-type]
+    finally:
+        ready.set()

@@ -1,0 +1,111 @@
+"""Credentials over HTTP: tokens, impersonation, reviews, and streams that end with the right to them."""
+
+import asyncio
+
+import pytest
+
+from kubesim.tests.live import serving
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/training"
+ACCOUNTS = "/api/v1/namespaces/training/serviceaccounts"
+MAPS = "/api/v1/namespaces/training/configmaps"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+RULE = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
+ONCALL = "system:serviceaccount:training:oncall"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
+        yield live
+
+
+@pytest.fixture
+async def admin(live):
+    async with live.client() as client:
+        yield client
+
+
+@pytest.fixture
+async def token(admin):
+    """A token of an account that may read the config maps of its namespace."""
+    await admin.post("/api/v1/namespaces", json={"metadata": {"name": "training"}})
+    await admin.post(ACCOUNTS, json={"metadata": {"name": "oncall"}})
+    await admin.post(f"{RBAC}/roles", json={"metadata": {"name": "reader"}, "rules": [RULE]})
+    subject = {"kind": "ServiceAccount", "name": "oncall", "namespace": "training"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    binding = {"metadata": {"name": "reader"}, "roleRef": reference, "subjects": [subject]}
+    await admin.post(f"{RBAC}/rolebindings", json=binding)
+    async with admin.post(f"{ACCOUNTS}/oncall/token", json={"spec": {"expirationSeconds": 600}}) as response:
+        assert response.status == 201
+        return (await response.json())["status"]["token"]
+
+
+async def test_a_token_is_its_account(live, token):
+    async with live.client(token) as client:
+        async with client.get(MAPS) as response:
+            assert response.status == 200
+        async with client.get("/api/v1/namespaces/training/secrets") as response:
+            assert response.status == 403
+        async with client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json={}) as response:
+            info = (await response.json())["status"]["userInfo"]
+    assert info["username"] == ONCALL
+    assert "system:serviceaccounts:training" in info["groups"]
+
+
+async def test_a_wrong_token_is_401_and_none_is_anonymous(live):
+    async with live.client("nonsense") as client, client.get("/api/v1/nodes") as response:
+        assert (response.status, (await response.json())["message"]) == (401, "Unauthorized")
+    async with live.client("") as client, client.get("/api/v1/nodes") as response:
+        assert response.status == 403
+        assert 'User "system:anonymous" cannot list resource "nodes"' in (await response.json())["message"]
+
+
+@pytest.mark.parametrize("cut", [f"{RBAC}/rolebindings/reader", f"{RBAC}/roles/reader", f"{ACCOUNTS}/oncall"])
+async def test_an_open_watch_ends_when_the_right_to_it_goes(live, admin, token, cut):
+    async with live.client(token) as client, client.get(MAPS, params={"watch": "1"}) as response:
+        await response.content.readline()
+        await admin.delete(cut)
+        async with asyncio.timeout(1):
+            await response.content.read()
+    async with live.client(token) as client, client.get(MAPS) as response:
+        assert response.status in (401, 403)
+
+
+async def test_a_token_dies_with_its_account_even_when_the_name_comes_back(live, admin, token):
+    await admin.delete(f"{ACCOUNTS}/oncall")
+    await admin.post(ACCOUNTS, json={"metadata": {"name": "oncall"}})
+    async with live.client(token) as client, client.get(MAPS) as response:
+        assert response.status == 401
+
+
+async def test_only_who_may_impersonate_does(live, admin, token):
+    acting = {"Impersonate-User": ONCALL}
+    async with admin.get("/api/v1/nodes", headers=acting) as response:
+        assert f'User "{ONCALL}" cannot list resource "nodes"' in (await response.json())["message"]
+    async with live.client(token) as client, client.get(MAPS, headers={"Impersonate-User": "root"}) as response:
+        text = f'users "root" is forbidden: User "{ONCALL}" cannot impersonate resource "users"'
+        assert text in (await response.json())["message"]
+
+
+async def test_an_access_review_tells_why(live, token):
+    asked = {"verb": "list", "resource": "configmaps", "namespace": "training"}
+    async with live.client(token) as client:
+        body = {"spec": {"resourceAttributes": asked}}
+        async with client.post(f"{REVIEWS}/selfsubjectaccessreviews", json=body) as response:
+            assert response.status == 201
+            status = (await response.json())["status"]
+    assert status["allowed"] is True
+    assert status["reason"].startswith('RBAC: allowed by RoleBinding "reader/training" of Role "reader"')
+
+
+async def test_a_review_must_ask_one_thing(admin):
+    async with admin.post(f"{REVIEWS}/selfsubjectaccessreviews", json={"spec": {}}) as response:
+        assert response.status == 422
+        assert "exactly one of nonResourceAttributes or resourceAttributes" in (await response.json())["message"]
+
+
+async def test_a_token_lives_at_least_ten_minutes(admin, token):
+    async with admin.post(f"{ACCOUNTS}/oncall/token", json={"spec": {"expirationSeconds": 5}}) as response:
+        assert response.status == 422
+        assert "may not specify a duration less than 10 minutes" in (await response.json())["message"]

@@ -1,0 +1,137 @@
+"""The host: control API, isolation, deadlines, restarts."""
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+import yaml
+
+from kubesim.clock import RealClock
+from kubesim.serve import Address, many
+from kubesim.tests.live import session, trust_of
+from kubesim.times import micro
+
+
+@asynccontextmanager
+async def control(folder, bind="127.0.0.1", port=0):
+    """Run a host and yield (session of the control API, host)."""
+    async with many(Address(bind, port), folder, RealClock()) as (host, url, token):
+        context = trust_from(folder)
+        async with session(url, context, token) as client:
+            yield client, host
+
+
+def trust_from(folder):
+    return ssl.create_default_context(cafile=str(folder / "ca.crt"))
+
+
+async def make(client, **fields):
+    async with client.post("/control/clusters", json={"nodes": 1, **fields}) as response:
+        return response.status, await response.json()
+
+
+async def test_making_a_cluster_twice_gives_the_same_answer(tmp_path):
+    async with control(tmp_path) as (client, _):
+        first = await make(client, name="a")
+        second = await make(client, name="a")
+        async with client.get("/control/health") as response:
+            assert await response.json() == {"status": "ok", "clusters": 1}
+    assert (first[0], second[0]) == (201, 200)
+    assert first[1] == second[1]
+    assert first[1]["server"].endswith("/clusters/a")
+    assert (tmp_path / "ca.key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "control-token").stat().st_mode & 0o777 == 0o600
+
+
+async def test_clusters_are_isolated_and_the_control_api_is_not_for_them(tmp_path):
+    async with control(tmp_path) as (client, _):
+        _, one = await make(client, name="one")
+        _, two = await make(client, name="two")
+        token = yaml.safe_load(one["kubeconfig"])["users"][0]["user"]["token"]
+        base = one["server"].removesuffix("/clusters/one")
+        assert two["server"] == f"{base}/clusters/two"
+        async with session(base, trust_of(one["kubeconfig"]), token) as user:
+            async with user.get("/clusters/one/api/v1/nodes") as response:
+                assert response.status == 200
+            async with user.get("/clusters/two/api/v1/nodes") as response:
+                assert response.status == 401
+            async with user.get("/control/clusters") as response:
+                assert response.status == 401
+        async with client.get("/control/clusters/one/activity") as response:
+            users = (await response.json())["users"]
+    assert users["kubernetes-admin"]["requests"] == 1
+
+
+async def test_a_dropped_cluster_is_gone_and_dropping_it_again_is_404(tmp_path):
+    async with control(tmp_path) as (client, _):
+        await make(client, name="a")
+        async with client.delete("/control/clusters/a") as response:
+            assert response.status == 200
+        async with client.delete("/control/clusters/a") as response:
+            assert response.status == 404
+        async with client.get("/clusters/a/api") as response:
+            assert response.status == 404
+    assert not (tmp_path / "clusters" / "a").exists()
+
+
+async def test_a_cluster_is_dropped_at_its_deadline(tmp_path):
+    async with control(tmp_path) as (client, host):
+        soon = micro(RealClock().now() + timedelta(seconds=0.3))
+        await make(client, name="a", deadline=soon)
+        async with asyncio.timeout(5):
+            while host.clusters:
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "word"),
+    [
+        (b"{", 400, "JSON"),
+        (b"[]", 400, "JSON"),
+        (b"{}", 422, "name"),
+        (b'{"name":"A b"}', 422, "name"),
+        (b'{"name":"../x"}', 422, "name"),
+        (b'{"name":"a","nodes":-1}', 422, "nodes"),
+        (b'{"name":"a","nodes":true}', 422, "nodes"),
+        (b'{"name":"a","gpus":"8"}', 422, "gpus"),
+        (b'{"name":"a","deadline":"soon"}', 422, "deadline"),
+        (b'{"name":"a","deadline":"2020-01-01T00:00:00Z"}', 422, "deadline"),
+        (b'{"name":"a","colour":"red"}', 422, "colour"),
+    ],
+)
+async def test_a_bad_request_is_answered_with_a_sentence(tmp_path, body, code, word):
+    async with control(tmp_path) as (client, host):
+        async with client.post("/control/clusters", data=body) as response:
+            assert response.status == code
+            assert word in (await response.json())["error"]
+        assert not host.clusters
+
+
+async def test_everything_survives_a_restart(tmp_path):
+    async with control(tmp_path) as (client, host):
+        _, made = await make(client, name="a")
+        port = host._port
+        maps = "/clusters/a/api/v1/namespaces/default/configmaps"
+        token = yaml.safe_load(made["kubeconfig"])["users"][0]["user"]["token"]
+        bearer = {"Authorization": f"Bearer {token}"}
+        async with client.post(maps, json={"metadata": {"name": "kept"}}, headers=bearer) as response:
+            assert response.status == 201
+    async with control(tmp_path, port=port) as (client, _):
+        async with client.get(f"{maps}/kept", headers=bearer) as response:
+            assert response.status == 200
+        async with client.get("/control/clusters/a") as response:
+            assert await response.json() == made
+
+
+async def test_on_another_address_nothing_says_localhost(tmp_path):
+    async with control(tmp_path, bind="127.0.0.2") as (client, host):
+        _, made = await make(client, name="a")
+        _, writer = await asyncio.open_connection("127.0.0.2", host._port, ssl=trust_from(tmp_path))
+        names = writer.get_extra_info("peercert")["subjectAltName"]
+        writer.close()
+        await writer.wait_closed()
+    assert names == (("IP Address", "127.0.0.2"),)
+    assert "127.0.0.1" not in str(made)
+    assert "localhost" not in str(made)

@@ -1,0 +1,60 @@
+import asyncio
+
+import pytest
+
+from kubesim.tests.live import serving
+
+AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
+        yield live
+
+
+@pytest.mark.parametrize("path", ["/version", "/version/", "/api", "/api/", "/apis/", "/api/v1/", "/apis/apps/v1/"])
+async def test_it_answers_with_and_without_a_trailing_slash(live, path):
+    async with live.client() as client, client.get(path) as response:
+        assert response.status == 200
+        assert response.content_type == "application/json"
+
+
+async def test_legacy_discovery_lists_subresources_with_their_own_group(live):
+    async with live.client() as client, client.get("/api/v1") as response:
+        resources = {r["name"]: r for r in (await response.json())["resources"]}
+    assert resources["pods"]["shortNames"] == ["po"]
+    assert resources["pods/eviction"]["group"] == "policy"
+    assert resources["serviceaccounts/token"]["kind"] == "TokenRequest"
+
+
+async def test_aggregated_discovery_says_so_in_its_content_type(live):
+    async with live.client(Accept=AGGREGATED) as client, client.get("/apis") as response:
+        document = await response.json()
+        assert response.headers["Content-Type"].endswith(";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    apps = next(item for item in document["items"] if item["metadata"]["name"] == "apps")
+    assert "deployments" in {r["resource"] for r in apps["versions"][0]["resources"]}
+
+
+async def test_openapi_v2_is_an_empty_protobuf_message(live):
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    async with live.client(Accept=accept) as client, client.get("/openapi/v2") as response:
+        assert (response.status, await response.read()) == (200, b"")
+        assert "@" not in response.headers["Content-Type"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+async def test_health_needs_no_credential(live, path):
+    async with live.client(token="") as client, client.get(path) as response:
+        assert (response.status, await response.text()) == (200, "ok")
+
+
+async def test_the_certificate_names_only_the_public_host(live):
+    _, writer = await asyncio.open_connection(live.url.split("//")[1].split(":")[0], live.port, ssl=live.trust())
+    certificate = writer.get_extra_info("peercert")
+    writer.close()
+    await writer.wait_closed()
+    assert certificate["subjectAltName"] == (("IP Address", "127.0.0.1"),)
