@@ -20,6 +20,8 @@ from interview_site import redis_server
 ASKED_TO_STOP = {0, -signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT}
 MOST_RESTARTS = 5
 WITHIN_SECONDS = 60.0
+# The worker does not take the serializer from the queue's settings, and by itself it would expect pickles.
+RQWORKER = ("rqworker", "--verbosity", "0", "--serializer", "rq.serializers.JSONSerializer")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def commands() -> Iterator[Command]:
     yield Command("kubesim", _kubesim())
     yield Command("web", _web())
     for index in range(1, settings.WORKERS + 1):
-        yield Command(f"worker.{index}", _manage("rqworker", "--verbosity", "0", "faults", "default"))
+        yield Command(f"worker.{index}", _manage(*RQWORKER, "faults", "default"))
     yield Command("observer", _manage("observe"))
 
 
