@@ -18,7 +18,7 @@ from aiohttp import web
 
 from kubesim.api.bodies import MAX_BODY
 from kubesim.api.http import not_found
-from kubesim.clock import Clock, RealClock
+from kubesim.clock import Clock, RealClock, settle
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.control import Control, control_token
 from kubesim.host import Host
@@ -88,7 +88,18 @@ async def listening(handler: Handler, sock: socket.socket, context: ssl.SSLConte
         await web.SockSite(runner, sock, ssl_context=context, backlog=1024).start()
         yield
     finally:
-        await runner.cleanup()
+        await _close(runner)
+
+
+async def _close(runner: web.AppRunner) -> None:
+    """Close a server and its connections; clients that do not answer TLS's goodbye are not waited for."""
+    connections = runner.server.connections if runner.server is not None else []
+    transports = [found.transport for found in connections if found.transport is not None]
+    await runner.cleanup()
+    for transport in transports:
+        if isinstance(transport, asyncio.WriteTransport):
+            transport.abort()
+    await settle(5)
 
 
 @asynccontextmanager

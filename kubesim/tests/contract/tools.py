@@ -1,0 +1,77 @@
+"""Finds kubectl binaries and runs them with a home of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """One kubectl binary, run against one cluster."""
+
+    binary: str
+    home: Path
+    kubeconfig: Path
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a command and return it running."""
+        env = {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": "/usr/bin:/bin", **environment}
+        return subprocess.Popen(
+            [self.binary, *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def fails(self, *arguments: str, **environment: str) -> str:
+        """Run a command that must fail and return what it says."""
+        process = self.start(*arguments, **environment)
+        output = process.communicate(timeout=20)[0]
+        assert process.returncode, output
+        return output
+
+    def __call__(self, *arguments: str, **environment: str) -> str:
+        """Run a command that must succeed and return what it prints."""
+        process = self.start(*arguments, **environment)
+        output = process.communicate(timeout=20)[0]
+        assert process.returncode == 0, f"kubectl {' '.join(arguments)}: {output}"
+        return output
+
+
+@cache
+def oldest_and_newest() -> tuple[str, ...]:
+    """Return the oldest and the newest kubectl of ``KUBECTL``, of PATH, and of the folders beside those found."""
+    named = [Path(os.environ["KUBECTL"])] if os.environ.get("KUBECTL") else []
+    folders = {Path(part) for part in os.get_exec_path()} | {path.resolve().parent for path in named}
+    folders |= {(folder / "kubectl").resolve().parent for folder in [*folders] if (folder / "kubectl").exists()}
+    folders.add(Path("/usr/lib/google-cloud-sdk/bin"))
+    found = named + [path for folder in folders for path in folder.glob("kubectl*") if _is_kubectl(path)]
+    versions = {_version(str(path)): str(path) for path in found}
+    versions.pop((), None)
+    if not versions:
+        return ()
+    return tuple(dict.fromkeys(versions[version] for version in (min(versions), max(versions))))
+
+
+def _is_kubectl(path: Path) -> bool:
+    return bool(re.fullmatch(r"kubectl(\.?\d+(\.\d+)*)?", path.name)) and os.access(path, os.X_OK)
+
+
+def _version(binary: str) -> tuple[int, ...]:
+    """Return (1, 33), or () for what does not run."""
+    try:
+        output = subprocess.run(
+            [binary, "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except OSError:
+        return ()
+    found = re.search(r'"gitVersion":\s*"v(\d+)\.(\d+)', output)
+    dispatcher = "-dispatcher" in output  # runs another binary, which one depends on the server
+    return tuple(map(int, found.groups())) if found and not dispatcher else ()
