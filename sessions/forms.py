@@ -14,6 +14,14 @@ from sessions.models import Assessment, PlanVersion, QuestionVersion
 from sessions.services.creation import LONGEST, SHORTEST
 
 
+class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
+    """Several people, shown by their full names where they have one."""
+
+    def label_from_instance(self, obj: User) -> str:
+        """Return how a person is named."""
+        return obj.get_full_name() or obj.get_username()
+
+
 class SessionForm(forms.Form):
     """A new session: from a plan, or from picks. Choices are handed in, so that the page reads them once."""
 
@@ -27,7 +35,7 @@ class SessionForm(forms.Form):
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
-    interviewers = forms.ModelMultipleChoiceField(queryset=User.objects.none(), required=False)
+    interviewers = PeopleField(queryset=User.objects.none(), required=False)
     scenarios = forms.MultipleChoiceField(required=False)
     questions = forms.MultipleChoiceField(required=False)
     categories = forms.MultipleChoiceField(required=False)

@@ -15,10 +15,12 @@ from sessions.panels.subject import (
     Subject,
     clock_of,
     questions_of,
+    released_hints,
     scenarios_of,
     screen_of,
 )
 from sessions.selectors import pack_for
+from sessions.services.release import WORKERS as RELEASE_PHASES
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,9 @@ def statement(subject: Subject) -> Context:
     """Return the statements and the hints that were released, nothing else; before the start, nothing at all."""
     if candidate_screen(subject.session) != "live":
         return {"parts": []}
+    given = released_hints(subject.session)
     parts = [
-        {"title": row.scenario_version.title, "text": pack_for(row).statement, "hints": list(row.hint_releases.all())}
+        {"title": row.scenario_version.title, "text": pack_for(row).statement, "hints": given[row.pk]}
         for row in scenarios_of(subject.session)
     ]
     return {"parts": parts, "several": len(parts) > 1}
@@ -91,7 +94,8 @@ def statement(subject: Subject) -> Context:
 
 def phases(subject: Subject) -> Context:
     """Return the phases of getting ready or of releasing, in order."""
-    rows = [_phase_row(row) for row in subject.session.phases.all()]
+    releasing = subject.session.release_asked_at is not None
+    rows = [_phase_row(row) for row in subject.session.phases.all() if _is_release(row) == releasing]
     failed = any(row.row.status == PreparationPhase.Status.FAILED for row in rows)
     done = sum(row.row.status == PreparationPhase.Status.DONE for row in rows)
     return {"screen": screen_of(subject.session), "phases": rows, "failed": failed, "done": done, "total": len(rows)}
@@ -112,7 +116,9 @@ def checks(subject: Subject) -> Context:
 def hints(subject: Subject) -> Context:
     """Return every hint of every scenario, released or not. For interviewers only."""
     may = subject.session.state in (InterviewSession.State.LIVE, InterviewSession.State.PAUSED)
-    return {"groups": [_hint_group(row) for row in scenarios_of(subject.session)], "may_release": may}
+    given = released_hints(subject.session)
+    groups = [_hint_group(row, given[row.pk]) for row in scenarios_of(subject.session)]
+    return {"groups": groups, "may_release": may}
 
 
 def questions(subject: Subject) -> Context:
@@ -164,6 +170,10 @@ def _phase_row(row: PreparationPhase) -> PhaseRow:
     return PhaseRow(row, words.PHASE[PreparationPhase.Status(row.status)], spent.total_seconds() if spent else None)
 
 
+def _is_release(row: PreparationPhase) -> bool:
+    return row.key.partition(":")[0] in RELEASE_PHASES
+
+
 def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
     pack = pack_for(scenario)
     states = {state.key: state for state in scenario.check_states.all()}
@@ -204,8 +214,8 @@ def _guard_row(guard: Check, state: CheckState | None) -> CheckRow:
     )
 
 
-def _hint_group(scenario: SessionScenario) -> dict[str, Any]:
-    given = {release.index: release for release in scenario.hint_releases.all()}
+def _hint_group(scenario: SessionScenario, released: list[HintRelease]) -> dict[str, Any]:
+    given = {release.index: release for release in released}
     rows = [
         HintRow(index, hint.tier, hint.text, given.get(index)) for index, hint in enumerate(pack_for(scenario).hints)
     ]

@@ -6,16 +6,16 @@ from typing import Any
 
 from faults.packs import Criterion
 from sessions import selectors
-from sessions.models import Assessment, Rating, SessionScenario
-from sessions.panels.subject import Context, Subject, scenarios_of
+from sessions.models import Rating, SessionScenario
+from sessions.panels.subject import Context, Subject, own_assessment, scenarios_of
 
 LEVEL_WORDS = {1: "Poor", 2: "Borderline", 3: "Solid", 4: "Outstanding"}
 
 
 def rubric(subject: Subject) -> Context:
     """Return each scenario's criteria with their anchors and this interviewer's levels."""
-    assessment = Assessment.objects.filter(session=subject.session, interviewer=subject.user).first()
-    found = Rating.objects.filter(assessment=assessment) if assessment else ()
+    assessment = own_assessment(subject.session, subject.user)
+    found = assessment.ratings.all() if assessment else ()
     ratings = {(rating.scenario_id, rating.criterion): rating for rating in found}
     groups = [_rubric_group(row, ratings) for row in scenarios_of(subject.session)]
     total = sum(len(group["criteria"]) for group in groups)
@@ -47,6 +47,9 @@ def notes(subject: Subject) -> Context:
     """Return this interviewer's notes, newest first, with everybody's once they have submitted."""
     if subject.user is None:
         return {"notes": ()}
+    own = own_assessment(subject.session, subject.user)
+    if own and own.first_submitted_at is None:
+        return {"notes": subject.session.notes.filter(author=subject.user).order_by("-session_ms", "-id")}
     return {"notes": selectors.notes_for(subject.session, subject.user).order_by("-session_ms", "-id")}
 
 

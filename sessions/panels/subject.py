@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Prefetch, prefetch_related_objects
 
 from sessions import clock
-from sessions.models import HintRelease, InterviewSession, SessionQuestion, SessionScenario
+from sessions.models import Assessment, HintRelease, InterviewSession, SessionQuestion, SessionScenario
 
 if TYPE_CHECKING:
     from sessions.live import LiveState
@@ -34,7 +34,8 @@ class Subject:
 
 
 def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
-    """Return the session's scenarios with run, version, check states and released hints, fetched once."""
+    """Return the session's scenarios with run, version and check states, fetched once."""
+    known = "scenarios" in getattr(session, "_prefetched_objects_cache", {})
     _fetch(
         session,
         Prefetch(
@@ -42,9 +43,35 @@ def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
             SessionScenario.objects.select_related("scenario_version__scenario", "run").order_by("position"),
         ),
         "scenarios__check_states",
-        Prefetch("scenarios__hint_releases", HintRelease.objects.select_related("by").order_by("at")),
     )
-    return list(session.scenarios.all())
+    rows = list(session.scenarios.all())
+    for row in rows if not known else ():
+        if row.run and row.run.scenario_version_id == row.scenario_version_id:
+            row.run.scenario_version = row.scenario_version  # the same row: no need to read a whole pack twice
+    return rows
+
+
+def released_hints(session: InterviewSession) -> dict[int, list[HintRelease]]:
+    """Return the hints that were given, in order, by the scenario's key."""
+    scenarios = scenarios_of(session)
+    prefetch_related_objects(
+        scenarios, Prefetch("hint_releases", HintRelease.objects.select_related("by").order_by("at"))
+    )
+    return {row.pk: list(row.hint_releases.all()) for row in scenarios}
+
+
+def assessments_of(session: InterviewSession) -> list[Assessment]:
+    """Return everybody's assessments for their states, fetched once. What others wrote is not for showing."""
+    _fetch(session, Prefetch("assessments", Assessment.objects.select_related("interviewer").order_by("id")))
+    return list(session.assessments.all())
+
+
+def own_assessment(session: InterviewSession, user: User | None) -> Assessment | None:
+    """Return the user's own assessment with its ratings, fetched once; None for one who does not interview."""
+    own = next((row for row in assessments_of(session) if user and row.interviewer_id == user.pk), None)
+    if own:
+        prefetch_related_objects([own], "ratings")
+    return own
 
 
 def questions_of(session: InterviewSession) -> list[SessionQuestion]:

@@ -34,7 +34,8 @@ def chip(state: words.Chip) -> SafeString:
 @register.simple_tag(takes_context=True)
 def panel(context: Context, name: str) -> SafeString:
     """Return a panel of the page's session: the observer's newest frame where the page has one, else drawn now."""
-    if frame := context.get("frames", {}).get(name):
+    frames: dict[str, str] = context.get("frames") or {}
+    if frame := frames.get(name):
         return SafeString(frame)
     html = panels.render_for(
         context["session"],

@@ -71,9 +71,8 @@ def _refused(
     if request.htmx and "submit" not in request.POST:
         context = {"key": "assessment", "version": version, "error": error.message}
         return render(request, "parts/saved.html", context, status=replies.status_of(error))
+    if version is not None:  # what was typed, on top of what is stored now: saving again is a decision
+        form = AssessmentForm({**request.POST.dict(), "version": str(version)})
     if error.field not in form.errors:
         form.add_error(error.field if error.field in FIELDS else None, error.message)
-    if version is not None:
-        form.data = form.data.copy()
-        form.data["version"] = str(version)
     return show(request, session, status=replies.status_of(error), form=form)

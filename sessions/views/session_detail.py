@@ -17,7 +17,16 @@ from sessions import clock, live, selectors
 from sessions.forms import AssessmentForm
 from sessions.models import InterviewSession
 from sessions.panels import progress
-from sessions.panels.subject import INTERVIEWER, OBSERVED, Subject, scenarios_of, screen_of
+from sessions.panels.subject import (
+    INTERVIEWER,
+    OBSERVED,
+    Subject,
+    assessments_of,
+    clock_of,
+    own_assessment,
+    scenarios_of,
+    screen_of,
+)
 from sessions.typing import HttpRequest
 
 TEMPLATES = {
@@ -67,16 +76,16 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 
 def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
-    assessment = selectors.assessment_for(session, request.user)
+    times = clock_of(session, clock.now())
+    assessment = own_assessment(session, request.user)
     form = AssessmentForm(instance=assessment, initial={"version": assessment.version}) if assessment else None
-    submissions = selectors.submission_states(session)
     return {
         "assessment": assessment,
         "form": form,
-        "submissions": submissions,
+        "submissions": assessments_of(session),
         "quarantined": _quarantined(session),
         "started": clock.started_at(session),
-        "elapsed_ms": clock.elapsed_ms(session),
+        "elapsed_ms": times["elapsed_ms"],
         "may_reopen": session.state == InterviewSession.State.ENDED and session.release_asked_at is None,
     }
 
@@ -100,6 +109,8 @@ def _frames(session: InterviewSession, names: Iterable[str]) -> dict[str, str]:
 
 
 def _quarantined(session: InterviewSession) -> list[FaultRun]:
+    if session.release_asked_at is None:
+        return []
     runs = [row.run for row in scenarios_of(session) if row.run]
     runs += [session.environment] if session.environment else []
     return [run for run in runs if run.status == FaultRun.Status.QUARANTINED]

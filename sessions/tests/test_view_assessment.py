@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+HTMX = {"HX-Request": "true"}
+FIELDS = {"overall": "yes", "takeaways": "Calm", "strengths": "", "concerns": "", "private_notes": ""}
+
+
+@pytest.fixture
+def url(ended) -> str:
+    return f"/sessions/{ended.uuid}/assessment/"
+
+
+@pytest.fixture
+def own(ended, ada):
+    return ended.assessments.get(interviewer=ada)
+
+
+def test_it_saves_while_one_types(client, ada, url, own):
+    client.force_login(ada)
+    response = client.post(url, {**FIELDS, "version": 0}, headers=HTMX)
+    own.refresh_from_db()
+    assert "Saved" in response.content.decode()
+    assert own.takeaways == "Calm"
+    assert own.submitted_at is None
+
+
+def test_it_submits(client, ada, url, own, ended):
+    client.force_login(ada)
+    page = client.post(url, {**FIELDS, "version": 0, "submit": "yes"}, follow=True).content.decode()
+    own.refresh_from_db()
+    assert own.submitted_at is not None
+    assert "Your assessment is submitted." in page
+
+
+def test_a_missing_recommendation_is_told_at_its_field_and_the_text_is_kept(client, ada, url, own):
+    client.force_login(ada)
+    response = client.post(url, {**FIELDS, "overall": "no_decision", "version": 0, "submit": "yes"})
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "Choose a recommendation before you submit." in page
+    assert "Calm" in page
+
+
+def test_a_stale_save_is_refused_and_the_text_is_kept(client, ada, url, own):
+    client.force_login(ada)
+    client.post(url, {**FIELDS, "version": 0})
+    response = client.post(url, {**FIELDS, "takeaways": "Other", "version": 0})
+    own.refresh_from_db()
+    assert response.status_code == 409
+    assert "Other" in response.content.decode()
+    assert own.takeaways == "Calm"
+
+
+def test_a_submitted_one_opens_again_only_with_a_reason(client, ada, url, own):
+    client.force_login(ada)
+    client.post(url, {**FIELDS, "version": 0, "submit": "yes"})
+    assert client.post(f"{url}revise/", {"reason": " "}).status_code == 422
+    assert client.post(f"{url}revise/", {"reason": "Heard the recording"}).status_code == 302
+    own.refresh_from_db()
+    assert (own.submitted_at, own.revision) == (None, 2)
+
+
+def test_it_hides_other_peoples_sessions(client, mallory, url):
+    client.force_login(mallory)
+    assert client.post(url, FIELDS).status_code == 404
+    assert client.post(f"{url}revise/").status_code == 404
+
+
+def test_it_asks_a_stranger_to_sign_in(client, url):
+    assert client.post(url, FIELDS).status_code == 302
+
+
+def test_it_rejects_get(client, ada, url):
+    client.force_login(ada)
+    assert client.get(url).status_code == 405

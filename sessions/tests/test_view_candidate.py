@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from sessions import services
+from sessions.selectors import CANDIDATE_KEY, pack_for
+
+
+@pytest.fixture
+def candidate(client, ready):
+    """A browser that has joined the session, and is signed in as nobody."""
+    session = client.session
+    session[CANDIDATE_KEY] = str(ready.uuid)
+    session.save()
+    return client
+
+
+def url(session) -> str:
+    return f"/c/{session.uuid}/"
+
+
+def test_the_lobby_tells_nothing_of_the_task(candidate, ready, scenario):
+    page = candidate.get(url(ready)).content.decode()
+    assert "has not started yet" in page
+    assert pack_for(scenario).title not in page.replace(ready.title, "")
+
+
+def test_the_live_page_has_statement_clock_and_watchers(candidate, live, django_assert_max_num_queries):
+    with django_assert_max_num_queries(12):
+        page = candidate.get(url(live)).content.decode()
+    assert "Your task" in page
+    assert 'role="timer"' in page
+    assert "ada, grace can see the cluster" in page
+    assert f"{url(live)}kubeconfig/" in page
+
+
+def test_the_live_page_holds_nothing_of_the_interviewers(candidate, live, scenario):
+    page = candidate.get(url(live)).content.decode()
+    pack = pack_for(scenario)
+    secrets = [hint.text for hint in pack.hints] + [row.title for row in pack.rubric]
+    secrets += [check.title for check in (*pack.checks, *pack.guards)] + [way.title for way in pack.solutions]
+    assert [secret for secret in secrets if secret[:40] in page] == []
+    assert "/sessions/" not in page.replace("/ws/", "")
+
+
+def test_after_the_end_there_is_only_a_farewell(candidate, ended):
+    page = candidate.get(url(ended)).content.decode()
+    assert "The interview has ended" in page
+    assert "kubeconfig/" not in page
+
+
+def test_no_kubeconfig_before_the_start(candidate, ready):
+    assert candidate.get(f"{url(ready)}kubeconfig/").status_code == 409
+
+
+def test_no_kubeconfig_after_the_end(candidate, ended):
+    assert candidate.get(f"{url(ended)}kubeconfig/").status_code == 409
+
+
+def test_an_interviewer_is_no_candidate(client, ada, live):
+    client.force_login(ada)
+    assert client.get(url(live)).status_code == 404
+    assert client.get(f"{url(live)}kubeconfig/").status_code == 404
+
+
+def test_the_candidate_of_one_session_sees_no_other(candidate, scenario_version, ada):
+    other = services.create_session(owner=ada, candidate_name="B", scenario_versions=[scenario_version], minutes=60)
+    assert candidate.get(url(other)).status_code == 404
+
+
+def test_the_candidate_may_not_open_the_interviewers_page(candidate, live):
+    assert candidate.get(f"/sessions/{live.uuid}/").status_code == 302
+
+
+def test_a_browser_that_has_not_joined_sees_nothing(client, live):
+    assert client.get(url(live)).status_code == 404
+
+
+def test_it_rejects_post(candidate, live):
+    assert candidate.post(url(live)).status_code == 405
+    assert candidate.post(f"{url(live)}kubeconfig/").status_code == 405

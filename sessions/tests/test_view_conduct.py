@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+
+from sessions import services
+from sessions.models import HintRelease, Note, Rating
+from sessions.selectors import pack_for
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def criterion(scenario) -> str:
+    return pack_for(scenario).rubric[0].key
+
+
+@pytest.fixture
+def urls(live, scenario, question, criterion) -> dict[str, str]:
+    """The addresses of all the small forms of the live page."""
+    base = f"/sessions/{live.uuid}"
+    return {
+        "hint": f"{base}/scenarios/{scenario.uuid}/hints/0/",
+        "rating": f"{base}/scenarios/{scenario.uuid}/ratings/{criterion}/",
+        "note": f"{base}/notes/",
+        "asked": f"{base}/questions/{question.uuid}/asked/",
+        "answer": f"{base}/questions/{question.uuid}/answer/",
+    }
+
+
+@pytest.fixture
+def post(client, ada, urls):
+    """Return a function that sends one of the forms as ada through htmx."""
+
+    def send(name, **data):
+        client.force_login(ada)
+        return client.post(urls[name], data, headers=HTMX)
+
+    return send
+
+
+def test_a_hint_is_released_and_marked(post):
+    text = post("hint").content.decode()
+    assert HintRelease.objects.count() == 1
+    assert "Released 00:00" in text
+
+
+def test_a_rating_is_saved_with_its_new_version(post):
+    text = post("rating", level="3", note="Read the log", version="0").content.decode()
+    assert Rating.objects.get().level == 3
+    assert "Saved" in text
+    assert 'value="1" hx-swap-oob="true"' in text
+
+
+def test_not_assessed_is_null(post):
+    post("rating", level="3", version="0")
+    post("rating", level="", version="1")
+    assert Rating.objects.get().level is None
+
+
+def test_a_stale_rating_shows_what_is_stored_and_overwrites_nothing(post):
+    post("rating", level="3", note="first", version="0")
+    response = post("rating", level="1", note="second", version="0")
+    assert response.status_code == 409
+    assert "level 3, first" in response.content.decode()
+    assert Rating.objects.get().level == 3
+
+
+@pytest.mark.parametrize("level", ["0", "5", "-1", "x", "1.5"])
+def test_an_odd_level_is_refused(post, level):
+    assert post("rating", level=level, version="0").status_code == 422
+    assert not Rating.objects.filter(level__isnull=False).exists()
+
+
+def test_a_note_is_kept_and_the_field_is_empty_again(post):
+    text = post("note", text="Reads events first.").content.decode()
+    assert Note.objects.get().text == "Reads events first."
+    assert "autofocus></textarea>" in text
+
+
+def test_an_empty_note_is_refused_at_its_field(post):
+    response = post("note", text="  ")
+    assert response.status_code == 422
+    assert 'id="note-error"' in response.content.decode()
+
+
+def test_a_note_that_is_too_long_stays_in_the_field(post):
+    response = post("note", text="x" * 4001)
+    assert response.status_code == 422
+    assert "x" * 4001 in response.content.decode()
+
+
+def test_a_question_is_marked_as_asked(post, question):
+    assert "00:00" in post("asked").content.decode()
+    question.refresh_from_db()
+    assert question.asked_at is not None
+
+
+def test_an_answer_is_saved_and_a_stale_one_refused(post, question):
+    assert post("answer", text="Three of five", version="0").status_code == 200
+    response = post("answer", text="Other", version="0")
+    assert response.status_code == 409
+    assert "Three of five" in response.content.decode()
+
+
+def test_all_work_without_javascript(client, ada, urls, live):
+    client.force_login(ada)
+    data = {"level": "2", "version": "0", "text": "Some text"}
+    for url in urls.values():
+        assert client.post(url, data)["Location"] == f"/sessions/{live.uuid}/"
+    assert Rating.objects.get().level == 2
+    assert Note.objects.count() == 1
+
+
+def test_another_sessions_parts_are_not_found(client, ada, urls, live, scenario_version):
+    other = services.create_session(owner=ada, candidate_name="B", scenario_versions=[scenario_version], minutes=60)
+    client.force_login(ada)
+    assert client.post(urls["hint"].replace(str(live.uuid), str(other.uuid))).status_code == 404
+
+
+def test_it_hides_other_peoples_sessions(client, mallory, urls):
+    client.force_login(mallory)
+    assert {client.post(url).status_code for url in urls.values()} == {404}
+
+
+def test_it_asks_a_stranger_to_sign_in(client, urls):
+    assert {client.post(url).status_code for url in urls.values()} == {302}
+
+
+def test_it_rejects_get(client, ada, urls):
+    client.force_login(ada)
+    assert {client.get(url).status_code for url in urls.values()} == {405}

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from sessions import services
+from sessions.models import PreparationPhase
+
+
+def url(session) -> str:
+    return f"/sessions/{session.uuid}/"
+
+
+@pytest.fixture
+def page(client, ada, django_assert_max_num_queries):
+    """Return the text of a session's page as ada sees it, within the budget of queries."""
+
+    def get(session) -> str:
+        client.force_login(ada)
+        client.get(url(session))  # a pack is parsed once for each process
+        with django_assert_max_num_queries(12):
+            response = client.get(url(session))
+        assert response.status_code == 200
+        return response.content.decode()
+
+    return get
+
+
+def test_a_draft_offers_to_prepare(page, draft):
+    assert "Prepare</button>" in page(draft)
+
+
+def test_preparing_shows_each_phase_with_its_last_line(page, draft, ada):
+    session = services.prepare(session=draft, actor=ada)
+    session.phases.filter(position=0).update(status="running", detail="made cluster gpu-1")
+    text = page(session)
+    assert "made cluster gpu-1" in text
+    assert text.count('<li data-status="') == session.phases.count()
+
+
+def test_a_failed_phase_shows_its_cause_and_a_retry(page, draft, ada):
+    session = services.prepare(session=draft, actor=ada)
+    session.phases.filter(position=1).update(status=PreparationPhase.Status.FAILED, error="The host is away.")
+    text = page(session)
+    assert "The host is away." in text
+    assert f"{url(session)}retry/" in text
+
+
+def test_ready_shows_the_proof_of_a_fair_start(page, ready):
+    text = page(ready)
+    assert "Proof of a fair start" in text
+    assert "12:00:00" in text
+    assert f"{url(ready)}start/" in text
+
+
+def test_live_shows_every_panel(page, live):
+    text = page(live)
+    for name in ("header", "run", "checks", "pods", "nodes", "events", "rubric", "notes", "hints", "questions"):
+        assert f'id="panel-{name}"' in text
+    assert 'role="timer"' in text
+    assert "Key" in text
+
+
+def test_ended_offers_reopen_release_and_the_assessment(page, ended):
+    text = page(ended)
+    for action in ("reopen", "release", "assessment"):
+        assert f"{url(ended)}{action}/" in text
+    assert "Release the cluster" in text
+
+
+def test_a_released_session_tells_its_residue(page, ended):
+    ended.release_asked_at = ended.released_at = ended.ended_at
+    ended.residue = ["Deployment ml-training/left-over"]
+    ended.save()
+    text = page(ended)
+    assert "Deployment ml-training/left-over" in text
+    assert "reopen/" not in text
+
+
+def test_no_page_carries_an_inline_script_or_style(page, live):
+    text = page(live)
+    assert " style=" not in text
+    assert "<script>" not in text
+    assert "onclick" not in text
+
+
+def test_it_hides_other_peoples_sessions(client, mallory, live):
+    client.force_login(mallory)
+    assert client.get(url(live)).status_code == 404
+
+
+def test_it_asks_a_stranger_to_sign_in(client, live):
+    assert client.get(url(live)).status_code == 302
+
+
+def test_it_rejects_post(client, ada, live):
+    client.force_login(ada)
+    assert client.post(url(live)).status_code == 405
