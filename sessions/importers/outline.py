@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -39,6 +40,7 @@ class Outline:
     sections: list[Section]
     preamble: list[SyntaxTreeNode]
     comment_lines: list[int]
+    link_definitions: list[tuple[int, str]]
 
     def source(self, node: SyntaxTreeNode) -> str:
         """Return the Markdown of a block, without the indentation it has in the file."""
@@ -78,7 +80,8 @@ def decode(raw: bytes) -> str:
 def read(text: str) -> Outline:
     """Split Markdown into sections. Raises ImportProblem where it holds HTML."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    tokens = MarkdownIt("commonmark").parse(text)
+    env: dict[str, Any] = {}
+    tokens = MarkdownIt("commonmark").parse(text, env)
     comments = _refuse_html(tokens)
     sections: list[Section] = []
     preamble: list[SyntaxTreeNode] = []
@@ -88,7 +91,10 @@ def read(text: str) -> Outline:
         elif node.type not in ("hr", "html_block"):
             (sections[-1].blocks if sections else preamble).append(node)
     # markdown-it counts only \n as a line end, and so must we.
-    return Outline(text.split("\n"), sections, preamble, comments)
+    links = [
+        (row["map"][0] + 1, f"[{name.lower()}]: {row['href']}") for name, row in env.get("references", {}).items()
+    ]
+    return Outline(text.split("\n"), sections, preamble, comments, links)
 
 
 def line_of(node: SyntaxTreeNode) -> int:

@@ -18,7 +18,7 @@ from markdown_it.tree import SyntaxTreeNode
 from sessions.importers import outline
 from sessions.importers.outline import ImportProblem, Outline, Section
 
-TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH = 300, 120, 120
+TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH, REMARK_LENGTH = 300, 120, 120, 1000
 
 _LABELS = {
     **dict.fromkeys(["expected answer", "expected answers", "answer"], "expected_answer"),
@@ -107,6 +107,7 @@ class _Reader:
         self.question: ParsedQuestion | None = None
         self.promised: list[tuple[int, str]] = []
         self.seen_titles: set[str] = set()
+        self.opened: list[Section] = []
 
     def run(self) -> ParsedBank:
         sections = self.source.sections
@@ -114,10 +115,13 @@ class _Reader:
             self.bank.ignored.append(Remark(line, "", "a comment"))
         for node in self.source.preamble:
             self._not_placed(node, "stands before the first heading")
+        for line, name in self.source.link_definitions:
+            self.bank.not_placed.append(Remark(line, name, "a link definition: write the address into the link"))
         for index, section in enumerate(sections):
             following = sections[index + 1] if index + 1 < len(sections) else None
             self._section(section, following, first=index == 0)
         self._check_contents()
+        self._check_categories()
         self.bank.not_placed.sort(key=lambda remark: remark.line)
         return self.bank
 
@@ -133,12 +137,12 @@ class _Reader:
         elif first and section.level == 1 and following:
             self._open_bank(section)
         else:
-            self._open_category(section, following)
+            self._open_category(section)
 
     def _is_question(self, section: Section, following: Section | None) -> bool:
         if any(_labelled(node) for node in _candidates(section.blocks)):
             return True
-        if following and not section.blocks and _label(following.title):
+        if following and _label(following.title):
             return True
         return section.title.endswith("?")
 
@@ -149,9 +153,9 @@ class _Reader:
     def _open_bank(self, section: Section) -> None:
         self.bank.title = self.category = _fit(section.title, section.line, CATEGORY_LENGTH)
         for node in section.blocks:
-            self.bank.ignored.append(Remark(outline.line_of(node), outline.plain(node)[:80], "introduction"))
+            self.bank.ignored.append(self._remark(node, "introduction"))
 
-    def _open_category(self, section: Section, following: Section | None) -> None:
+    def _open_category(self, section: Section) -> None:
         self.category = _fit(section.title.rstrip(": "), section.line, CATEGORY_LENGTH)
         self.seen_titles.add(_norm(self.category))
         self.question = None
@@ -161,8 +165,7 @@ class _Reader:
                 continue
             for item in node.children:
                 self._bare(item)
-        if not section.blocks and (following is None or following.level < section.level):
-            self.bank.notices.append(Remark(section.line, section.title, "a heading with nothing under it"))
+        self.opened.append(section)
 
     def _bare(self, item: SyntaxTreeNode) -> None:
         text = outline.plain(item)
@@ -238,9 +241,20 @@ class _Reader:
             if _norm(title) not in self.seen_titles:
                 self.bank.notices.append(Remark(line, title, "in the table of contents, but no such section"))
 
+    def _check_categories(self) -> None:
+        used = {question.category for question in self.bank.questions}
+        for section in self.opened:
+            if section.title.rstrip(": ") not in used:
+                self.bank.notices.append(
+                    Remark(section.line, section.title, "a heading without a question of its own")
+                )
+
     def _not_placed(self, node: SyntaxTreeNode, reason: str) -> None:
-        text = outline.plain(node) or self.source.source(node).split("\n", 1)[0]
-        self.bank.not_placed.append(Remark(outline.line_of(node), text[:160], reason))
+        self.bank.not_placed.append(self._remark(node, reason))
+
+    def _remark(self, node: SyntaxTreeNode, reason: str) -> Remark:
+        read = self.source.item_source if node.type == "list_item" else self.source.source
+        return Remark(outline.line_of(node), " ".join(read(node).split())[:REMARK_LENGTH], reason)
 
 
 def _candidates(blocks: list[SyntaxTreeNode]) -> Iterator[SyntaxTreeNode]:
@@ -258,6 +272,8 @@ def _label(text: str) -> str:
 
 def _labelled(node: SyntaxTreeNode) -> str:
     """Return the field that a list item or paragraph starts with: "Hints:" alone, or "Hints: the text"."""
+    if node.type == "list_item" and not (node.children and node.children[0].type == "paragraph"):
+        return ""
     text = outline.plain(node)
     head, colon, _ = text.partition(":")
     return _label(head) if colon else _label(text)

@@ -7,8 +7,12 @@ from io import StringIO
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from hypothesis import given
+from hypothesis import settings as settings_for_fuzzing
+from hypothesis import strategies as st
 
 from interview_site import env
+from sessions.importers.outline import ImportProblem
 from sessions.importers.questions import parse
 from sessions.models import Question, QuestionBank, QuestionVersion
 
@@ -53,6 +57,12 @@ one feeder.
 - which cable would you pull first
 - Do not ask about price
 """
+
+
+LINES = [line for line in OURS.splitlines() if "ontents" not in line and "(#" not in line] + [
+    *("- - **Hints:** deep", "  - below", "    code", "> quoted", "```", "1. one", "Prompt: go", "**Hints**", "---")
+]
+LABELS = {"expectedanswer", "followups", "hints", "hintsifstruggling", "question", "discussionpointsfollowups"}
 
 
 @pytest.fixture
@@ -115,7 +125,7 @@ def test_an_answer_may_follow_its_label_on_the_same_line():
 
 def test_an_unknown_label_is_reported_not_dropped():
     bank = parse("## Why?\n- **Expected answer:** heat\n- **Scoring:** none")
-    assert [(r.line, r.text) for r in bank.not_placed] == [(3, "Scoring: none")]
+    assert [(r.line, r.text) for r in bank.not_placed] == [(3, "**Scoring:** none")]
 
 
 def test_labels_may_be_headings_or_paragraphs():
@@ -126,6 +136,41 @@ def test_labels_may_be_headings_or_paragraphs():
     assert question.hints == ["up", "down"]
     other = parse("## Why\n**Expected answer:**\n\n- Heat\n\n**Hints**\n\n- up").questions[0]
     assert (other.expected_answer, other.hints) == ("- Heat", ["up"])
+
+
+def test_the_documented_example_reads_as_the_documentation_says():
+    page = (settings.BASE_DIR / "docs/question-format.md").read_text(encoding="utf-8")
+    bank = parse(page.split("```markdown\n")[1].split("\n```")[0])
+
+    assert bank.title == "My bank"
+    assert [(q.category, q.kind) for q in bank.questions] == [
+        ("Scheduling", "full"),
+        ("Design", "architecture"),
+        ("Quick ones", "bare"),
+        ("Quick ones", "bare"),
+    ]
+    assert bank.not_placed == bank.notices == []
+
+
+def test_what_markdown_hides_is_reported():
+    bank = parse("# Bank\n\n# Empty\n\n# Full\n- Why [x]?\n\n[x]: https://example.com\n\n<!-- later -->\n")
+
+    assert [(r.line, r.text) for r in bank.not_placed] == [(8, "[x]: https://example.com")]
+    assert [(r.line, r.text) for r in bank.notices] == [(3, "Empty")]
+    assert [r.line for r in bank.ignored] == [10]
+
+
+@settings_for_fuzzing(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(LINES), max_size=25))
+def test_no_order_of_lines_breaks_it_or_loses_a_word(lines):
+    """Every line is taken, reported, or refused in one line."""
+    try:
+        kept = _words(repr(parse("\n".join(lines))))
+    except ImportProblem:
+        return
+    for line in lines:
+        words = _words(line.lstrip("#* 0123456789.-").removeprefix("Prompt:"))
+        assert words in kept or words in LABELS
 
 
 @pytest.mark.django_db
