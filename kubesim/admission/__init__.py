@@ -28,7 +28,10 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
     Raises 400 where it says that it is of another kind, where a field has another type, and for unknown fields under
     Strict (422 where they came in ``patch``); under Warn these become ``options.warnings``.
     """
+    if not isinstance(obj, dict):
+        raise status.bad_request(f"{_cannot(kind)}: json: cannot unmarshal into Go value of type {kind.kind}")
     obj = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
+    obj["metadata"] = {} if obj.get("metadata") is None else obj["metadata"]
     _check_kind(kind, obj)
     shape = shape_of(kind.schema)
     if shape is None:
@@ -43,6 +46,18 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
     return decoded
 
 
+def decode_body(name: str, body: object) -> Obj:
+    """Read what is posted to a subresource, or the options of a delete, as a type of the table. Raises 400."""
+    shape = shape_of(f"V1{name}")
+    assert shape is not None
+    if not isinstance(body, dict):
+        raise status.bad_request(f"json: cannot unmarshal into Go value of type v1.{name}")
+    try:
+        return Decoder().object(shape, body)
+    except DecodeError as exc:
+        raise status.bad_request(str(exc)) from exc
+
+
 def _check_kind(kind: Kind, obj: Obj) -> None:
     given, named = obj["apiVersion"], obj["kind"]
     if given != kind.api_version:
@@ -50,8 +65,6 @@ def _check_kind(kind: Kind, obj: Obj) -> None:
         raise status.bad_request(message.format(given, kind.api_version))
     if named != kind.kind:
         raise status.bad_request(f'{named} in version "{kind.version}" cannot be handled as a {kind.kind}')
-    if not isinstance(obj.get("metadata") or {}, dict):
-        raise status.bad_request(f"{_cannot(kind)}: json: cannot unmarshal into Go value of type v1.ObjectMeta")
 
 
 def _cannot(kind: Kind) -> str:

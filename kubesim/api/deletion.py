@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+POLICIES = ("Foreground", "Background", "Orphan")
+OPTIONS_KIND = Kind("meta.k8s.io", "v1", "DeleteOptions", "deleteoptions")
 ENDED = ("Succeeded", "Failed")
 ORPHANS_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
@@ -64,6 +66,9 @@ def _policy(kind: Kind, wanted: Obj, options: Options) -> str:
     policy = wanted.get("propagationPolicy") or ""
     if wanted.get("orphanDependents") is not None:
         policy = "Orphan" if wanted["orphanDependents"] else "Background"
+    if policy and policy not in POLICIES:
+        error = status.unsupported("propagationPolicy", policy, (*POLICIES, "nil"))
+        raise status.invalid(OPTIONS_KIND, "", [error])
     if not policy and kind.propagation == "Orphan":
         options.warnings.append(ORPHANS_WARNING)
     return policy or kind.propagation

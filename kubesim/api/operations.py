@@ -12,7 +12,7 @@ from kubesim import admission
 from kubesim.api import deletion, managed, meta, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
-from kubesim.api.patch import json_patch, merge_patch, strategic_patch
+from kubesim.api.patch import check_depth, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
@@ -114,8 +114,9 @@ class Operations:
         if current is None:
             if patch_type == "apply" and not subresource:
                 options.created = True
-                change = {**change, "metadata": {**change.get("metadata", {}), "name": name}}
-                return self.create(kind, namespace, change, options=options)
+                applied = self._decoded(kind, change, options, change)
+                meta.check_name(applied["metadata"], name)
+                return self.create(kind, namespace, applied, options=options)
             raise status.not_found(kind, name)
         if subresource == "scale":
             scale = self._patched(subresources.scale_of(stored, current), change, patch_type, "V1Scale")
@@ -142,7 +143,8 @@ class Operations:
         options = options or Options()
         stored = stored_kind(self.registry, kind)
         obj = self._existing(stored, namespace, name)
-        return to_served(kind, deletion.delete(self, stored, obj, delete_options or {}, options))
+        wanted = admission.decode_body("DeleteOptions", delete_options or {})
+        return to_served(kind, deletion.delete(self, stored, obj, wanted, options))
 
     def delete_collection(
         self,
@@ -230,6 +232,7 @@ class Operations:
         return admission.decode(kind, obj, options, patch)
 
     def _patched(self, current: Obj, change: Any, patch_type: PatchType, schema: str) -> Obj:
+        check_depth(change)
         match patch_type:
             case "json":
                 return json_patch(current, change)

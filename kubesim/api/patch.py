@@ -5,12 +5,12 @@ All are pure: they return a new tree (parts of it shared with the old one) and c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jsonpatch
 import orjson
-from jsonpointer import JsonPointerException
+from jsonpointer import JsonPointerException, resolve_pointer
 
 from kubesim.api.status import bad_request
 from kubesim.errors import ApiError, Obj
@@ -20,6 +20,8 @@ DIRECTIVE = "$patch"
 ORDER = "$setElementOrder/"
 DELETE_PRIMITIVE = "$deleteFromPrimitiveList/"
 RETAIN = "$retainKeys"
+MAX_COPIED = 30_000_000
+MAX_DEPTH = 200
 
 
 def json_patch(obj: Obj, operations: list[Obj]) -> Obj:
@@ -29,15 +31,46 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Obj:
     if len(operations) > 10_000:
         message = f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}"
         raise ApiError(413, "RequestEntityTooLarge", message)
+    patched, copied = orjson.loads(orjson.dumps(obj)), 0
     try:
-        patched = jsonpatch.JsonPatch(operations).apply(orjson.loads(orjson.dumps(obj)), in_place=True)
-    except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError) as exc:
+        for operation in operations:
+            copied += _copied(patched, operation)
+            if copied > MAX_COPIED:
+                raise _too_much_copied(copied)
+            patched = jsonpatch.JsonPatch([operation]).apply(patched, in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError, AttributeError) as exc:
         raise ApiError(
             422, "Invalid", f"the server rejected our request due to an error in our request: {exc}"
         ) from exc
     if not isinstance(patched, dict):
         raise bad_request("the patched document is not an object")
     return patched
+
+
+def _copied(obj: Any, operation: Any) -> int:
+    """Return the bytes that a copy makes: repeated copies of the whole double the object with each."""
+    if not isinstance(operation, dict) or operation.get("op") != "copy":
+        return 0
+    return len(orjson.dumps(resolve_pointer(obj, operation.get("from", ""), None)))
+
+
+def _too_much_copied(size: int) -> ApiError:
+    message = f"Unable to complete, the accumulated size increase of copy is {size}, exceeding the limit {MAX_COPIED}"
+    return ApiError(413, "RequestEntityTooLarge", message)
+
+
+def check_depth(patch: Any) -> None:
+    """Raise 400 for a patch that nests deeper than any object does."""
+    level, depth = [patch], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise bad_request("error decoding patch: exceeded max depth")
+        level = [item for node in level for item in _items_of(node) if isinstance(item, dict | list)]
+
+
+def _items_of(node: Any) -> Iterable[Any]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -73,11 +106,18 @@ def _merge_map(target: Obj, patch: Obj, shape: Shape | None) -> Obj | None:
         return {key: value for key, value in patch.items() if key != DIRECTIVE and value is not None}
     if directive not in (None, "merge"):
         raise bad_request(f"Unknown patch type found: {directive}")
+    _check_directives(patch)
     merged = _retained(target, patch.get(RETAIN))
     for key in dict.fromkeys(map(_plain_key, patch)):
         if key:
             _merge_field(merged, key, patch, shape)
     return merged
+
+
+def _check_directives(patch: Obj) -> None:
+    for key, value in patch.items():
+        if (key == RETAIN or key.startswith((ORDER, DELETE_PRIMITIVE))) and not isinstance(value, list):
+            raise bad_request(f"error decoding patch: {key} is not a list")
 
 
 def _plain_key(key: str) -> str:
@@ -149,9 +189,12 @@ def _ordered(items: list[Any], order: list[Any] | None, key: Callable[[Any], Any
     """Put the items that ``order`` names into that order; the others keep their places."""
     if not order:
         return items
-    rank = {name: place for place, name in enumerate(order)}
-    named = iter(sorted((item for item in items if key(item) in rank), key=lambda item: rank[key(item)]))
-    return [next(named) if key(item) in rank else item for item in items]
+    rank = {name: place for place, name in enumerate(order) if isinstance(name, str | int)}
+    listed = [isinstance(key(item), str | int) and key(item) in rank for item in items]
+    named = iter(
+        sorted((item for item, known in zip(items, listed, strict=True) if known), key=lambda i: rank[key(i)])
+    )
+    return [next(named) if known else item for item, known in zip(items, listed, strict=True)]
 
 
 def _shown(entry: Obj) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kubesim import admission
 from kubesim.api import deletion, meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import format_struct, from_struct
@@ -67,7 +68,8 @@ def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale:
     old = ops.store.get(kind, namespace, name)
     if old is None:
         raise status.not_found(kind, name)
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    scale = admission.decode_body("Scale", scale)
+    replicas = scale["spec"].get("replicas", 0)
     if replicas < 0:
         error = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status.invalid(ops.registry.by_kind(kind.api_version, kind.kind), name, [error])
@@ -108,6 +110,7 @@ def bind(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opti
     pod = ops.store.get(kind, namespace, name)
     if pod is None:
         raise status.not_found(kind, name)
+    body = admission.decode_body("Binding", body)
     node = (body.get("target") or {}).get("name", "")
     if not node:
         error = status.required("target.name")
@@ -141,6 +144,7 @@ def evict(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opt
     pod = ops.store.get(kind, namespace, name)
     if pod is None:
         raise status.not_found(kind, name)
+    body = admission.decode_body("Eviction", body)
     budgets = ops.registry.by_resource("poddisruptionbudgets.policy")
     if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
         guarding = [b for b in ops.store.list(budgets, namespace) if _guards(b, pod)]
