@@ -59,15 +59,14 @@ def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     return sorted(appeared + vanished + different)
 
 
-def orphans(cluster: ClusterPort, namespace: str, uids: set[str]) -> list[Obj]:
-    """Return the pods, replica sets and jobs of a namespace that descend from the given owners."""
-    found: list[Obj] = []
-    for api_version, kind in (("batch/v1", "Job"), ("apps/v1", "ReplicaSet"), ("v1", "Pod")):
-        for obj in cluster.list(api_version, kind, namespace):
-            if {owner["uid"] for owner in obj["metadata"].get("ownerReferences") or []} & uids:
-                found.append(obj)
-                uids = uids | {obj["metadata"]["uid"]}
-    return found
+def orphans(cluster: ClusterPort, namespace: str) -> list[Obj]:
+    """Return the pods, replica sets and jobs whose controller has gone: garbage that is not collected yet."""
+    # Owners are listed after what they own, so that a new owner cannot be missed.
+    kinds = (("v1", "Pod"), ("apps/v1", "ReplicaSet"), ("batch/v1", "Job"), ("apps/v1", "Deployment"))
+    objects = [obj for api_version, kind in kinds for obj in cluster.list(api_version, kind, namespace)]
+    present = {obj["metadata"]["uid"] for obj in objects}
+    known = {kind for _, kind in kinds}
+    return [obj for obj in objects if _controller(obj) not in present and _controller(obj, "kind") in known]
 
 
 def _counts(resource: ResourceLike) -> bool:
@@ -86,9 +85,9 @@ def _key(obj: Obj) -> str:
     return f"{obj['apiVersion']}/{obj['kind']} {name}"
 
 
-def _controller(obj: Obj) -> str:
+def _controller(obj: Obj, field: str = "uid") -> str:
     owners = obj["metadata"].get("ownerReferences") or []
-    return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
+    return next((str(owner[field]) for owner in owners if owner.get("controller")), "")
 
 
 def _digest(obj: Obj) -> str:

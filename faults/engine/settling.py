@@ -58,8 +58,7 @@ def _is_there(cluster: ClusterPort, record: Record) -> bool:
 def _dependents(cluster: ClusterPort, deleted: Sequence[Record]) -> list[Obj]:
     workloads = [record for record in deleted if record.target.api_version in ("batch/v1", "apps/v1")]
     namespaces = sorted({record.target.namespace for record in workloads})
-    uids = {record.uid for record in workloads}
-    return [obj for namespace in namespaces for obj in orphans(cluster, namespace, uids)]
+    return [obj for namespace in namespaces for obj in orphans(cluster, namespace)]
 
 
 def _hurry(cluster: ClusterPort, deleted: Sequence[Record], hurried: set[str]) -> None:

@@ -78,7 +78,7 @@ class Kube:
         self.access = access
         self._timeout = timeout
         self._api = _api_client(access)
-        self._headers = {"Accept": "application/json", "User-Agent": "faultline"}
+        self._headers = {"Accept": "application/json", "User-Agent": "kubectl"}
         if access.token:
             self._headers["Authorization"] = f"Bearer {access.token}"
         self._kinds: dict[str, dict[str, Resource]] = {}

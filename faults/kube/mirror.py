@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from faults.engine.model import Record
+from faults.engine.model import MANAGER, Record
 from faults.errors import AlreadyExists, Conflict, NotFound
 from faults.kube.client import Kube, Obj
 
@@ -114,19 +114,20 @@ class MirrorJournal:
     def _write(self) -> None:
         data = {_KEY: base64.b64encode(self._mirror.dump()).decode("ascii")}
         try:
-            self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data})
+            self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data}, field_manager=MANAGER)
         except NotFound:
             self._create(data)
 
     def _create(self, data: dict[str, str]) -> None:
         self._ensure_namespace()
         meta = {"name": self._mirror.name, "namespace": NAMESPACE}
-        self._kube.create({"apiVersion": "v1", "kind": "Secret", "type": TYPE, "metadata": meta, "data": data})
+        secret = {"apiVersion": "v1", "kind": "Secret", "type": TYPE, "metadata": meta, "data": data}
+        self._kube.create(secret, field_manager=MANAGER)
 
     def _ensure_namespace(self) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         with contextlib.suppress(AlreadyExists):
-            self._kube.create(body)
+            self._kube.create(body, field_manager=MANAGER)
 
 
 def stored(kube: Kube) -> list[Mirror]:

@@ -205,11 +205,9 @@ def _residue(work: Work, run: FaultRun) -> list[str]:
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         return compare(run.fingerprint_before or {}, fingerprint(kube, selectors.namespaces_of(run)))
     left = [f"{record.target} still holds an injected value" for record in work.engine().leftovers()]
-    uids = {record.uid for record in work.journal().records() if record.uid and record.undo["action"] == "delete"}
     for namespace in selectors.namespaces_of(run):
         left += [
-            f"{obj['kind']} {namespace}/{obj['metadata']['name']} is left over"
-            for obj in orphans(kube, namespace, uids)
+            f"{obj['kind']} {namespace}/{obj['metadata']['name']} is left over" for obj in orphans(kube, namespace)
         ]
     return left
 

@@ -225,7 +225,8 @@ def test_settling_waits_for_the_pods_of_a_deleted_job_and_hurries_them(cluster, 
 def test_the_fingerprint_ignores_what_the_cluster_derives_and_sees_the_rest(cluster):
     before = picture(cluster)
     owner = cluster.get("apps/v1", "Deployment", "web", "lab")["metadata"]["uid"]
-    owned = {"name": "web-1", "namespace": "lab", "ownerReferences": [{"uid": owner, "controller": True}]}
+    refs = [{"kind": "Deployment", "uid": owner, "controller": True}]
+    owned = {"name": "web-1", "namespace": "lab", "ownerReferences": refs}
     cluster.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owned})
     cluster.edit("Deployment", "web", {"status": {"replicas": 3}, "metadata": {"generation": 9}}, "apps/v1")
     assert compare(before, picture(cluster)) == []

@@ -30,18 +30,21 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace":
 
 @pytest.mark.parametrize(("code", "reason", "error", "retryable"), CASES)
 def test_a_refusal_becomes_one_of_our_errors_with_its_message(code, reason, error, retryable):
-    with ScriptedServer(lambda *request: (code, {}, [status(code, reason, "because")])) as server:
-        with pytest.raises(errors.ClusterError, match="because") as caught:
-            server.kube.create(POD)
+    refusal = (code, {}, [status(code, reason, "because")])
+    with (
+        ScriptedServer(lambda *request: refusal) as server,
+        pytest.raises(errors.ClusterError, match="because") as caught,
+    ):
+        server.kube.create(POD)
     assert type(caught.value) is error
     assert caught.value.retryable is retryable
 
 
 @pytest.mark.parametrize("body", [b"<html>bad gateway</html>", b"", b"[1]", b"\xff\xfe"])
 def test_an_answer_that_is_no_status_still_becomes_one_of_our_errors(body):
-    with ScriptedServer(lambda *request: (502, {}, [body] if body else [])) as server:
-        with pytest.raises(errors.Unreachable, match="502"):
-            server.kube.create(POD)
+    refusal = (502, {}, [body] if body else [])
+    with ScriptedServer(lambda *request: refusal) as server, pytest.raises(errors.Unreachable, match="502"):
+        server.kube.create(POD)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{"])
@@ -51,10 +54,9 @@ def test_a_success_that_is_no_object_is_not_believed(body):
 
 
 def test_it_follows_no_redirect():
-    elsewhere = {"Location": "http://127.0.0.1:1/steal"}
-    with ScriptedServer(lambda *request: (302, elsewhere, [b""][:0])) as server:
-        with pytest.raises(errors.ClusterError, match="302"):
-            server.kube.get("v1", "Pod", "p", "a")
+    elsewhere = (302, {"Location": "http://127.0.0.1:1/steal"}, [])
+    with ScriptedServer(lambda *request: elsewhere) as server, pytest.raises(errors.ClusterError, match="302"):
+        server.kube.get("v1", "Pod", "p", "a")
     assert [path for _, path, _ in server.requests] == ["/api/v1", "/api/v1/namespaces/a/pods/p"]
 
 
@@ -87,9 +89,12 @@ def test_a_list_is_read_in_pages_and_its_items_know_what_they_are():
 
 
 def test_an_unknown_kind_is_not_found():
-    with ScriptedServer(lambda *request: (200, {}, [b"{}"])) as server:
-        with pytest.raises(errors.NotFound, match="no kind Sandwich in v1"):
-            server.kube.list("v1", "Sandwich")
+    answer = (200, {}, [b"{}"])
+    with (
+        ScriptedServer(lambda *request: answer) as server,
+        pytest.raises(errors.NotFound, match="no kind Sandwich in v1"),
+    ):
+        server.kube.list("v1", "Sandwich")
 
 
 def test_names_cannot_leave_their_place_in_the_path():

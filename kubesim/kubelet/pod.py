@@ -59,6 +59,8 @@ class PodWorker:
         ending = pod["metadata"].get("deletionTimestamp") is not None
         if ending and not self._started_ending:
             await self._begin_ending()
+        elif ending:
+            self._hasten_ending()
         while (due := self._next()) is not None and due[0] <= self.now:
             await STAGES[due[1].state].then(self, due[1])
         if ending and not any(container.running for container in self.record.containers):
@@ -273,6 +275,11 @@ class PodWorker:
                 if not metadata.get("deletionGracePeriodSeconds"):
                     self._killing[container.name] = self.now
                 await self._normal(container, "Killing", f"Stopping container {container.name}")
+
+    def _hasten_ending(self) -> None:
+        """A second deletion may allow less time than the first did."""
+        deadline = parse(self.record.pod["metadata"]["deletionTimestamp"])
+        self._killing = {name: min(due, deadline) for name, due in self._killing.items()}
 
     async def _finish_ending(self) -> None:
         """Report the last status and let the API forget the pod."""

@@ -1,0 +1,216 @@
+"""A fault run's life on a practice cluster: plan, inject, symptom, repair, revert."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from faults import checks, selectors, services
+from faults.engine import compare, fingerprint
+from faults.errors import AlreadyExists, Conflict, Forbidden, LeaseHeld, NotFound
+from faults.kube.client import Kube
+from faults.kube.config import parse
+from faults.kube.mirror import NAMESPACE, stored
+from faults.models import FaultRun, Step
+from faults.tests.conftest import NAMESPACES, deadline
+
+pytestmark = pytest.mark.django_db
+Status = FaultRun.Status
+HOME = "ml-training"
+
+
+def test_a_practice_cluster_is_made_once(cluster):
+    again = services.ensure_practice_cluster(name=cluster.name, deadline=deadline())
+    assert again.pk == cluster.pk
+    assert again.kubeconfig == cluster.kubeconfig
+
+
+def test_its_kubeconfig_is_not_readable_in_the_database(cluster):
+    assert "BEGIN" not in cluster.kubeconfig
+    assert "server" not in cluster.kubeconfig
+
+
+def test_an_environment_can_be_made_and_leaves_nothing(cluster, kube):
+    before = fingerprint(kube, [HOME])
+    run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())
+    lines = []
+    run = services.inject_run(run_id=run.pk, holder="w", report=lambda phase, detail: lines.append(detail))
+    assert run.status == Status.ACTIVE
+    assert f"Creating Namespace {HOME}" in lines
+    assert [mirror.deadline for mirror in stored(kube)] == [run.deadline]
+
+    run = services.revert_run(run_id=run.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+    assert compare(before, fingerprint(kube, [HOME])) == []
+    with pytest.raises(NotFound):
+        kube.get("v1", "Namespace", NAMESPACE)
+
+
+def test_the_whole_life_of_a_fault(fault, kube, environment):
+    before = fingerprint(kube, [HOME])
+    run = services.inject_run(run_id=fault.pk, holder="w")
+    assert run.status == Status.INJECTING
+    assert run.injected_at is not None
+    run = services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30)
+    assert (run.status, run.error) == (Status.ACTIVE, "")
+    assert run.symptom_at is not None
+
+    run = services.revert_run(run_id=fault.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+    assert compare(before, fingerprint(kube, [HOME])) == []
+    run = services.revert_run(run_id=environment.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_reference_solution_repairs_it_with_the_candidates_own_rights(fault, environment, index):
+    services.inject_run(run_id=fault.pk, holder="w")
+    services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30)
+    access = services.candidate_access(run=environment, seconds=600)
+    pack = selectors.bound_pack(fault)
+    services.apply_solution(run=fault, solution=pack.solutions[index], kubeconfig=access.kubeconfig)
+    assert services.first_request_at(run=environment) is not None
+
+    # What the candidate made is theirs, and goes with the namespaces.
+    run = services.revert_run(run_id=fault.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+    run = services.revert_run(run_id=environment.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+
+
+def test_injected_objects_look_like_a_tenants(fault, kube):
+    services.inject_run(run_id=fault.pk, holder="w")
+    job = kube.list("batch/v1", "Job", HOME)[0]
+    assert "kubectl.kubernetes.io/last-applied-configuration" in job["metadata"]["annotations"]
+    managers = {entry["manager"] for entry in job["metadata"].get("managedFields", [])}
+    assert managers <= {"kubectl-client-side-apply", "kube-controller-manager"}
+
+
+def test_a_job_delivered_twice_has_one_effect(fault, kube):
+    services.inject_run(run_id=fault.pk, holder="w")
+    uids = {obj["metadata"]["uid"] for obj in kube.list("batch/v1", "Job", HOME)}
+    services.inject_run(run_id=fault.pk, holder="x")
+    assert {obj["metadata"]["uid"] for obj in kube.list("batch/v1", "Job", HOME)} == uids
+    assert Step.objects.filter(run=fault).count() == len(selectors.changes_of(fault))
+
+
+def test_two_workers_cannot_be_on_one_run(fault):
+    FaultRun.objects.filter(pk=fault.pk).update(
+        lease_holder="other", lease_until=datetime.now(UTC) + timedelta(seconds=5)
+    )
+    with pytest.raises(LeaseHeld):
+        services.inject_run(run_id=fault.pk, holder="w")
+
+
+def test_a_symptom_that_does_not_show_fails_the_run_with_what_was_seen(fault, kube):
+    services.inject_run(run_id=fault.pk, holder="w")
+    for job in kube.list("batch/v1", "Job", HOME):
+        kube.delete("batch/v1", "Job", job["metadata"]["name"], HOME)
+    run = services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=0)
+    assert run.status == Status.FAILED
+    assert run.error.startswith("The symptom did not show within 0 s: ")
+
+
+def test_a_name_that_is_taken_fails_the_run_and_says_so(fault, kube):
+    taken = selectors.changes_of(fault)[0].object
+    kube.create(taken)
+    with pytest.raises(Conflict, match="not ours"):
+        services.inject_run(run_id=fault.pk, holder="w")
+    fault.refresh_from_db()
+    assert fault.status == Status.FAILED
+    assert "is there already" in fault.error
+
+    run = services.revert_run(run_id=fault.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+    with pytest.raises(AlreadyExists):
+        kube.create(taken)
+
+
+def test_a_run_that_was_never_sent_is_reverted_at_once(fault):
+    run = services.revert_run(run_id=fault.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+
+
+def test_a_dropped_cluster_counts_as_reverted(fault, environment):
+    services.inject_run(run_id=fault.pk, holder="w")
+    services.drop_practice_cluster(cluster=environment.cluster)
+    run = services.revert_run(run_id=fault.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+    assert not Step.objects.filter(run=fault).exclude(status=Step.Status.REVERTED).exists()
+
+
+def test_the_candidate_may_work_and_nothing_else(environment):
+    access = services.candidate_access(run=environment, seconds=600)
+    kube = Kube(parse(access.kubeconfig))
+    assert access.username == f"system:serviceaccount:{HOME}:platform-oncall"
+    assert kube.list("v1", "Pod", HOME) == []
+    assert kube.list("v1", "Node")
+    for forbidden in (
+        lambda: kube.list("v1", "Secret", HOME),
+        lambda: kube.list("v1", "Secret", NAMESPACE),
+        lambda: kube.list("rbac.authorization.k8s.io/v1", "RoleBinding", HOME),
+        lambda: kube.list("v1", "Pod", "default"),
+        lambda: kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}),
+        lambda: kube.patch("v1", "Namespace", HOME, "", {"metadata": {"labels": {"a": "b"}}}),
+        lambda: kube.token_request(HOME, "platform-oncall", seconds=600),
+    ):
+        with pytest.raises(Forbidden):
+            forbidden()
+    kube.close()
+
+
+def test_access_can_be_taken_and_given_back(environment):
+    access = services.candidate_access(run=environment, seconds=600)
+    kube = Kube(parse(access.kubeconfig))
+    services.revoke_access(run=environment)
+    services.revoke_access(run=environment)
+    with pytest.raises(Forbidden):
+        kube.list("v1", "Pod", HOME)
+    services.restore_access(run=environment)
+    assert kube.list("v1", "Pod", HOME) == []
+    kube.close()
+    run = services.revert_run(run_id=environment.pk, holder="w")
+    assert run.residue == []
+
+
+def test_nothing_a_candidate_can_read_tells(fault, environment):
+    services.inject_run(run_id=fault.pk, holder="w")
+    access = services.candidate_access(run=environment, seconds=600)
+    kube = Kube(parse(access.kubeconfig))
+    texts = []
+    for resource in kube.kinds():
+        try:
+            texts.append(str(kube.list(resource.api_version, resource.kind, HOME if resource.namespaced else "")))
+        except (Forbidden, NotFound):
+            continue
+    seen = " ".join(texts).lower().replace("default", "")
+    assert "ml-training" in seen
+    for word in ("fault", "inject", "simulat", "interview", "kubesim", "chaos", "candidate"):
+        assert word not in seen, word
+    kube.close()
+
+
+def test_the_fresh_environment_does_not_pass_the_checks(fault, kube):
+    outcomes = checks.evaluate_all(selectors.bound_pack(fault).checks, kube)
+    assert "pass" not in {outcome.verdict for outcome in outcomes.values()}
+
+
+def test_a_seed_always_draws_the_same_variant(environment, version):
+    def plan(seed):
+        return services.plan_fault_run(
+            cluster=environment.cluster,
+            scenario_version=version,
+            namespaces=NAMESPACES,
+            parameters={},
+            seed=seed,
+            deadline=deadline(),
+        ).parameters
+
+    assert plan(3) == plan(3)
+    assert len({tuple(plan(seed).items()) for seed in range(12)}) > 1
+
+
+def test_seeding_the_catalogue_twice_changes_nothing(db):
+    first = services.seed_catalog()
+    assert [v.pk for v in services.seed_catalog()] == [v.pk for v in first]
