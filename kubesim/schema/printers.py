@@ -6,15 +6,17 @@ into the object, or a function of the object and the time. Texts follow pkg/prin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from kubesim.api.durations import between, human, parse_time, since
 from kubesim.errors import Obj
 
 Cell = str | int | bool | None
+NO_NAMES: frozenset[str] = frozenset()
 Value = str | Callable[[Obj, datetime], Cell]
 
 
@@ -50,9 +52,17 @@ class Column:
 
 def dig(obj: Any, path: str) -> Any:
     """Return what lies at a dotted path, or None."""
-    for key in path.split("."):
-        obj = obj.get(key) if isinstance(obj, dict) else None
+    for key in _steps(path):
+        if type(obj) is not dict and not isinstance(obj, dict):
+            return None
+        obj = obj.get(key)
     return obj
+
+
+@cache
+def _steps(path: str) -> list[str]:
+    """Return the keys of a dotted path; there are as many paths as columns."""
+    return path.split(".")
 
 
 def age(obj: Obj, now: datetime) -> str:
@@ -95,15 +105,18 @@ def pod_status(pod: Obj, now: datetime | None = None) -> str:
     return reason
 
 
-def _sidecars(pod: Obj) -> set[str]:
+def _sidecars(pod: Obj) -> Set[str]:
     """Return the init containers that keep running."""
-    specs = dig(pod, "spec.initContainers") or ()
-    return {c["name"] for c in specs if c.get("restartPolicy") == "Always"}
+    specs = dig(pod, "spec.initContainers")
+    return NO_NAMES if not specs else {c["name"] for c in specs if c.get("restartPolicy") == "Always"}
 
 
 def _init_reason(pod: Obj, reason: str) -> tuple[bool, str]:
     """Return whether an init container holds the pod up, and the word for it."""
-    specs, sidecars = dig(pod, "spec.initContainers") or [], _sidecars(pod)
+    specs = dig(pod, "spec.initContainers")
+    if not specs:
+        return False, reason
+    sidecars = _sidecars(pod)
     for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
         state = status.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting")

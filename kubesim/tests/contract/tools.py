@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+PACKAGED = ("/usr/local/bin", "/opt/homebrew/bin", "/usr/lib/google-cloud-sdk/bin")
+"""Where package managers put kubectl, on PATH or not."""
+
 
 @dataclass(frozen=True)
 class Kubectl:
@@ -51,10 +54,10 @@ def oldest_and_newest() -> tuple[str, ...]:
     named = [Path(os.environ["KUBECTL"])] if os.environ.get("KUBECTL") else []
     folders = {Path(part) for part in os.get_exec_path()} | {path.resolve().parent for path in named}
     folders |= {(folder / "kubectl").resolve().parent for folder in [*folders] if (folder / "kubectl").exists()}
-    folders.add(Path("/usr/lib/google-cloud-sdk/bin"))
+    folders |= {Path(folder) for folder in PACKAGED}
     found = named + [path for folder in folders for path in folder.glob("kubectl*") if _is_kubectl(path)]
     versions = {_version(str(path)): str(path) for path in found}
-    versions.pop((), None)
+    versions.pop((0,), None)
     if not versions:
         return ()
     return tuple(dict.fromkeys(versions[version] for version in (min(versions), max(versions))))
@@ -65,13 +68,12 @@ def _is_kubectl(path: Path) -> bool:
 
 
 def _version(binary: str) -> tuple[int, ...]:
-    """Return (1, 33), or () for what does not run."""
+    """Return (1, 33), or (0,) for what does not run or runs another binary, depending on the server."""
     try:
         output = subprocess.run(
             [binary, "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=10, check=False
         ).stdout
     except OSError:
-        return ()
+        return (0,)
     found = re.search(r'"gitVersion":\s*"v(\d+)\.(\d+)', output)
-    dispatcher = "-dispatcher" in output  # runs another binary, which one depends on the server
-    return tuple(map(int, found.groups())) if found and not dispatcher else ()
+    return tuple(map(int, found.groups())) if found and "-dispatcher" not in output else (0,)
