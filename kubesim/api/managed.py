@@ -28,7 +28,7 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     """Write ``metadata.managedFields`` of a new object in place: its maker owns what was sent and defaulted."""
     sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
     mine = _entry_of([], kind, "", options)
-    mine["fieldsV1"] = _changed({}, sent, shape_of(kind.schema))
+    mine["fieldsV1"] = _changed({}, options.wanted or sent, shape_of(kind.schema))
     mine["time"] = rfc3339(now)
     new["metadata"]["managedFields"] = [mine]
 
@@ -38,7 +38,14 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
     shape = shape_of(kind.schema)
     changed, present = _changed(old, new, shape), _changed({}, new, shape)
     entries = [dict(entry) for entry in old["metadata"].get("managedFields", ())]
-    if changed:
+    if options.wanted is not None:
+        mine = _entry_of(entries, kind, subresource, options)
+        mine["fieldsV1"] = _changed({}, options.wanted, shape)
+        mine["time"] = rfc3339(now)
+        for entry in entries:
+            if entry is not mine:
+                entry["fieldsV1"] = _without(entry.get("fieldsV1", {}), changed)
+    elif changed:
         mine = _entry_of(entries, kind, subresource, options)
         for entry in entries:
             if entry is not mine:
@@ -57,7 +64,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
 def _entry_of(entries: list[Obj], kind: Kind, subresource: str, options: Options) -> Obj:
     """Return the entry of the one who writes, made if there is none."""
     manager = options.field_manager or options.user or DEFAULT_MANAGER
-    operation = "Apply" if options.applies else "Update"
+    operation = "Apply" if options.wanted is not None else "Update"
     wanted = {"manager": manager, "operation": operation, "apiVersion": kind.api_version}
     for entry in entries:
         same = all(entry.get(name) == value for name, value in wanted.items())
@@ -79,11 +86,17 @@ def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fi
             continue
         if top and name == "metadata":
             fields = _metadata(before or {}, value)
+            before = before or {}
         else:
             fields = _field(before, value, shape.field(name) if shape else None)
-        if fields or not (top and name == "metadata"):
+        if fields or not _only_lost(before, value):
             found[f"f:{name}"] = fields
     return found
+
+
+def _only_lost(before: Any, value: Any) -> bool:
+    """Tell whether a structure in which nothing was set has merely lost something."""
+    return isinstance(value, dict) and isinstance(before, dict)
 
 
 def _metadata(old: Obj, new: Obj) -> Fields:
@@ -101,17 +114,32 @@ def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
 
 
 def _items(before: Any, value: list[Any], field: FieldType) -> Fields:
-    old = {_item_key(item, field): item for item in before or ()}
+    old = {item_key(item, field): item for item in before or ()}
     fields: Fields = {} if before else {".": {}}
     for item in value:
-        key = _item_key(item, field)
+        key = item_key(item, field)
         if old.get(key) != item:
             inner = _changed(old.get(key, {}), item, field.shape, top=False)
-            fields[key] = inner if key in old else {".": {}, **inner}
+            if key not in old:
+                fields[key] = {".": {}, **inner}
+            elif inner:
+                fields[key] = inner
     return fields
 
 
-def _item_key(item: Obj, field: FieldType) -> str:
+def fields_of(obj: Obj, shape: Shape | None, old: Obj | None = None) -> Fields:
+    """Return the field set of an object, or of what it changes of ``old``."""
+    return _changed(old or {}, obj, shape)
+
+
+def key_fields(key: str) -> Obj:
+    """Return what identifies an entry of a keyed list: the inverse of ``item_key``."""
+    fields: Obj = orjson.loads(key.removeprefix("k:"))
+    return fields
+
+
+def item_key(item: Obj, field: FieldType) -> str:
+    """Return how a field set names an entry of a keyed list."""
     key = {field.merge_key: item.get(field.merge_key)}
     if field.merge_key == "containerPort":
         key["protocol"] = item.get("protocol", "TCP")

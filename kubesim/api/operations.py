@@ -6,10 +6,11 @@ which must not be changed. ``namespace`` is "" for cluster-scoped kinds, and for
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubesim import admission
-from kubesim.api import deletion, managed, meta, status, subresources
+from kubesim.api import apply, deletion, managed, meta, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, json_patch, merge_patch, strategic_patch
@@ -23,6 +24,7 @@ from kubesim.schema.types import shape_of
 from kubesim.store import Objects, Store, Stored
 
 NAME_ATTEMPTS = 8
+SWEEP = timedelta(minutes=1)
 
 
 class Operations:
@@ -32,6 +34,7 @@ class Operations:
         self.store = store
         self.clock = clock
         self.registry = registry
+        self._next_sweep: dict[str, datetime] = {}
 
     def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:
         """Return one object (or its Scale). Raises 404."""
@@ -86,6 +89,7 @@ class Operations:
         options = options or Options()
         if subresource == "scale":
             return subresources.replace_scale(self, kind, namespace, name, obj, options)
+        _check_subresource(kind, subresource)
         stored = stored_kind(self.registry, kind)
         new = to_stored(kind, stored, self._decoded(kind, obj, options))
         meta.check_name(new.setdefault("metadata", {}), name)
@@ -108,20 +112,20 @@ class Operations:
     ) -> Obj:
         """Change some fields. Raises 404 (except for apply, which creates), 409, 422."""
         options = options or Options()
-        options.applies = patch_type == "apply"
+        _check_subresource(kind, subresource)
         stored = stored_kind(self.registry, kind)
         current = self.store.get(stored, namespace, name)
         if current is None:
             if patch_type == "apply" and not subresource:
-                options.created = True
-                applied = self._decoded(kind, change, options, change)
-                meta.check_name(applied["metadata"], name)
-                return self.create(kind, namespace, applied, options=options)
+                return self._create_by_apply(kind, namespace, name, change, options)
             raise status.not_found(kind, name)
         if subresource == "scale":
             scale = self._patched(subresources.scale_of(stored, current), change, patch_type, "V1Scale")
             return subresources.replace_scale(self, kind, namespace, name, scale, options)
-        served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
+        if patch_type == "apply":
+            served = self._applied(kind, to_served(kind, current), change, subresource, options)
+        else:
+            served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
         new = to_stored(kind, stored, self._decoded(kind, served, options, change))
         meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
@@ -192,7 +196,22 @@ class Operations:
         if self.store.get(kind, new["metadata"].get("namespace", ""), name) is not None:
             raise status.already_exists(kind, name)
         new = meta.ordered(new)
-        return new if options.dry_run else self.store.create(kind, new)
+        if options.dry_run:
+            return new
+        if kind.ttl_s:
+            self._forget_old(kind)
+        return self.store.create(kind, new)
+
+    def _forget_old(self, kind: Kind) -> None:
+        """Delete what has outlived its kind's time; looked at once a minute at most, when more is created."""
+        now = self.clock.now()
+        if now < self._next_sweep.get(kind.table, now):
+            return
+        self._next_sweep[kind.table] = now + SWEEP
+        oldest = meta.rfc3339(now - timedelta(seconds=kind.ttl_s))
+        for obj in self.store.list(kind):
+            if (obj.get("lastTimestamp") or obj["metadata"]["creationTimestamp"]) < oldest:
+                self.store.delete(kind, *_key(obj))
 
     def _create_by_update(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
         name = new["metadata"]["name"]
@@ -201,6 +220,26 @@ class Operations:
         new["metadata"].pop("resourceVersion", None)
         options.created = True
         return self._create(kind, namespace, new, options)
+
+    def _create_by_apply(self, kind: Kind, namespace: str, name: str, change: Any, options: Options) -> Obj:
+        options.created, options.wanted = True, self._wanted(kind, change)
+        applied = self._decoded(kind, change, options, change)
+        meta.check_name(applied["metadata"], name)
+        return self.create(kind, namespace, applied, options=options)
+
+    def _applied(self, kind: Kind, current: Obj, change: Any, subresource: str, options: Options) -> Obj:
+        options.wanted = self._wanted(kind, change)
+        return apply.applied(kind, current, options.wanted, subresource, options)
+
+    def _wanted(self, kind: Kind, change: Any) -> Obj:
+        """Check what an apply asks for. Raises 400."""
+        check_depth(change)
+        if not isinstance(change, dict):
+            raise status.bad_request("error decoding YAML: the configuration is not an object")
+        admission.decode(kind, change, Options())
+        if (change.get("metadata") or {}).get("managedFields"):
+            raise status.bad_request("metadata.managedFields must be nil")
+        return change
 
     def _existing(self, kind: Kind, namespace: str, name: str) -> Stored:
         obj = self.store.get(kind, namespace, name)
@@ -252,3 +291,9 @@ def _key(obj: Obj) -> tuple[str, str]:
 def _unmanaged(obj: Obj) -> Obj:
     """Return an object without its managedFields, which change with the time of a write that changes nothing."""
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+
+
+def _check_subresource(kind: Kind, name: str) -> None:
+    """Raise 404 for a subresource that the kind does not have."""
+    if name and kind.subresource(name) is None:
+        raise status.no_resource()

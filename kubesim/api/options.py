@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kubesim.errors import Obj
+
 PatchType = Literal["json", "merge", "strategic", "apply"]
 
 
@@ -12,8 +14,8 @@ PatchType = Literal["json", "merge", "strategic", "apply"]
 class Options:
     """The options of one request, and what the answer says beside its object.
 
-    ``field_validation`` is Strict, Warn or Ignore; ``force`` and ``applies`` belong to server-side
-    apply. The last two fields are
+    ``field_validation`` is Strict, Warn or Ignore; ``force`` belongs to server-side apply;
+    ``wanted`` is what an apply asks for (set by the operation). The last two fields are
     filled in: ``warnings`` (texts of Warning headers) and ``created`` (a patch or update that made the object: 201).
     """
 
@@ -22,6 +24,6 @@ class Options:
     field_validation: str = "Ignore"
     dry_run: bool = False
     force: bool = False
-    applies: bool = False
+    wanted: Obj | None = None
     warnings: list[str] = field(default_factory=list)
     created: bool = False

@@ -86,7 +86,7 @@ KINDS = (
          fields=(_field("spec.unschedulable", empty="false"),), field_error=NO_LABEL),
     POD,
     Kind("", "v1", "Event", "events", schema="CoreV1Event", short_names=("ev",), fields=EVENT_FIELDS,
-         field_error=NO_LABEL, indexes=("involvedObject.uid",), create_on_update=True),
+         field_error=NO_LABEL, indexes=("involvedObject.uid",), create_on_update=True, ttl_s=3600),
     Kind("", "v1", "ConfigMap", "configmaps", schema="V1ConfigMap", short_names=("cm",)),
     Kind("", "v1", "Secret", "secrets", schema="V1Secret", fields=(_field("type"),), field_error=NO_LABEL,
          immutable=_fixed("type")),

@@ -91,6 +91,8 @@ class Kind:
     returns_deleted: bool = False
     """Whether DELETE answers with the object where others answer with a Status."""
     propagation: str = "Background"
+    ttl_s: int = 0
+    """Seconds after its last change when an object goes by itself; 0 for never."""
     virtual: bool = False
     """Answered at once and never stored (access reviews)."""
 

@@ -478,13 +478,47 @@ def test_a_lease_is_created_by_an_update(ops):
     assert refused(ops.update, DEPLOYMENTS, "ml", "web", deployment()).code == 404
 
 
-def test_applying_creates_and_then_merges(ops):
-    options = Options(field_manager="kubectl")
-    ops.patch(DEPLOYMENTS, "ml", "web", deployment(), patch_type="apply", options=options)
-    assert options.created
-    merged = ops.patch(DEPLOYMENTS, "ml", "web", {"spec": {"replicas": 2}}, patch_type="apply", options=options)
-    assert merged["spec"]["replicas"] == 2
-    assert merged["metadata"]["managedFields"][0]["operation"] == "Apply"
+def test_applying_creates_then_merges_and_takes_away_what_is_no_longer_wanted(ops):
+    mine = Options(field_manager="ci")
+    wanted = {**deployment(replicas=2), "metadata": {"name": "web", "labels": {"team": "ml", "tier": "back"}}}
+    ops.patch(DEPLOYMENTS, "ml", "web", wanted, patch_type="apply", options=mine)
+    assert mine.created
+    ops.patch(
+        DEPLOYMENTS, "ml", "web", {"metadata": {"labels": {"other": "x"}}}, options=Options(field_manager="kubectl")
+    )
+    less = {**deployment(replicas=3), "metadata": {"name": "web", "labels": {"team": "ml"}}}
+    after = ops.patch(DEPLOYMENTS, "ml", "web", less, patch_type="apply", options=Options(field_manager="ci"))
+    assert after["metadata"]["labels"] == {"team": "ml", "other": "x"}
+    assert after["spec"]["replicas"] == 3
+    managers = [(entry["manager"], entry["operation"]) for entry in after["metadata"]["managedFields"]]
+    assert managers == [("ci", "Apply"), ("kubectl", "Update")]
+
+
+def test_applying_over_anothers_field_is_a_conflict_unless_forced(ops):
+    ops.create(DEPLOYMENTS, "ml", deployment(), options=Options(field_manager="kubectl-create"))
+    wanted = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 4}}
+    error = refused(
+        ops.patch, DEPLOYMENTS, "ml", "web", wanted, patch_type="apply", options=Options(field_manager="ci")
+    )
+    assert (error.code, error.message) == (
+        409,
+        'Apply failed with 1 conflict: conflict with "kubectl-create" using apps/v1: .spec.replicas',
+    )
+    forced = Options(field_manager="ci", force=True)
+    after = ops.patch(DEPLOYMENTS, "ml", "web", wanted, patch_type="apply", options=forced)
+    assert after["spec"]["replicas"] == 4
+    first, second = after["metadata"]["managedFields"]
+    assert "f:replicas" not in first["fieldsV1"]["f:spec"]
+    assert second["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+
+
+def test_a_container_that_is_no_longer_applied_goes(ops):
+    two = [{"name": "main", "image": "a:1"}, {"name": "side", "image": "b:1"}]
+    both = deployment(template=template(containers=two))
+    ops.patch(DEPLOYMENTS, "ml", "web", both, patch_type="apply", options=Options(field_manager="ci"))
+    one = deployment(template=template(containers=two[:1]))
+    after = ops.patch(DEPLOYMENTS, "ml", "web", one, patch_type="apply", options=Options(field_manager="ci"))
+    assert [entry["name"] for entry in after["spec"]["template"]["spec"]["containers"]] == ["main"]
 
 
 def test_a_manager_owns_what_it_changed(ops):
@@ -531,3 +565,19 @@ async def test_a_watch_goes_on_with_what_happens_later(ops):
     await client.delete("pods", "a", "ml")
     assert (await anext(watch)).type == "DELETED"
     await watch.aclose()
+
+
+async def test_events_go_an_hour_after_they_last_happened(ops, clock):
+    ops.create(EVENTS, "ml", {"metadata": {"name": "old"}})
+    await clock.advance(1800)
+    ops.create(EVENTS, "ml", {"metadata": {"name": "newer"}})
+    await clock.advance(1801)
+    ops.create(EVENTS, "ml", {"metadata": {"name": "newest"}})
+    assert [obj["metadata"]["name"] for obj in ops.list(EVENTS, "ml").items] == ["newer", "newest"]
+
+
+def test_a_subresource_that_a_kind_does_not_have_is_not_found(ops):
+    maps = registry.by_resource("configmaps")
+    ops.create(maps, "ml", {"metadata": {"name": "c"}})
+    error = refused(ops.patch, maps, "ml", "c", {}, subresource="status")
+    assert (error.code, error.message) == (404, "the server could not find the requested resource")

@@ -1,0 +1,137 @@
+"""Server-side apply: a manager says all that it wants of an object, and what it no longer wants is taken away.
+
+Fields that others own and that would change are conflicts (409) unless forced. Values merge as in a strategic merge.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubesim.api import status
+from kubesim.api.managed import Fields, fields_of, item_key, key_fields
+from kubesim.api.options import Options
+from kubesim.api.patch import strategic_patch
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+from kubesim.schema.types import FieldType, Shape, shape_of
+
+
+def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Options) -> Obj:
+    """Return the object as the manager wants it. Raises 409 with every conflict."""
+    shape = shape_of(kind.schema)
+    merged = strategic_patch(current, wanted, shape)
+    if not options.force:
+        _check_conflicts(kind, current, merged, shape, options)
+    given_up = _given_up(current, fields_of(wanted, shape), subresource, options)
+    return _without(merged, given_up, shape)
+
+
+def is_mine(entry: Obj, subresource: str, options: Options) -> bool:
+    """Tell whether an entry of managedFields is the applying manager's own."""
+    own = (entry.get("manager"), entry.get("operation"), entry.get("subresource", ""))
+    return own == (options.field_manager, "Apply", subresource)
+
+
+def _given_up(current: Obj, wanted: Fields, subresource: str, options: Options) -> Fields:
+    """Return the fields that the manager applied before, wants no longer, and that nobody else owns."""
+    entries = current["metadata"].get("managedFields", ())
+    mine: Fields = next((entry["fieldsV1"] for entry in entries if is_mine(entry, subresource, options)), {})
+    left = _minus(mine, wanted)
+    for entry in entries:
+        if not is_mine(entry, subresource, options):
+            left = _minus(left, entry["fieldsV1"])
+    return left
+
+
+def _minus(fields: Fields, other: Fields) -> Fields:
+    """Return the leaves of ``fields`` that are not in ``other``."""
+    kept: Fields = {}
+    for name, inner in fields.items():
+        if name == ".":
+            continue
+        if name not in other:
+            kept[name] = inner
+        elif rest := _minus(inner, other[name]):
+            kept[name] = rest
+    return kept
+
+
+def _check_conflicts(kind: Kind, current: Obj, merged: Obj, shape: Shape | None, options: Options) -> None:
+    changed = fields_of(merged, shape, old=current)
+    conflicts = []
+    for entry in current["metadata"].get("managedFields", ()):
+        if entry.get("manager") == options.field_manager and entry.get("operation") == "Apply":
+            continue
+        who = f'conflict with "{entry["manager"]}"'
+        if entry.get("operation") == "Update":
+            who += f" using {entry['apiVersion']}"
+        conflicts += [(who, path) for path in _shared(changed, entry["fieldsV1"], "")]
+    if conflicts:
+        raise _conflict(kind, conflicts)
+
+
+def _shared(changed: Fields, owned: Fields, path: str) -> list[str]:
+    """Return the paths of the changed leaves that another manager owns."""
+    found: list[str] = []
+    for name, inner in changed.items():
+        if name == "." or name not in owned:
+            continue
+        here = path + _shown(name)
+        deeper = [key for key in inner if key != "."]
+        found += _shared(inner, owned[name], here) if deeper and owned[name] else [] if deeper else [here]
+    return found
+
+
+def _shown(name: str) -> str:
+    """``f:spec`` is shown as ``.spec`` and ``k:{"name":"c"}`` as ``[name="c"]``."""
+    if name.startswith("f:"):
+        return f".{name[2:]}"
+    shown = ",".join(f"{key}={status.show(value)}" for key, value in key_fields(name).items())
+    return f"[{shown}]"
+
+
+def _conflict(kind: Kind, conflicts: list[tuple[str, str]]) -> ApiError:
+    plural = "s" if len(conflicts) > 1 else ""
+    by_owner: dict[str, list[str]] = {}
+    for who, path in conflicts:
+        by_owner.setdefault(who, []).append(path)
+    if len(conflicts) == 1:
+        shown = f"{conflicts[0][0]}: {conflicts[0][1]}"
+    else:
+        shown = "\n".join(
+            f"{who.replace('conflict with', 'conflicts with')}:\n" + "\n".join(f"- {path}" for path in paths)
+            for who, paths in sorted(by_owner.items())
+        )
+    causes = [{"reason": "FieldManagerConflict", "message": who, "field": path} for who, path in conflicts]
+    message = f"Apply failed with {len(conflicts)} conflict{plural}: {shown}"
+    return ApiError(409, "Conflict", message, {"causes": causes})
+
+
+def _without(obj: Obj, fields: Fields, shape: Shape | None) -> Obj:
+    """Return an object without the given fields."""
+    kept = dict(obj)
+    for name, inner in fields.items():
+        key = name[2:]
+        if not name.startswith("f:") or key not in kept:
+            continue
+        if not inner:
+            del kept[key]
+            continue
+        field = shape.field(key) if shape else None
+        kept[key] = _pruned(kept[key], inner, field)
+    return kept
+
+
+def _pruned(value: Any, fields: Fields, field: FieldType | None) -> Any:
+    if isinstance(value, dict):
+        return _without(value, fields, field.shape if field else None)
+    if not isinstance(value, list) or field is None:
+        return value
+    kept = []
+    for item in value:
+        key = item_key(item, field)
+        if key not in fields:
+            kept.append(item)
+        elif fields[key] and f"f:{field.merge_key}" not in fields[key]:
+            kept.append(_without(item, fields[key], field.shape))
+    return kept
