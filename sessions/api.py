@@ -98,10 +98,7 @@ class SessionOut(Schema):
     @staticmethod
     def resolve_scenarios(session: InterviewSession) -> list[str]:
         """Return the slugs of its scenarios."""
-        return [
-            scenario.scenario_version.scenario.slug
-            for scenario in session.scenarios.select_related("scenario_version__scenario")
-        ]
+        return [scenario.scenario_version.scenario.slug for scenario in session.scenarios.all()]
 
     @staticmethod
     def resolve_phases(session: InterviewSession) -> list[Any]:
@@ -115,7 +112,7 @@ REFUSED = {409: Problem, 422: Problem}
 @router.get("", response=list[SessionOut])
 def list_sessions(request: HttpRequest) -> Any:
     """Return the sessions that the user may see, newest first."""
-    return selectors.sessions_for(request.user)
+    return selectors.sessions_for(request.user).prefetch_related("phases", "scenarios__scenario_version__scenario")
 
 
 @router.post("", response={201: SessionOut, **REFUSED})

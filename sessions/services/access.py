@@ -6,17 +6,20 @@ import hashlib
 import hmac
 import secrets
 from datetime import datetime
+from functools import partial
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.urls import reverse
-from faults.services import CandidateAccess
 
 from faults import services as fault_services
+from faults.models import FaultRun
+from faults.services import CandidateAccess
 from sessions import clock, events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
+from sessions.services.patience import patiently
 from sessions.services.rows import State, locked, require
 
 TOKEN_BYTES = 24  # 192 bits
@@ -92,9 +95,7 @@ def sync_access(*, session_id: int) -> None:
     pending = not _access_settled(session)
     while pending:
         over = session.state in OVER
-        if session.environment is not None and session.environment.reverted_at is None:
-            change = fault_services.revoke_access if over else fault_services.restore_access
-            change(run=session.environment)
+        patiently(partial(_change_rights, session.environment, over))
         recorded = _record_access(session, over)
         session = _with_environment(session_id)
         pending = not recorded or not _access_settled(session)
@@ -102,6 +103,12 @@ def sync_access(*, session_id: int) -> None:
 
 def _with_environment(session_id: int) -> InterviewSession:
     return InterviewSession.objects.select_related("environment").get(pk=session_id)
+
+
+def _change_rights(environment: FaultRun | None, over: bool) -> None:
+    if environment is not None and environment.reverted_at is None:
+        change = fault_services.revoke_access if over else fault_services.restore_access
+        change(run=environment)
 
 
 def _access_settled(session: InterviewSession) -> bool:

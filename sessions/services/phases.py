@@ -15,6 +15,7 @@ from faults.errors import ClusterError, FaultError, LeaseHeld, StaleEpoch
 from faults.packs import PackError
 from sessions import clock, events
 from sessions.models import InterviewSession, PreparationPhase, SessionScenario
+from sessions.services.patience import patiently
 
 LEASE_SECONDS = 30.0
 PREPARE, RELEASE = "prepare", "release"
@@ -101,7 +102,7 @@ def _step(
     work.report(phase.key, "")
     _mark(session, phase, Status.RUNNING, started_at=clock.now())
     try:
-        workers[_kind(phase)](work)
+        patiently(lambda: workers[_kind(phase)](work))
     except (LeaseHeld, StaleEpoch):
         raise
     except (ClusterError, FaultError, PackError) as exc:

@@ -7,6 +7,7 @@ import json
 import pytest
 from django.test import Client
 
+from sessions import services
 from sessions.models import InterviewSession
 
 pytestmark = pytest.mark.usefixtures("time")
@@ -61,6 +62,13 @@ def test_it_moves_a_session_through_its_states(as_ada, ready):
         for action in ("start", "pause", "resume", "end", "reopen", "end", "release")
     ]
     assert states == ["live", "paused", "live", "ended", "live", "ended", "ended"]
+
+
+def test_a_long_list_costs_no_more_queries(as_ada, draft, ada, scenario_version, django_assert_num_queries):
+    for _ in range(5):
+        services.create_session(owner=ada, candidate_name="Sam", scenario_versions=[scenario_version])
+    with django_assert_num_queries(8):
+        assert len(as_ada.get("/api/sessions").json()) == 6
 
 
 def test_it_prepares_and_shows_the_phases(as_ada, draft):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from faults import leases
-from faults.errors import Forbidden
+from faults.errors import Forbidden, LeaseHeld
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import FaultRun
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
+from sessions.services.patience import patiently
 from sessions.services.phases import lease_name
 
 SLUG = "architecture-mismatch"
@@ -112,6 +115,15 @@ def test_a_failure_says_its_cause_and_a_retry_continues_there(preparing, ada, se
     assert preparing.state == "ready"
 
 
+def test_it_goes_on_where_a_worker_died(preparing, kinds):
+    now = clock.now()
+    leases.acquire(lease_name(preparing.pk), "dead", 1, now - timedelta(minutes=1))
+    preparing.phases.filter(key="cluster").update(status="running", started_at=now - timedelta(minutes=1))
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    assert preparing.state == "ready"
+
+
 def test_a_retry_of_what_has_not_failed_changes_nothing(preparing, ada, kinds):
     before = kinds(preparing)
     services.retry_preparation(session=preparing, actor=ada)
@@ -123,6 +135,17 @@ def test_a_worker_leaves_it_to_the_one_that_is_on_it(preparing):
     jobs.prepare_session(preparing.pk)
     assert set(phases(preparing).values()) == {"queued"}
     leases.release(lease_name(preparing.pk), "somebody else", epoch)
+
+
+def test_it_waits_for_a_run_that_is_busy_for_a_moment():
+    answers = iter([LeaseHeld("busy"), LeaseHeld("busy"), None])
+
+    def act() -> None:
+        if answer := next(answers):
+            raise answer
+
+    patiently(act)
+    assert list(answers) == []
 
 
 def test_a_session_that_was_called_off_is_not_prepared(preparing, ada):
