@@ -1,4 +1,5 @@
 import asyncio
+import base64
 
 import orjson
 import pytest
@@ -71,7 +72,10 @@ async def test_initial_events_end_with_a_marked_bookmark(client):
         added, bookmark = await events(response, 2)
     assert added["type"] == "ADDED"
     assert bookmark["type"] == "BOOKMARK"
-    assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    annotations = bookmark["object"]["metadata"]["annotations"]
+    assert annotations["k8s.io/initial-events-end"] == "true"
+    blueprint = base64.b64decode(annotations["kubernetes.io/initial-events-list-blueprint"])
+    assert orjson.loads(blueprint)["kind"] == "ConfigMapList"
 
 
 async def test_a_table_watch_sends_the_columns_once(client):
