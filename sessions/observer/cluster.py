@@ -46,6 +46,11 @@ class ClusterWatch:
             thread.start()
             self._threads.append(thread)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether every stream has its thread; one that died would leave the cache standing still."""
+        return all(thread.is_alive() for thread in self._threads)
+
     def probe(self) -> None:
         """Ask for a sign of life: a watch in which nothing happens looks like one whose server is dead."""
         try:

@@ -76,6 +76,9 @@ class Observer:
             self._keep_lease(now)
         if self._epoch is None:
             return
+        if self._sweeper is None or not self._sweeper.is_alive:
+            self._sweeper = Sweeper(self._now)
+            self._sweeper.start()
         if self._is_due("follow", FOLLOW, now):
             self._follow()
         if self._is_due("poll", POLL, now):
@@ -111,8 +114,6 @@ class Observer:
         log.info("This observer is active")
         newest = SessionEvent.objects.order_by("-pk").values_list("pk", flat=True)[:REOPENED]
         self._seen = set(newest)
-        self._sweeper = Sweeper(self._now)
-        self._sweeper.start()
         for pk in _open_sessions().values_list("pk", flat=True):
             self.screens.mark(pk)
 
@@ -127,7 +128,7 @@ class Observer:
     def _follow(self) -> None:
         """Begin to watch sessions that got a cluster, and let go of those whose cluster is gone."""
         wanted = {session.pk: session for session in _with_cluster()}
-        for pk in [pk for pk, watch in self._watches.items() if pk not in wanted or watch.is_outgrown]:
+        for pk in [pk for pk, watch in self._watches.items() if pk not in wanted or watch.must_be_renewed]:
             watch = self._watches.pop(pk)
             watch.close()
             if pk not in wanted:

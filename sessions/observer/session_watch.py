@@ -59,7 +59,7 @@ class SessionWatch:
         self._namespaces: frozenset[str] = frozenset()
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._done: dict[timedelta, datetime] = {}
+        self._done: dict[str, datetime] = {}
         self._trouble = ""
         self._refresh(session)
         self.cluster = ClusterWatch(kube, self._kinds(), now, self._changed)
@@ -78,9 +78,9 @@ class SessionWatch:
         self._thread.join(0.3)
 
     @property
-    def is_outgrown(self) -> bool:
-        """Whether a scenario reads a kind that is not watched, so that the watch must be made anew."""
-        return not self._kinds() <= self.cluster.kinds
+    def must_be_renewed(self) -> bool:
+        """Whether a scenario reads a kind that is not watched, or a thread of this watch has died."""
+        return not self._kinds() <= self.cluster.kinds or not (self._thread.is_alive() and self.cluster.is_alive)
 
     def live_state(self) -> LiveState:
         """Return what the panels show of the cluster."""
@@ -93,9 +93,9 @@ class SessionWatch:
         """Do what is due: prove that the cluster lives, notice the candidate, evaluate the checks."""
         session = InterviewSession.objects.select_related("environment").get(pk=self.session_id)
         self._refresh(session)
-        self._every(PROBE, self._probe)
+        self._every("probe", PROBE, self._probe)
         if session.state in _AT_WORK and session.first_request_at is None:
-            self._every(ASK, partial(self._notice_candidate, session))
+            self._every("ask", ASK, partial(self._notice_candidate, session))
         if session.state == State.LIVE and self.cluster.cache.complete:
             for scenario, pack in list(self._packs.values()):
                 self._safely(partial(self._evaluate, scenario, pack))
@@ -110,11 +110,11 @@ class SessionWatch:
         finally:
             connection.close()
 
-    def _every(self, pause: timedelta, duty: Callable[[], None]) -> None:
+    def _every(self, name: str, pause: timedelta, duty: Callable[[], None]) -> None:
         """Do a duty unless it was done less than ``pause`` ago."""
-        now, done = self._now(), self._done.get(pause)
+        now, done = self._now(), self._done.get(name)
         if done is None or now - done >= pause:
-            self._done[pause] = now
+            self._done[name] = now
             self._safely(duty)
 
     def _safely(self, duty: Callable[[], None]) -> None:

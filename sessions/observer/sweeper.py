@@ -30,6 +30,11 @@ class Sweeper:
         """Begin to sweep."""
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it sweeps."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Stop after the duty in hand; a revert that hangs is continued by whoever comes next."""
         self._stop.set()

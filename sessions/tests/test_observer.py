@@ -344,6 +344,14 @@ def test_a_cluster_that_died_is_an_error_of_ours_and_not_a_fail(watched, broken,
     assert watched.live_state().stale_since is not None
 
 
+def test_a_watch_whose_stream_ended_asks_to_be_made_anew(watched):
+    watched._thread = threading.current_thread()  # this test is the one that looks
+    assert not watched.must_be_renewed
+    watched.cluster._watches[0].close()
+    watched.cluster._threads[0].join(5)
+    assert watched.must_be_renewed
+
+
 def test_the_observer_process_stops_within_a_second_of_sigterm(tmp_path, redis_url):
     env = {"DATA_DIR": str(tmp_path), "REDIS_URL": redis_url, "PATH": "/usr/bin:/bin"}
     manage = [sys.executable, str(ROOT / "manage.py")]
