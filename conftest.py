@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from interview_site import redis_server
+from interview_site import env, redis_server
 
 ROOT = Path(__file__).resolve().parent
 START_SECONDS = 60
@@ -50,6 +50,15 @@ def stop(process: subprocess.Popen) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="session")
+def sources() -> Path:
+    """The folder of the source documents; what needs them is skipped, visibly, where they are not at hand."""
+    folder = env.folder("SOURCES_DIR", ROOT / "../shared/sources")
+    if not folder.is_dir():
+        pytest.skip(f"no source documents in {folder} (set SOURCES_DIR)")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -141,7 +141,7 @@ class PlanForm(PlanModelForm):
 class ImportForm(forms.Form):
     """A Markdown question bank to take in."""
 
-    file = forms.FileField(help_text="Markdown, UTF-8, at most 1 MB. The format is in docs/question-format.md.")
+    file = forms.FileField(help_text="Markdown, UTF-8, at most 0.5 MB. The format is in docs/question-format.md.")
     bank = forms.SlugField(
         required=False, max_length=80, help_text="Slug of the bank; empty: made from the file's first heading."
     )

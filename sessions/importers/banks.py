@@ -49,7 +49,7 @@ def read_file(path: Path) -> str:
         raise ImportProblem(f"{path}: {exc.strerror}. Give the path of a Markdown file.") from exc
     if size > outline.LIMIT_BYTES:
         limit = outline.LIMIT_BYTES / 1e6
-        raise ImportProblem(f"The file has {size / 1e6:.1f} MB; the limit is {limit:.0f} MB. Split it.")
+        raise ImportProblem(f"The file has {size / 1e6:.1f} MB; the limit is {limit:g} MB. Split it.")
     return outline.decode(raw)
 
 

@@ -10,11 +10,9 @@ from django.contrib.auth.models import Permission, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from interview_site import env
 from sessions.importers import banks
 from sessions.models import Plan, Question, QuestionBank, QuestionVersion
 
-SOURCE = env.folder("SOURCES_DIR", settings.BASE_DIR / "../shared/sources") / "question-bank.md"
 OWN = settings.BASE_DIR / "sessions/content/question-bank.md"
 
 QUESTION = {
@@ -49,9 +47,8 @@ def test_it_needs_an_admin(client, ada):
     assert client.get(url("question", "changelist")).status_code == 302
 
 
-@pytest.mark.skipif(not SOURCE.exists(), reason=f"no source bank at {SOURCE} (set SOURCES_DIR)")
-def test_all_24_imported_questions_are_visible(signed_in, db):
-    banks.import_bank(banks.read_file(SOURCE))
+def test_all_24_imported_questions_are_visible(signed_in, db, sources):
+    banks.import_bank(banks.read_file(sources / "question-bank.md"))
     html = text_of(signed_in.get(url("question", "changelist")))
 
     links = set(re.findall(r"/question/(\d+)/change/", html))

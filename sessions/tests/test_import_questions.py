@@ -11,13 +11,9 @@ from hypothesis import given
 from hypothesis import settings as settings_for_fuzzing
 from hypothesis import strategies as st
 
-from interview_site import env
 from sessions.importers.outline import ImportProblem
 from sessions.importers.questions import parse
 from sessions.models import Question, QuestionBank, QuestionVersion
-
-SOURCE = env.folder("SOURCES_DIR", settings.BASE_DIR / "../shared/sources") / "question-bank.md"
-needs_source = pytest.mark.skipif(not SOURCE.exists(), reason=f"no source bank at {SOURCE} (set SOURCES_DIR)")
 
 OURS = """\
 # **Tiny bank**
@@ -70,6 +66,11 @@ def bank_file(tmp_path):
     path = tmp_path / "bank.md"
     path.write_text(OURS, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def source(sources):
+    return sources / "question-bank.md"
 
 
 def run(*args):
@@ -250,28 +251,26 @@ def test_the_plain_report_reads_well(bank_file):
     assert "line 36: Do not ask about price (asks nothing" in out.getvalue()
 
 
-@needs_source
 @pytest.mark.django_db
-def test_the_source_bank_comes_in_whole():
-    report = run(SOURCE)
+def test_the_source_bank_comes_in_whole(source):
+    report = run(source)
 
     assert report["kinds"] == {"full": 13, "architecture": 5, "bare": 6}
     assert [remark["text"][:30] for remark in report["not_placed"]] == ["Probably don't need to test on"]
-    source_lines = SOURCE.read_text(encoding="utf-8").splitlines()
+    source_lines = source.read_text(encoding="utf-8").splitlines()
     assert "Probably" in source_lines[report["not_placed"][0]["line"] - 1]
-    assert run(SOURCE)["unchanged"] == 24
+    assert run(source)["unchanged"] == 24
 
 
-@needs_source
 @pytest.mark.django_db
-def test_no_line_of_the_source_bank_is_lost():
+def test_no_line_of_the_source_bank_is_lost(source):
     """Every line with words is in some field, or is a label, a heading or reported."""
-    report = run(SOURCE)
+    report = run(source)
     kept = _words(_everything())
     reported = _words(" ".join(remark["text"] for remark in report["not_placed"]))
     contents = range(2, 18)
     labels = {"expectedanswer", "followups", "hintsifstruggling", "question", "discussionpointsfollowups"}
-    for index, line in enumerate(SOURCE.read_text(encoding="utf-8").splitlines()):
+    for index, line in enumerate(source.read_text(encoding="utf-8").splitlines()):
         words = _words(line.lstrip("#* 0123456789."))
         if words and words not in labels and index not in contents:
             assert words in kept + reported, f"line {index + 1}: {line}"
