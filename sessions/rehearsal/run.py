@@ -69,8 +69,16 @@ class Report:
 class Rehearsal:
     """Runs the steps in order, timing each."""
 
-    def __init__(self, version: ScenarioVersion, solution: Solution, output: Path, say: Print) -> None:
+    def __init__(
+        self,
+        version: ScenarioVersion,
+        solution: Solution,
+        output: Path,
+        say: Print,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.version, self.solution, self.output, self.say = version, solution, output, say
+        self.interrupted = interrupted
         self.report = Report(version.scenario.slug, solution.key)
         self.clock = RealClock()
         self.session: InterviewSession | None = None
@@ -81,6 +89,7 @@ class Rehearsal:
             self._walk()
         except (RehearsalError, SessionError, ClusterError, FaultError) as exc:
             self.report.error = str(exc)
+        finally:
             self._clean_up()
         self.report.ok = not self.report.error and self.report.residue == []
         return self.report
@@ -101,6 +110,8 @@ class Rehearsal:
         with self._timed("create a session"):
             self.session = self._create()
         for title, act in steps:
+            if self.interrupted():
+                raise RehearsalError("Interrupted.")
             with self._timed(title):
                 act(self.session)
                 self.session.refresh_from_db()
@@ -209,8 +220,8 @@ class Rehearsal:
             self.report.scorecard[ending] = str(path)
 
     def _clean_up(self) -> None:
-        """End and release what there is, in this process: the workers may be what failed."""
-        if self.session is None or self._now().state == "draft":
+        """End and release what is left, in this process: the workers may be what failed."""
+        if self.session is None or self._now().state == "draft" or self._now().released_at is not None:
             return
         try:
             services.end(session=self.session, actor=None)
@@ -249,6 +260,8 @@ class Rehearsal:
     def _until(self, done: Callable[[], object], seconds: float, what: str) -> None:
         end = monotonic() + seconds
         while not done():
+            if self.interrupted() and not self.report.error:
+                raise RehearsalError("Interrupted.")
             if monotonic() > end:
                 raise RehearsalError(f"Waited {seconds:.0f} s {what}. {self._unmet()}")
             self.clock.wait(POLL_SECONDS)

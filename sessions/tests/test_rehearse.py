@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -13,7 +14,7 @@ from django.core.management import CommandError, call_command
 
 from faults import selectors as fault_selectors
 from sessions.models import InterviewSession
-from sessions.rehearsal import installation, run
+from sessions.rehearsal import installation, interruption, run
 
 
 @pytest.fixture
@@ -62,6 +63,15 @@ def test_it_names_what_there_is(rehearse, running, args, message):
     assert not InterviewSession.objects.exists()
 
 
+def test_whatever_is_wrong_is_one_object(running, db):
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command("rehearse", "--wait", "0", "--json", "--solution", "99", stdout=out, stderr=StringIO())
+    report = json.loads(out.getvalue())
+    assert report["ok"] is False
+    assert "there is no 99" in report["error"]
+
+
 def test_a_failure_leaves_nothing_behind(rehearsal, monkeypatch):
     monkeypatch.setattr(run, "PREPARE_SECONDS", 0.0)
     report = rehearsal.run()
@@ -71,6 +81,24 @@ def test_a_failure_leaves_nothing_behind(rehearsal, monkeypatch):
     assert report.error.startswith("Waited 0 s to be prepared. Still open: Practice cluster ()")
     assert (session.state, session.cluster, session.residue) == ("ended", None, [])
     assert session.released_at is not None
+
+
+def test_being_stopped_leaves_nothing_behind(rehearsal, jobs):
+    rehearsal.interrupted = lambda: jobs() != []  # as soon as it waits for the cluster
+    report = rehearsal.run()
+    session = InterviewSession.objects.get()
+
+    assert (report.ok, report.error) == (False, "Interrupted.")
+    assert (session.state, session.residue) == ("ended", [])
+
+
+def test_signals_are_noticed_and_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    with interruption.noticed() as interrupted:
+        assert not interrupted()
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupted()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_an_unready_installation_fails_with_one_object(rehearse, running, monkeypatch, practice, tmp_path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
+import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,11 +19,12 @@ from faults.clock import RealClock
 from faults.models import ScenarioVersion
 from faults.packs import Solution
 from sessions import selectors
-from sessions.rehearsal import installation
+from sessions.rehearsal import installation, interruption
 from sessions.rehearsal.run import Rehearsal, Report
 
 START_SECONDS = 60
 POLL_SECONDS = 0.1
+Asked = Callable[[], bool]
 
 
 class Command(BaseCommand):
@@ -47,19 +50,30 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Rehearse here, or in an installation of its own."""
-        output = (options["output"] or settings.DATA_DIR / "rehearsals").resolve()
-        if options["wait"] is not None:
-            self._await_installation(options["wait"])
-        elif missing := installation.missing():
-            self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
-            sys.exit(_rehearse_elsewhere(options, output))
-        self._rehearse(options, output)
+        """Rehearse, and say what is wrong as one object where that was asked for."""
+        self.reported = False
+        try:
+            self._handle(options)
+        except CommandError as exc:
+            if options["json"] and not self.reported:
+                self.stdout.write(json.dumps({"ok": False, "error": str(exc)}))
+            raise
 
-    def _rehearse(self, options: dict[str, Any], output: Path) -> None:
+    def _handle(self, options: dict[str, Any]) -> None:
+        output = (options["output"] or settings.DATA_DIR / "rehearsals").resolve()
+        with interruption.noticed() as interrupted:
+            if options["wait"] is not None:
+                self._await_installation(options["wait"], interrupted)
+            elif missing := installation.missing():
+                self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
+                self._rehearse_elsewhere(options, output, interrupted)
+            self._rehearse(options, output, interrupted)
+
+    def _rehearse(self, options: dict[str, Any], output: Path, interrupted: Asked) -> None:
         version = _scenario(options["scenario"])
         solution = _solution(version, options["solution"])
-        report = Rehearsal(version, solution, output, lambda line: self._say(options, line)).run()
+        report = Rehearsal(version, solution, output, lambda line: self._say(options, line), interrupted).run()
+        self.reported = True
         if options["json"]:
             self.stdout.write(json.dumps(report.as_dict(), indent=2))
         else:
@@ -67,11 +81,20 @@ class Command(BaseCommand):
         if not report.ok:
             raise CommandError(report.error or f"{len(report.residue or [])} difference(s) were left behind.")
 
-    def _await_installation(self, seconds: float) -> None:
+    def _rehearse_elsewhere(self, options: dict[str, Any], output: Path, interrupted: Asked) -> NoReturn:
+        """Run the same command inside a temporary installation, and end as it ends."""
+        args = ["rehearse", "--wait", str(START_SECONDS), "--output", str(output)]
+        args += ["--solution", str(options["solution"])]
+        args += ["--scenario", options["scenario"]] if options["scenario"] else []
+        args += ["--json"] if options["json"] else []
+        with installation.temporary() as site:
+            sys.exit(_watch_over(site, site.manage(*args), interrupted))
+
+    def _await_installation(self, seconds: float, interrupted: Asked) -> None:
         clock = RealClock()
         end = clock.now().timestamp() + seconds
         while missing := installation.missing():
-            if clock.now().timestamp() > end:
+            if interrupted() or clock.now().timestamp() > end:
                 raise CommandError(f"Not running after {seconds:.0f} s: {', '.join(missing)}. Run: make run")
             clock.wait(POLL_SECONDS)
 
@@ -106,23 +129,14 @@ def _solution(version: ScenarioVersion, number: int) -> Solution:
     return solutions[number - 1]
 
 
-def _rehearse_elsewhere(options: dict[str, Any], output: Path) -> int:
-    """Run the same command inside a temporary installation; return its exit status."""
-    signal.signal(signal.SIGTERM, _stop)  # so that the clean-up below happens
-    args = ["rehearse", "--wait", str(START_SECONDS), "--output", str(output), "--solution", str(options["solution"])]
-    args += ["--scenario", options["scenario"]] if options["scenario"] else []
-    args += ["--json"] if options["json"] else []
-    with installation.temporary() as site:
-        rehearsal = site.manage(*args)
-        try:
-            while rehearsal.poll() is None:
-                if site.supervisor.poll() is not None:
-                    raise CommandError(f"The temporary installation ended:\n{site.log_tail()}")
-                RealClock().wait(POLL_SECONDS)
-        finally:
-            installation.stop(rehearsal)
-        return rehearsal.returncode
-
-
-def _stop(*_: object) -> NoReturn:
-    sys.exit(143)
+def _watch_over(site: installation.Temporary, rehearsal: subprocess.Popen[bytes], interrupted: Asked) -> int:
+    """Return the rehearsal's exit status; CommandError where the installation ends before it."""
+    try:
+        while not interrupted():
+            with suppress(subprocess.TimeoutExpired):
+                return rehearsal.wait(timeout=POLL_SECONDS)
+            if site.supervisor.poll() is not None:
+                raise CommandError(f"The temporary installation ended:\n{site.log_tail()}")
+    finally:
+        installation.stop(rehearsal)
+    raise CommandError("Interrupted.")
