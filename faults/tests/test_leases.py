@@ -1,0 +1,44 @@
+"""Leases: one holder at a time, each with a newer epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from faults import leases
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=11)
+
+
+def test_only_one_holder_has_it():
+    assert leases.acquire("observer", "a", 10, NOW) == 1
+    assert leases.acquire("observer", "b", 10, NOW) is None
+
+
+def test_an_expired_lease_goes_to_the_next_with_a_newer_epoch():
+    leases.acquire("observer", "a", 10, NOW)
+    assert leases.acquire("observer", "b", 10, LATER) == 2
+    assert not leases.renew("observer", "a", 1, 10, LATER)
+    assert not leases.release("observer", "a", 1)
+
+
+def test_a_renewed_lease_lasts():
+    epoch = leases.acquire("observer", "a", 10, NOW)
+    assert leases.renew("observer", "a", epoch, 10, NOW + timedelta(seconds=9))
+    assert leases.acquire("observer", "b", 10, LATER) is None
+
+
+def test_a_released_lease_is_free_at_once():
+    epoch = leases.acquire("observer", "a", 10, NOW)
+    assert leases.release("observer", "a", epoch)
+    assert leases.acquire("observer", "b", 10, NOW) == epoch + 1
+
+
+def test_a_restarted_holder_fences_off_its_former_self():
+    first = leases.acquire("observer", "a", 10, NOW)
+    second = leases.acquire("observer", "a", 10, NOW)
+    assert second == first + 1
+    assert not leases.renew("observer", "a", first, 10, NOW)

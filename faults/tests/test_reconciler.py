@@ -1,0 +1,154 @@
+"""The reconciler, the janitor and the panic button: nothing outlives its deadline, whoever is dead."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from faults import crypto, janitor, practice, reconciler, services
+from faults.engine import compare, fingerprint
+from faults.errors import NotFound
+from faults.kube.mirror import NAMESPACE, stored
+from faults.models import FaultRun
+
+pytestmark = pytest.mark.django_db
+Status = FaultRun.Status
+HOME = "ml-training"
+
+
+def later(seconds):
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def active(fault):
+    services.inject_run(run_id=fault.pk, holder="w")
+    return services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30)
+
+
+def status_of(run):
+    return FaultRun.objects.get(pk=run.pk).status
+
+
+def test_it_leaves_alone_what_is_in_time(active, environment):
+    assert reconciler.tick(later(60)) == 0
+    assert status_of(active) == Status.ACTIVE
+
+
+def test_it_reverts_what_is_overdue_the_fault_before_its_environment(active, environment):
+    assert reconciler.tick(later(3601)) == 2
+    active.refresh_from_db()
+    environment.refresh_from_db()
+    assert (active.status, active.residue) == (Status.REVERTED, [])
+    assert (environment.status, environment.residue) == (Status.REVERTED, [])
+    assert reconciler.tick(later(3601)) == 0
+
+
+def test_a_quarantined_run_waits_for_a_person(active):
+    FaultRun.objects.filter(pk=active.pk).update(status=Status.QUARANTINED, deadline=later(-1))
+    assert reconciler.tick(later(0)) == 0
+
+
+def test_a_cluster_that_has_dropped_itself_takes_its_faults_along(active, environment):
+    practice.drop(environment.cluster.name)
+    assert reconciler.tick(later(3601)) == 2
+    assert status_of(active) == Status.REVERTED
+
+
+def test_a_host_that_does_not_answer_is_asked_again_later(active, settings, caplog):
+    url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
+    assert reconciler.tick(later(3601)) == 0
+    assert "Run: make run" in caplog.text
+    settings.KUBESIM_URL = url
+    assert reconciler.tick(later(3601)) == 2
+
+
+def test_a_moved_deadline_reaches_the_copy_in_the_cluster(active, environment, kube):
+    moved = later(7200)
+    FaultRun.objects.update(deadline=moved)
+    assert reconciler.tick(later(0)) == 2
+    assert [mirror.deadline for mirror in stored(kube)] == [moved, moved]
+    assert reconciler.tick(later(0)) == 0
+
+
+@pytest.fixture
+def kubeconfig(cluster, tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text(crypto.unseal(cluster.kubeconfig))
+    return path
+
+
+def test_the_janitor_reverts_from_the_cluster_alone(cluster, kube, version):
+    before = fingerprint(kube, [HOME])
+    environment = services.plan_environment_run(cluster=cluster, namespaces={"workloads": HOME}, deadline=later(3600))
+    services.inject_run(run_id=environment.pk, holder="w")
+    fault = services.plan_fault_run(
+        cluster=cluster,
+        scenario_version=version,
+        namespaces={"workloads": HOME},
+        parameters={},
+        seed=1,
+        deadline=later(3600),
+    )
+    services.inject_run(run_id=fault.pk, holder="w")
+    said = []
+    assert janitor.sweep(kube, later(0), say=said.append) == []
+    assert said == []
+
+    FaultRun.objects.all().delete()  # everything of ours is dead
+    assert janitor.sweep(kube, later(3601), say=said.append) == []
+    assert said[0].startswith("Taking back Job")
+    assert said[-1] == f"Taking back Namespace {HOME}"
+    with pytest.raises(NotFound):
+        kube.get("v1", "Secret", f"run-{environment.uuid.hex}", NAMESPACE)
+    _until_gone(kube)
+    assert compare(before, fingerprint(kube, [HOME])) == []
+
+
+def _until_gone(kube):
+    """Wait until the namespace of the copies has gone."""
+    for _ in range(200):
+        try:
+            kube.get("v1", "Namespace", NAMESPACE)
+        except NotFound:
+            return
+        janitor._pause(0.02)
+    raise AssertionError(f"{NAMESPACE} is still there")
+
+
+def test_after_the_janitor_the_database_still_finds_its_way(active, environment, kube):
+    janitor.sweep(kube, later(3601), say=lambda line: None)
+    run = services.revert_run(run_id=active.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+    run = services.revert_run(run_id=environment.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+
+
+def test_the_janitor_can_be_run_by_hand(active, environment, kubeconfig, capsys):
+    assert janitor.main(["--kubeconfig", str(kubeconfig)]) == 0
+    kubeconfig.write_text("users: [{name: u, user: {exec: {command: id}}}]")
+    assert janitor.main(["--kubeconfig", str(kubeconfig)]) == 2
+    assert capsys.readouterr().err.strip()
+
+
+def test_the_panic_button_needs_no_redis_and_no_worker(active, environment, settings, capsys):
+    settings.RQ_QUEUES = {}
+    call_command("revert", "--all")
+    assert capsys.readouterr().out.count("reverted, 0 left over") == 2
+    assert status_of(environment) == Status.REVERTED
+
+
+def test_the_panic_button_reports_what_it_could_not_revert(active, settings, capsys):
+    url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
+    with pytest.raises(CommandError, match="1 of the runs"):
+        call_command("revert", "--run", str(active.uuid))
+    settings.KUBESIM_URL = url
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_one_run_can_be_chosen(active, environment):
+    call_command("revert", "--run", str(active.uuid))
+    assert status_of(active) == Status.REVERTED
+    assert status_of(environment) == Status.ACTIVE
