@@ -78,11 +78,14 @@ class Informer:
         for obj in self.items():
             handler(None, obj)
 
-    def note(self, obj: Obj) -> None:
-        """Take in the answer to our own write at once, so that nobody acts on a cache older than it."""
+    def note(self, obj: Obj, *, created: bool = False) -> None:
+        """Take in the answer to our own write at once, so that nobody acts on a cache older than it.
+
+        Only an object that we have just ``created`` may be new: any other unknown one is gone already.
+        """
         key = key_of(obj)
         old = self._items.get(key)
-        if old is None or version_of(old) < version_of(obj):
+        if created if old is None else version_of(old) < version_of(obj):
             self._put(key, old, obj)
 
     async def start(self) -> None:
@@ -259,6 +262,8 @@ class WorkQueue:
                 self._wake.clear()
                 await self._wake.wait()
             await self._run(self._ready.popleft())
+            # In one process no call of the API suspends: let the caches see what was written before the next key.
+            await asyncio.sleep(0)
 
     async def _run(self, key: str) -> None:
         self._waiting.discard(key)

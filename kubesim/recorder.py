@@ -6,6 +6,7 @@ gets 25 events at once and then one every 5 minutes from each source.
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,6 +53,7 @@ class Recorder:
         self._source = source
         self._host = host
         self._series = series
+        self._last = 0
         self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
         self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
@@ -107,7 +109,7 @@ class Recorder:
         return True
 
     def _event(self, ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime) -> Obj:
-        nanoseconds = int(now.timestamp()) * 10**9 + now.microsecond * 1000
+        nanoseconds = self._unique(int(now.timestamp()) * 10**9 + now.microsecond * 1000)
         event: Obj = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -125,6 +127,12 @@ class Recorder:
         source = {"component": self._source} | ({"host": self._host} if self._host else {})
         at = stamp(now)
         return event | {"source": source, "count": 1, "firstTimestamp": at, "lastTimestamp": at, "eventTime": None}
+
+    def _unique(self, nanoseconds: int) -> int:
+        """Names come from the time: no two events of one moment may share one, nor those of two sources."""
+        offset = zlib.crc32(f"{self._source}/{self._host}".encode()) % 500
+        self._last = max(nanoseconds + offset, self._last + 1)
+        return self._last
 
     def _allowed(self, owner: str, now: datetime) -> bool:
         bucket = self._buckets.setdefault(owner, _Bucket(BURST, now))

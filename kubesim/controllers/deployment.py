@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, owner_reference
+from kubesim.controllers.base import Context, Controller, controller_of, delete_if_there, is_ending, owner_reference
 from kubesim.errors import Obj
 from kubesim.times import parse, stamp
 
@@ -35,6 +35,17 @@ class DeploymentController(Controller):
         """Watch Deployments and their ReplicaSets."""
         self.watch_owned(self.sets, "Deployment")
         self.watch_own(self.deployments)
+        self.pods.add_handler(self._pod_gone)
+
+    def _pod_gone(self, old: Obj | None, new: Obj | None) -> None:
+        """Recreate waits for the last old pod."""
+        owner = controller_of(old) if old is not None and new is None else None
+        if old is None or owner is None or owner["kind"] != "ReplicaSet":
+            return
+        rs = self.sets.get(old["metadata"]["namespace"], owner["name"])
+        deployment = controller_of(rs) if rs is not None else None
+        if deployment is not None:
+            self.queue.add(f"{old['metadata']['namespace']}/{deployment['name']}")
 
     async def sync(self, namespace: str, name: str) -> None:
         """Roll a deployment one step further and report."""
@@ -127,7 +138,7 @@ class DeploymentController(Controller):
             },
             namespace=meta["namespace"],
         )
-        self.sets.note(made)
+        self.sets.note(made, created=True)
         if replicas:
             await self._tell_scaled(deployment, made, 0, replicas)
         return made

@@ -234,8 +234,7 @@ class JobController(Controller):
             if error.code not in (404, 409):
                 raise
             return
-        if not is_ending(answer):
-            self.pods.note(answer)
+        self.pods.note(answer)
 
     async def _release_orphans(self, namespace: str, name: str) -> None:
         """Pods of a job that is gone must not wait to be counted."""

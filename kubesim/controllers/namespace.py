@@ -106,7 +106,7 @@ class ServiceAccountController(Controller):
 
     async def _create(self, resource: str, namespace: str, obj: Obj) -> None:
         try:
-            self.informers[resource].note(await self.client.create(resource, obj, namespace=namespace))
+            self.informers[resource].note(await self.client.create(resource, obj, namespace=namespace), created=True)
         except ApiError as error:
             if error.code not in (403, 404, 409):
                 raise

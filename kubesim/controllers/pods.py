@@ -79,7 +79,7 @@ async def create(controller: Controller, owner: Obj, pod: Obj) -> Obj:
         if "is being terminated" not in error.message:
             await controller.recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
         raise
-    controller.informers["pods"].note(made)
+    controller.informers["pods"].note(made, created=True)
     await controller.recorder.normal(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
     return made
 

@@ -25,6 +25,15 @@ class ReplicaSetController(Controller):
         """Watch ReplicaSets and their pods."""
         self.watch_owned(self.pods, "ReplicaSet")
         self.watch_own(self.sets)
+        self.pods.add_handler(self._stray)
+
+    def _stray(self, old: Obj | None, new: Obj | None) -> None:
+        """A pod without a controller may be one for us."""
+        if new is None or controller_of(new) is not None or not pods.is_active(new):
+            return
+        for owner in self.sets.by("namespace", new["metadata"]["namespace"]):
+            if from_struct(owner["spec"]["selector"]).selects(new):
+                self.queue.add(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}")
 
     async def sync(self, namespace: str, name: str) -> None:
         """Adopt, create or delete pods, then report."""

@@ -16,6 +16,8 @@ from kubesim.kubelet.records import Container, Instance
 from kubesim.times import nano
 
 FOLLOW_S = 0.25
+API_TIME_S = 1.0
+"""Times that were rebuilt from the API are whole seconds."""
 NOTHING_YET = {
     "pullFailed": "image can't be pulled",
     "pullWaiting": "trying and failing to pull image",
@@ -122,10 +124,16 @@ def _selected(
 def _entries(worker: PodWorker, container: Container, instance: Instance, now: datetime) -> Iterator[_Entry]:
     if instance.reason == "StartError":
         return
-    end = instance.finished_at or now
+    program = worker.program(container)
     # A line printed in the very moment of the end is part of the log; times lose what is below a microsecond.
-    until = (end - instance.started_at).total_seconds() + 1e-5
-    for line in worker.program(container).lines(until):
+    until = ((instance.finished_at or now) - instance.started_at).total_seconds() + 1e-5
+    if (
+        instance.finished_at is not None
+        and program.ending is not None
+        and abs(program.ending.at - until) <= API_TIME_S
+    ):
+        until = max(until, program.ending.at)
+    for line in program.lines(until):
         yield _Entry(_moment(instance, line), line.text)
 
 

@@ -93,7 +93,7 @@ class PodWorker:
 
     def _due(self, container: Container) -> datetime | None:
         if self._started_ending:
-            return self._killing.get(container.name) if container.running else None
+            return self._dies(container) if container.running else None
         stage = STAGES.get(container.state)
         return stage.due(self, container) if stage is not None else None
 
@@ -206,16 +206,23 @@ class PodWorker:
         """Note the end of the process, by itself or by our signal."""
         instance = container.instance
         assert instance is not None
-        if container.name in self._killing:
-            program = self.program(container)
-            code = SIGKILL_CODE if program.term_code is None else program.term_code
-            instance.end(self.now, code)
+        program = self.program(container)
+        natural = self.process_ends(container)
+        if natural is None or natural > self.now or program.ending is None:
+            instance.end(self.now, SIGKILL_CODE if program.term_code is None else program.term_code)
+        else:
+            ended_at = instance.started_at + timedelta(seconds=program.ending.at)
+            instance.end(ended_at, program.ending.code, program.ending.reason)
+        if self._started_ending:
             container.enter("done", self.now)
-            return
-        ending = self.program(container).ending
-        assert ending is not None
-        instance.end(instance.started_at + timedelta(seconds=ending.at), ending.code, ending.reason)
-        await self.ended(container)
+        else:
+            await self.ended(container)
+
+    def _dies(self, container: Container) -> datetime:
+        """When a process of an ending pod is over: by our signal, or by itself before that."""
+        killed = self._killing[container.name]
+        natural = self.process_ends(container)
+        return killed if natural is None else min(killed, natural)
 
     async def ended(self, container: Container) -> None:
         """Decide what follows an end: nothing, another start, or a wait before it."""

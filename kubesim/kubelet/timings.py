@@ -14,5 +14,5 @@ BACKOFF_EVENT_S = 14.0
 """A kubelet looks at a pod in back-off again after about this long, and records the event again."""
 
 LEASE_S = 40
-HEARTBEAT_S = 10.0
+HEARTBEAT_S = 20.0
 STATUS_REPORT_S = 300.0

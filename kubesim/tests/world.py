@@ -1,4 +1,4 @@
-"""A cluster in a test: the real store and operations, controllers, scheduler and kubelets, on a clock that tests move."""
+"""A cluster in a test: real store and operations, controllers, scheduler and kubelets, on a clock that tests move."""
 
 from __future__ import annotations
 
@@ -113,7 +113,12 @@ def pod(name: str, *containers: Obj, **spec: Any) -> Obj:
 def job(name: str, main: Obj, policy: str = "OnFailure", **spec: Any) -> Obj:
     """Return a job."""
     template = {"spec": {"restartPolicy": policy, "containers": [main]}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template, **spec}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template, **spec},
+    }
 
 
 def deployment(name: str, image: str = "nginx:1.27", replicas: int = 3, **spec: Any) -> Obj:

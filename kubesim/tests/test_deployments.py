@@ -1,0 +1,148 @@
+"""Deployments and ReplicaSets: scale, roll over, roll back."""
+
+from kubesim.controllers.deployment import bounds, template_hash
+from kubesim.tests.world import container, deployment, pod, world
+
+
+def conditions(obj):
+    return {c["type"]: (c["status"], c["reason"], c["message"]) for c in obj["status"].get("conditions", [])}
+
+
+async def the_deployment(w):
+    (found,) = await w.items("deployments.apps")
+    return found
+
+
+async def set_image(w, image):
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
+    await w.client.patch("deployments.apps", "web", "default", patch, patch_type="strategic")
+    await w.tick(0)
+
+
+def test_the_bounds_of_a_roll_out_are_rounded_apart():
+    assert bounds(deployment("web", replicas=3)) == (1, 0)
+    assert bounds(deployment("web", replicas=10)) == (3, 2)
+    none = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}
+    assert bounds(deployment("web", replicas=3, strategy=none)) == (0, 1)
+
+
+def test_the_hash_follows_the_template_alone():
+    template = deployment("web")["spec"]["template"]
+    labelled = {**template, "metadata": {"labels": {"app": "web", "pod-template-hash": "x"}}}
+    assert template_hash(template) == template_hash(labelled)
+    assert template_hash(template) != template_hash(deployment("web", "nginx:1.26")["spec"]["template"])
+
+
+async def test_a_deployment_becomes_available():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(2)
+        obj = await the_deployment(w)
+        (rs,) = await w.items("replicasets.apps")
+        counts = {k: v for k, v in obj["status"].items() if k != "conditions"}
+        names = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+        assert counts == {"observedGeneration": 1} | dict.fromkeys(names, 3)
+        name = rs["metadata"]["name"]
+        assert conditions(obj) == {
+            "Available": ("True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
+            "Progressing": ("True", "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.'),
+        }
+        assert obj["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
+        assert await w.messages("ScalingReplicaSet") == [f"Scaled up replica set {name} from 0 to 3"]
+        assert all(p["metadata"]["name"].startswith(f"{name}-") for p in await w.items("pods"))
+        await w.check_models()
+
+
+async def test_a_roll_out_never_drops_below_its_bounds():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", replicas=4))
+        await w.tick(2)
+        await set_image(w, "nginx:1.28")
+        for _ in range(40):
+            obj = await the_deployment(w)
+            assert obj["status"].get("availableReplicas", 0) >= 3
+            assert obj["status"].get("replicas", 0) <= 5
+            await w.tick(0.1)
+        await w.tick(5)
+        obj = await the_deployment(w)
+        assert obj["status"]["updatedReplicas"] == obj["status"]["replicas"] == 4
+        assert {p["spec"]["containers"][0]["image"] for p in await w.items("pods")} == {"nginx:1.28"}
+        revisions = {
+            rs["metadata"]["annotations"]["deployment.kubernetes.io/revision"]: rs["spec"]["replicas"]
+            for rs in await w.items("replicasets.apps")
+        }
+        assert revisions == {"1": 0, "2": 4}
+        await w.check_models()
+
+
+async def test_rolling_back_brings_the_old_set_up_again():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(2)
+        await set_image(w, "nginx:1.28")
+        await w.tick(8)
+        await set_image(w, "nginx:1.27")
+        await w.tick(8)
+        sets = {
+            rs["spec"]["template"]["spec"]["containers"][0]["image"]: rs for rs in await w.items("replicasets.apps")
+        }
+        assert len(sets) == 2
+        back = sets["nginx:1.27"]
+        assert back["spec"]["replicas"] == 3
+        assert back["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+
+
+async def test_a_roll_out_to_a_missing_image_keeps_the_old_pods():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", progressDeadlineSeconds=60))
+        await w.tick(2)
+        await set_image(w, "nginx:nosuch")
+        await w.tick(30)
+        obj = await the_deployment(w)
+        assert obj["status"]["availableReplicas"] == 3
+        assert obj["status"]["unavailableReplicas"] == 1
+        assert conditions(obj)["Progressing"][1] == "ReplicaSetUpdated"
+        await w.tick(60)
+        assert conditions(await the_deployment(w))["Progressing"][:2] == ("False", "ProgressDeadlineExceeded")
+        await w.check_models()
+
+
+async def test_scaling_goes_both_ways():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(2)
+        for replicas in (5, 1, 0):
+            await w.client.patch("deployments.apps", "web", "default", {"spec": {"replicas": replicas}})
+            await w.tick(3)
+            assert len(await w.items("pods")) == replicas
+        texts = [text.split(" from ")[1] for text in await w.messages("ScalingReplicaSet")]
+        assert texts == ["0 to 3", "3 to 5", "5 to 1", "1 to 0"]
+
+
+async def test_recreate_stops_all_before_it_starts_any():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", strategy={"type": "Recreate"}))
+        await w.tick(2)
+        await set_image(w, "nginx:1.28")
+        for _ in range(20):
+            images = {p["spec"]["containers"][0]["image"] for p in await w.items("pods")}
+            assert len(images) <= 1
+            await w.tick(0.1)
+        await w.tick(2)
+        assert (await the_deployment(w))["status"]["availableReplicas"] == 3
+
+
+async def test_a_deleted_pod_is_replaced_and_a_matching_one_adopted():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", replicas=2))
+        await w.tick(2)
+        (first, _) = await w.items("pods")
+        await w.client.delete("pods", first["metadata"]["name"], "default")
+        await w.tick(2)
+        assert len(await w.items("pods")) == 2
+        (rs,) = await w.items("replicasets.apps")
+        stray = pod("stray", container("nginx:1.27"))
+        stray["metadata"]["labels"] = rs["spec"]["selector"]["matchLabels"]
+        await w.create("pods", stray)
+        await w.tick(2)
+        assert len(await w.items("pods")) == 2

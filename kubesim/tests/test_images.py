@@ -1,0 +1,131 @@
+"""Images: references, platforms, pulls that fail, and the programs that images run."""
+
+import pytest
+
+from kubesim.kubelet import behaviours, images
+from kubesim.kubelet.images import PullError, parse_reference, pull
+from kubesim.kubelet.programs import Exit, Program
+
+
+def program(image: str, *argv: str, **env: str) -> Program:
+    return behaviours.program(pull(image, "amd64"), argv, tuple(env.items()), "amd64", seed="pod")
+
+
+def printed(run: Program, until: float = 60) -> list[str]:
+    return [line.text for line in run.lines(until)]
+
+
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("python", "docker.io/library/python:latest"),
+        ("python:3.9-slim", "docker.io/library/python:3.9-slim"),
+        ("arm64v8/python:3.7", "docker.io/arm64v8/python:3.7"),
+        ("nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io/nvidia/pytorch:24.05-py3"),
+        ("localhost:5000/a/b", "localhost:5000/a/b:latest"),
+        ("python@sha256:ab", "docker.io/library/python@sha256:ab"),
+    ],
+)
+def test_it_completes_references_as_containerd_does(short, full):
+    assert parse_reference(short).full == full
+
+
+def test_an_index_gives_each_node_its_platform():
+    assert pull("python:3.9-slim", "amd64").platform == "linux/amd64"
+    assert pull("python:3.9-slim", "arm64").platform == "linux/arm64/v8"
+
+
+def test_an_index_without_the_platform_fails_to_pull():
+    with pytest.raises(PullError) as caught:
+        pull("arm64v8/python:3.9-slim", "amd64")
+    assert str(caught.value) == (
+        "rpc error: code = NotFound desc = failed to pull and unpack image "
+        '"docker.io/arm64v8/python:3.9-slim": no match for platform in manifest: not found'
+    )
+
+
+def test_a_single_platform_manifest_starts_anywhere_and_dies_of_its_format():
+    assert images.platforms("arm64v8/python:3.7-slim-stretch") == ("manifest", ["linux/arm64/v8"])
+    wrong = program("arm64v8/python:3.7-slim-stretch", "python3", "-c", "print('hi')")
+    assert printed(wrong) == ["exec /usr/local/bin/python3: exec format error"]
+    assert wrong.ending is not None
+    assert wrong.ending.code == 255
+
+
+def test_an_unknown_tag_is_not_found():
+    with pytest.raises(PullError, match=r'code = NotFound .* "docker.io/library/python:9.9": .*:9.9: not found$'):
+        pull("python:9.9", "amd64")
+
+
+def test_an_unknown_repository_is_denied():
+    with pytest.raises(PullError, match="pull access denied, repository does not exist or may require authorization"):
+        pull("pyhton:3.9", "amd64")
+
+
+def test_an_unknown_registry_does_not_resolve():
+    with pytest.raises(PullError, match=r"dial tcp: lookup registry.corp.internal on .*: no such host$"):
+        pull("registry.corp.internal/team/app:1", "amd64")
+
+
+def test_a_missing_program_cannot_be_started():
+    assert 'exec: "pythn": executable file not found in $PATH: unknown' in program("python:3.9", "pythn").start_error
+
+
+def test_python_prints_when_it_ends():
+    run = program("python:3.9-slim", "python3", "-c", "import time\nprint('a')\ntime.sleep(5)\nprint('b')")
+    assert printed(run, 4) == []
+    assert printed(run) == ["a", "b"]
+
+
+def test_unbuffered_python_prints_at_once():
+    run = program("python:3.9-slim", "python3", "-u", "-c", "import time\nprint('a')\ntime.sleep(5)\nprint('b')")
+    assert printed(run, 4) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("code", "last", "status"),
+    [
+        ("import torch", "ModuleNotFoundError: No module named 'torch'", 1),
+        ("raise ValueError('no data')", "ValueError: no data", 1),
+        ("print('x'", "SyntaxError: '(' was never closed", 1),
+        ("import sys; sys.exit(3)", None, 3),
+        ("for i in range(3):\n  print(f'step {i}')", "step 2", 0),
+    ],
+)
+def test_python_scripts_end_as_they_would(code, last, status):
+    run = program("python:3.9-slim", "python3", "-u", "-c", code)
+    assert run.ending == Exit(run.ending.at, status)
+    assert (printed(run) or [None])[-1] == last
+
+
+@pytest.mark.parametrize(
+    ("script", "lines", "code"),
+    [
+        ("echo hi; sleep 5; exit 3", ["hi"], 3),
+        ("true && echo yes || echo no", ["yes"], 0),
+        ("false && echo yes || echo no", ["no"], 0),
+        ("for i in 1 2; do echo $i; done", ["1", "2"], 0),
+        ("if [ a = b ]; then echo same; else echo other; fi", ["other"], 0),
+        ("X=5; echo ${X} > /dev/null; echo $X", ["5"], 0),
+        ("nosuch", ["sh: nosuch: not found"], 127),
+        ("if true; then echo", ['sh: 1: Syntax error: end of file unexpected (expecting "fi")'], 2),
+    ],
+)
+def test_shell_scripts_do_what_they_say(script, lines, code):
+    run = program("busybox:1.36", "sh", "-c", script)
+    assert printed(run) == lines
+    assert run.ending is not None
+    assert run.ending.code == code
+
+
+def test_an_endless_loop_has_no_end_and_logs_on():
+    run = program("busybox:1.36", "sh", "-c", "while true; do echo tick; sleep 10; done")
+    assert run.ending is None
+    assert len(printed(run, 3 * 3600)) == 1080
+
+
+def test_training_logs_over_time():
+    run = program("nvcr.io/nvidia/pytorch:24.05-py3", "python", "/workspace/train.py")
+    assert run.ending is None
+    assert len(printed(run, 600)) > 100
+    assert printed(run, 100) == printed(run, 600)[: len(printed(run, 100))]
