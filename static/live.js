@@ -5,18 +5,20 @@
   if (!page) return;
   const light = document.querySelector("[data-link]");
   const last = new Map();
-  let socket, wait = 500, opened = false, refused = false, fetching = false;
+  let socket, wait = 500, opened = false, refused = false, fetching = false, told = "", ticks = 0;
 
-  const typing = (panel) => panel.contains(document.activeElement) && document.activeElement.matches("textarea, select, input:not([type=radio], [type=checkbox])");
+  const inText = (element) => element.matches("textarea, select, input:not([type=radio], [type=checkbox])");
+  const typing = (panel) => panel.contains(document.activeElement) && inText(document.activeElement);
 
   function unsaved() {
-    return [...document.querySelectorAll("textarea[data-draft]")].some((area) => area.value.trim());
+    return inText(document.activeElement) || [...document.querySelectorAll("textarea[data-draft]")].some((area) => area.value.trim());
   }
 
   function leaveFor(screen) {
     if (screen === page.dataset.screen) return false;
-    if (unsaved()) faultline.say("The session has moved on. Save your note, then reload the page.");
-    else location.reload();
+    if (!unsaved()) location.reload();
+    else if (told !== screen) faultline.say("The session has moved on. Finish what you are writing, then reload the page.");
+    told = screen;
     return true;
   }
 
@@ -114,6 +116,10 @@
   }
 
   connect();
-  setInterval(() => opened || document.hidden || snapshot(), 5000);
+  // Polls without a socket; with one, looks now and then whether something was missed that no later frame told of.
+  setInterval(() => {
+    const soon = !opened || ["prepare", "releasing"].includes(page.dataset.screen);
+    if (!document.hidden && (soon || ++ticks % 6 === 0)) snapshot();
+  }, 5000);
   document.addEventListener("visibilitychange", () => document.hidden || opened || snapshot());
 })();

@@ -153,7 +153,8 @@ def scenario_chip(scenario: SessionScenario) -> words.Chip:
     if scenario.held_at:
         return words.RUN[FaultRun.Status.RESOLVED]
     if scenario.fixed_at:
-        return words.Chip("ring", "Fixed, holding", "teal")
+        failing = any(state.verdict == CheckState.Verdict.FAIL for state in scenario.check_states.all())
+        return words.REGRESSED if failing else words.Chip("ring", "Fixed, holding", "teal")
     return words.RUN[FaultRun.Status(scenario.run.status)] if scenario.run else words.RUN[FaultRun.Status.PLANNED]
 
 

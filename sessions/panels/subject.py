@@ -94,6 +94,8 @@ def clock_of(session: InterviewSession, now: datetime) -> Context:
 def screen_of(session: InterviewSession) -> str:
     """Return which screen of the interviewer fits the session's state; a page that shows another one reloads."""
     states = InterviewSession.State
+    if session.state in (states.ENDED, states.SCORED) and session.release_asked_at:
+        return "released" if session.released_at else "releasing"
     return {
         states.DRAFT: "draft",
         states.PREPARING: "prepare",

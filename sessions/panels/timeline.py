@@ -33,6 +33,7 @@ _HUES = {
     "Questions": "teal",
     "Notes": "grey",
 }
+_VERDICTS = {"pass": "passes", "fail": "fails", "error": "cannot be checked", "not_run": "does not run"}
 _WORDS = {
     "session.created": "Session created",
     "session.preparing": "Preparation began",
@@ -45,6 +46,12 @@ _WORDS = {
     "session.ended": "Ended",
     "session.called_off": "Called off",
     "session.reopened": "Reopened",
+    "check.changed": "Check",
+    "check.held": "Check held",
+    "guard.changed": "Guard",
+    "scenario.fixed": "Every check passes",
+    "scenario.held": "Fixed for good",
+    "scenario.regressed": "Fix undone",
     "session.scored": "Scored",
     "session.released": "Cluster released",
     "release.asked": "Release asked for",
@@ -98,7 +105,8 @@ def words_for(event: SessionEvent) -> str:
     detail = next(
         (str(event.payload[key]) for key in ("title", "text", "finding", "reason") if event.payload.get(key)), ""
     )
-    return f"{base}: {detail}" if detail else base
+    verdict = _VERDICTS.get(str(event.payload.get("verdict", "")), "")
+    return ": ".join(part for part in (base, detail, verdict) if part)
 
 
 def _mark(event: SessionEvent, span: int) -> Mark | None:
@@ -106,4 +114,6 @@ def _mark(event: SessionEvent, span: int) -> Mark | None:
     if not lane:
         return None
     y = LANES.index(lane) * LANE_HEIGHT + LANE_HEIGHT // 2
-    return Mark(f"{100 * event.session_ms / span:.2f}%", y, _HUES[lane], words_for(event), lane, event)
+    undone = event.payload.get("verdict") == "fail" or event.kind == "scenario.regressed"
+    hue = "orange" if undone else _HUES[lane]
+    return Mark(f"{100 * event.session_ms / span:.2f}%", y, hue, words_for(event), lane, event)

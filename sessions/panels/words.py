@@ -49,6 +49,7 @@ RUN: Final = {
 }
 NOT_RUN: Final = Chip("hollow", "Not run", "grey")
 ERROR: Final = Chip("octagon", "Check error", "red")
+REGRESSED: Final = Chip("back", "Regressed", "orange")
 
 
 def check_chip(state: CheckState | None, hold_s: float, now: datetime, *, was_fixed: bool) -> Chip:
@@ -58,7 +59,7 @@ def check_chip(state: CheckState | None, hold_s: float, now: datetime, *, was_fi
     if state.verdict == CheckState.Verdict.ERROR:
         return ERROR
     if state.verdict == CheckState.Verdict.FAIL:
-        return Chip("back", "Regressed", "orange") if was_fixed else Chip("triangle", "Fail", "amber")
+        return REGRESSED if was_fixed else Chip("triangle", "Fail", "amber")
     if state.held_at or not hold_s:
         return Chip("tick", "Pass", "green")
     return Chip("ring", f"Holding {held_seconds(state, hold_s, now)}/{hold_s:.0f} s", "teal")

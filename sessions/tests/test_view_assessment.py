@@ -74,3 +74,12 @@ def test_it_asks_a_stranger_to_sign_in(client, url):
 def test_it_rejects_get(client, ada, url):
     client.force_login(ada)
     assert client.get(url).status_code == 405
+
+
+def test_a_refused_submission_with_htmx_replaces_only_the_form(client, ada, url, own):
+    client.force_login(ada)
+    data = {**FIELDS, "overall": "no_decision", "version": 0, "submit": "yes"}
+    response = client.post(url, data, headers=HTMX)
+    assert response["HX-Retarget"] == "#assessment"
+    assert "Choose a recommendation" in response.content.decode()
+    assert "<html" not in response.content.decode()

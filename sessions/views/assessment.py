@@ -10,11 +10,13 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
+from django_htmx.http import reswap, retarget
 
 from sessions import selectors, services
 from sessions.errors import SessionError, StaleEdit
 from sessions.forms import AssessmentForm
 from sessions.models import Assessment, InterviewSession
+from sessions.panels.subject import own_assessment
 from sessions.typing import HttpRequest
 from sessions.views import replies
 from sessions.views.session_detail import show
@@ -75,4 +77,8 @@ def _refused(
         form = AssessmentForm({**request.POST.dict(), "version": str(version)})
     if error.field not in form.errors:
         form.add_error(error.field if error.field in FIELDS else None, error.message)
+    if request.htmx:
+        context = {"session": session, "assessment": own_assessment(session, request.user), "form": form}
+        page = render(request, "sessions/_assessment.html", context, status=replies.status_of(error))
+        return reswap(retarget(page, "#assessment"), "outerHTML")
     return show(request, session, status=replies.status_of(error), form=form)

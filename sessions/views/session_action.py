@@ -52,9 +52,9 @@ def session_action(request: HttpRequest, uuid: UUID, action: str) -> HttpRespons
     session = selectors.session_for(request.user, uuid)
     if not request.htmx:
         return replies.back(request, session, error)
-    if error is None and (screen_of(session) != before or action == "release"):
+    if error is None and screen_of(session) != before:
         return replies.reload(session)
-    name = "phases" if action == "retry" else "header"
+    name = "phases" if action in ("retry", "release") else "header"
     return replies.panel(request, session, name, status=replies.status_of(error) if error else 200, error=error)
 
 

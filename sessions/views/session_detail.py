@@ -35,6 +35,8 @@ TEMPLATES = {
     "ready": "sessions/ready.html",
     "live": "sessions/live.html",
     "ended": "sessions/ended.html",
+    "releasing": "sessions/ended.html",
+    "released": "sessions/ended.html",
 }
 
 
@@ -55,7 +57,7 @@ def show(request: HttpRequest, session: InterviewSession, *, status: int = 200, 
         "role": INTERVIEWER,
         "viewer": request.user,
         "now_ms": round(clock.now().timestamp() * 1000),
-        **_CONTEXTS[screen](session, request),
+        **_CONTEXTS.get(screen, _ended)(session, request),
         **extra,
     }
     return render(request, TEMPLATES[screen], context, status=status)
@@ -116,4 +118,4 @@ def _quarantined(session: InterviewSession) -> list[FaultRun]:
     return [run for run in runs if run.status == FaultRun.Status.QUARANTINED]
 
 
-_CONTEXTS = {"draft": _before, "prepare": _before, "ready": _ready, "live": _live, "ended": _ended}
+_CONTEXTS = {"draft": _before, "prepare": _before, "ready": _ready, "live": _live}
