@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, is_ending
+from kubesim.controllers.base import Context, Controller, controller_of, is_ending
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse, stamp
 
@@ -49,14 +49,15 @@ class JobController(Controller):
 
     def listen(self) -> None:
         """Watch Jobs and their pods."""
+        self.pods.add_index("tracked", _tracking_job)
         self.watch_owned(self.pods, "Job")
         self.watch_own(self.jobs)
 
     async def sync(self, namespace: str, name: str) -> None:
         """Count what has ended, decide how the job stands, and start what is missing."""
         job = self.jobs.get(namespace, name)
+        await self._release_orphans(namespace, name, job["metadata"]["uid"] if job is not None else "")
         if job is None:
-            await self._release_orphans(namespace, name)
             return
         if finished(job) is not None:
             await self._clean_up(job)
@@ -236,11 +237,12 @@ class JobController(Controller):
             return
         self.pods.note(answer)
 
-    async def _release_orphans(self, namespace: str, name: str) -> None:
-        """Pods of a job that is gone must not wait to be counted."""
-        for pod in self.pods.by("namespace", namespace):
-            owner = next((ref for ref in pod["metadata"].get("ownerReferences") or () if ref["kind"] == "Job"), None)
-            if _tracked(pod) and (owner is None or owner["name"] == name):
+    async def _release_orphans(self, namespace: str, name: str, uid: str) -> None:
+        """Pods whose job is gone must not wait to be counted, also where a new job has taken its name."""
+        strays = self.pods.by("tracked", f"{namespace}/")
+        for pod in [*self.pods.by("tracked", f"{namespace}/{name}"), *strays]:
+            owner = controller_of(pod)
+            if owner is None or owner["uid"] != uid:
                 await self._untrack(pod)
 
     async def _clean_up(self, job: Obj) -> None:
@@ -326,6 +328,12 @@ def _indexed(job: Obj) -> bool:
 
 def _tracked(pod: Obj) -> bool:
     return TRACKING in (pod["metadata"].get("finalizers") or ())
+
+
+def _tracking_job(pod: Obj) -> list[str]:
+    """The job, by name, that a pod waits to be counted by; no name if it has lost its owner."""
+    owner = controller_of(pod)
+    return [f"{pod['metadata']['namespace']}/{owner['name'] if owner else ''}"] if _tracked(pod) else []
 
 
 def _ended(pod: Obj) -> bool:
