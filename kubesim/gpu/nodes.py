@@ -143,7 +143,7 @@ def _capacity(product: Product, gpus: int) -> dict[str, str]:
         "ephemeral-storage": f"{98831908}Ki",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
-        "memory": f"{product.memory_gib * 1024 * 1024 - 4194304}Ki",
+        "memory": f"{product.memory_gib * 1024 * 1024 - 4203517}Ki",
         "pods": "110",
     }
     return capacity | ({"nvidia.com/gpu": str(gpus)} if gpus else {})

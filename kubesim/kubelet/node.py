@@ -96,7 +96,10 @@ class Kubelets:
             for worker in self._workers.values()
         }
         return orjson.dumps(
-            {"pods": pods, "images": {node.name: sorted(node.images) for node in self._nodes.values()}}
+            {
+                "pods": {**self._saved.get("pods", {}), **pods},
+                "images": {node.name: sorted(node.images) for node in self._nodes.values()},
+            }
         )
 
     def logs(self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]) -> bytes:
