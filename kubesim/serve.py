@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import signal
 import socket
 import ssl
@@ -29,7 +27,6 @@ from kubesim.snapshot import SnapshotFile, Snapshotter
 GRACE_SECONDS = 1.0
 MAX_LINE = 64 * 1024
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-log = logging.getLogger("kubesim")
 
 
 class ServeError(Exception):
@@ -180,29 +177,27 @@ async def run_single(
     spec_of: Callable[[Clock], ClusterSpec], address: Address, data: Path | None, file: Path
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
-    clock = RealClock()
+    stop, clock = stop_signal(), RealClock()
     async with single(spec_of(clock), address, clock, data) as cluster:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_private(file, cluster.admin_kubeconfig().encode())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)
-        await _stopped()
+        await stop.wait()
 
 
 async def run_host(address: Address, data: Path) -> None:
     """``kubesim host``: run until SIGTERM or SIGINT."""
+    stop = stop_signal()
     async with many(address, data, RealClock()) as (host, url, _):
         count = len(host.clusters)
-        print(
-            f"kubesim host is ready at {url} with {count} clusters; control token in {data}/control-token", flush=True
-        )
-        await _stopped()
+        print(f"kubesim host is ready at {url} ({count} clusters; token in {data}/control-token)", flush=True)
+        await stop.wait()
 
 
-async def _stopped() -> None:
-    """Wait for SIGTERM or SIGINT."""
+def stop_signal() -> asyncio.Event:
+    """Return what SIGTERM and SIGINT set; from now on they end the program in good order."""
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, done.set)
-    await done.wait()
+        loop.add_signal_handler(number, done.set)
+    return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 from aiohttp import web
@@ -14,7 +15,6 @@ from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
 from kubesim.auth.attributes import forbidden
 from kubesim.auth.authn import impersonate
-from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 
 VERSION: Obj = {
@@ -65,9 +65,9 @@ class ApiServer:
             raise forbidden(user, info.attributes())
         if info.resource:
             return await self._resources.answer(request, info, user)
-        return self._plain(request, info, user)
+        return await self._plain(request, info)
 
-    def _plain(self, request: web.Request, info: RequestInfo, user: User) -> web.Response:
+    async def _plain(self, request: web.Request, info: RequestInfo) -> web.Response:
         """Answer a path that is no resource: discovery, version, health, OpenAPI."""
         parts = [part for part in info.path.split("/") if part]
         if info.verb not in ("get", "head"):
@@ -79,7 +79,8 @@ class ApiServer:
             case [name, *_] if name in HEALTH:
                 return _health(name, "verbose" in request.query)
             case ["openapi", *rest]:
-                return openapi.answer(rest, self._backend.operations.registry)
+                # the first request of a document reads many files
+                return await asyncio.to_thread(openapi.answer, rest, self._backend.operations.registry)
             case ["api"] | ["apis"]:
                 return self._groups(request, legacy=parts == ["api"])
             case []:

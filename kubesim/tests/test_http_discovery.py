@@ -1,4 +1,6 @@
 import asyncio
+import json
+import re
 
 import pytest
 
@@ -44,6 +46,18 @@ async def test_openapi_v2_is_an_empty_protobuf_message(live):
     async with live.client(Accept=accept) as client, client.get("/openapi/v2") as response:
         assert (response.status, await response.read()) == (200, b"")
         assert "@" not in response.headers["Content-Type"]
+
+
+async def test_openapi_v3_describes_every_group_and_version(live):
+    async with live.client() as client:
+        async with client.get("/openapi/v3") as response:
+            paths = (await response.json())["paths"]
+        async with client.get(paths["apis/batch/v1"]["serverRelativeURL"]) as response:
+            schemas = (await response.json())["components"]["schemas"]
+    job = schemas["io.k8s.api.v1.Job"]
+    assert job["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
+    references = set(re.findall(r"#/components/schemas/([^\"]+)", json.dumps(schemas)))
+    assert references <= set(schemas)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])

@@ -3,6 +3,7 @@
 import re
 import signal
 import stat
+import time
 
 import pytest
 
@@ -123,9 +124,13 @@ def test_a_crashing_pod_is_shown_with_its_logs(space, manifest):
     assert "Exit Code:    3" in space("describe", "pod", "crash")
 
 
-def test_watching_prints_every_change(space, manifest):
+def test_watching_prints_every_change(live, space, manifest):
+    before = live.ask(lambda cluster: cluster.guard.streams)
     process = space.start("get", "pods", "-w")
     try:
+        deadline = time.monotonic() + 10
+        while live.ask(lambda cluster: cluster.guard.streams) == before and time.monotonic() < deadline:
+            pass
         space("apply", "-f", manifest(POD))
         space("wait", "--for=condition=Ready", "pod/web", "--timeout=15s")
         lines = iter(process.stdout.readline, "")
@@ -202,6 +207,13 @@ def test_typed_creates_arrive_whole(space):
     assert token.count(".") == 2
     refused = space.fails("get", "secrets", "--token", token)
     assert f'User "system:serviceaccount:{space.name}:oncall" cannot list resource "secrets"' in refused
+
+
+def test_explain_tells_types_and_texts(kubectl):
+    output = kubectl("explain", "pod.spec.tolerations")
+    assert "FIELD: tolerations <[]Toleration>" in output
+    assert re.search(r"tolerationSeconds\s+<integer>\n +TolerationSeconds represents", output)
+    assert "<map[string]Quantity>" in kubectl("explain", "deploy.spec.template.spec.containers.resources.limits")
 
 
 def test_errors_read_as_a_real_clusters(space, manifest):
