@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.models import User
+
 from faults.packs import Criterion
 from sessions import selectors
-from sessions.models import Rating, SessionScenario
+from sessions.models import InterviewSession, Rating, SessionScenario
 from sessions.panels.subject import Context, Subject, own_assessment, scenarios_of
 
 LEVEL_WORDS = {1: "Poor", 2: "Borderline", 3: "Solid", 4: "Outstanding"}
@@ -18,9 +20,15 @@ def rubric(subject: Subject) -> Context:
     found = assessment.ratings.all() if assessment else ()
     ratings = {(rating.scenario_id, rating.criterion): rating for rating in found}
     groups = [_rubric_group(row, ratings) for row in scenarios_of(subject.session)]
-    total = sum(len(group["criteria"]) for group in groups)
-    rated = sum(rating.level is not None for rating in ratings.values())
-    return {"groups": groups, "assessment": assessment, "rated": rated, "total": total}
+    progress = progress_of(subject.session, subject.user) if subject.user else {}
+    return {"groups": groups, "assessment": assessment, **progress}
+
+
+def progress_of(session: InterviewSession, user: User) -> dict[str, int]:
+    """Return how many criteria the user has rated, and of how many."""
+    own = own_assessment(session, user)
+    rated = sum(rating.level is not None for rating in own.ratings.all()) if own else 0
+    return {"rated": rated, "total": sum(len(selectors.pack_for(row).rubric) for row in scenarios_of(session))}
 
 
 def criterion_row(scenario: SessionScenario, criterion: Criterion, rating: Rating | None) -> Context:

@@ -48,6 +48,7 @@ def test_a_rating_is_saved_with_its_new_version(post):
     text = post("rating", level="3", note="Read the log", version="0").content.decode()
     assert Rating.objects.get().level == 3
     assert "Saved" in text
+    assert "1 of 5 criteria rated" in text
     assert 'value="1" hx-swap-oob="true"' in text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -14,6 +16,7 @@ from sessions import selectors, services
 from sessions.errors import SessionError, StaleEdit
 from sessions.forms import AnswerForm, RatingForm, first_error
 from sessions.models import InterviewSession, Rating, SessionQuestion, SessionScenario
+from sessions.panels.scoring import progress_of
 from sessions.typing import HttpRequest
 from sessions.views import replies
 
@@ -104,7 +107,7 @@ def save_rating(request: HttpRequest, uuid: UUID, scenario: UUID, criterion: str
     except SessionError as exc:
         current = exc.current if isinstance(exc, StaleEdit) else None
         return _saved(request, session, key, _version(current), exc, _words(current))
-    return _saved(request, session, key, rating.version)
+    return _saved(request, session, key, rating.version, more=progress_of(session, request.user))
 
 
 def _saved(
@@ -114,12 +117,13 @@ def _saved(
     version: int | None,
     error: SessionError | None = None,
     theirs: str = "",
+    more: Mapping[str, int] = MappingProxyType({}),
 ) -> HttpResponse:
     """Tell that it was saved, or why not; the newest version goes along, so that saving again is done knowingly."""
     if not request.htmx:
         return replies.back(request, session, error)
     context = {"key": key, "version": version, "error": error.message if error else "", "theirs": theirs}
-    return render(request, "parts/saved.html", context, status=replies.status_of(error) if error else 200)
+    return render(request, "parts/saved.html", {**context, **more}, status=replies.status_of(error) if error else 200)
 
 
 def _version(rating: Rating | None) -> int | None:
