@@ -1,23 +1,55 @@
-"""What ``kubectl get`` prints: the columns of each kind, and the words of the few that need thought.
+"""What ``kubectl get`` prints: the columns of each kind, as data.
 
-A column is (name, type, priority, value). Columns of priority 1 appear with ``-o wide``. A value is a dotted path
-into the object, or a function of the object and the time. Texts follow pkg/printers/internalversion.
+A column is a name and a value: a dotted path into the object, or a function of the object and the time. Wide columns
+(priority 1) appear with ``-o wide``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import Any
 
-from kubesim.api.durations import between, human, parse_time, since
 from kubesim.errors import Obj
-
-Cell = str | int | bool | None
-NO_NAMES: frozenset[str] = frozenset()
-Value = str | Callable[[Obj, datetime], Cell]
+from kubesim.schema.cells import (
+    Cell,
+    Value,
+    age,
+    container_names,
+    count,
+    data_count,
+    dig,
+    endpoints,
+    event_count,
+    event_first_seen,
+    event_last_seen,
+    event_message,
+    event_object,
+    event_source,
+    external_ip,
+    images,
+    job_completions,
+    job_duration,
+    job_status,
+    label_selector,
+    map_selector,
+    node_address,
+    node_info,
+    node_roles,
+    node_status,
+    or_none,
+    or_unset,
+    pod_ready,
+    pod_restarts,
+    pod_status,
+    ports,
+    quota,
+    readiness_gates,
+    role_name,
+    slice_endpoints,
+    slice_ports,
+    subjects,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,390 +82,12 @@ class Column:
         return "" if found is None else found if isinstance(found, bool) else str(found)
 
 
-def dig(obj: Any, path: str) -> Any:
-    """Return what lies at a dotted path, or None."""
-    for key in _steps(path):
-        if type(obj) is not dict and not isinstance(obj, dict):
-            return None
-        obj = obj.get(key)
-    return obj
-
-
-@cache
-def _steps(path: str) -> list[str]:
-    """Return the keys of a dotted path; there are as many paths as columns."""
-    return path.split(".")
-
-
-def age(obj: Obj, now: datetime) -> str:
-    """Return the time since creation."""
-    return since(dig(obj, "metadata.creationTimestamp"), now)
-
-
-def _or_none(path: str, none: str = "<none>") -> Value:
-    """Return a path whose missing value is printed as ``<none>``."""
-    return lambda obj, now: dig(obj, path) or none
-
-
-def _count(path: str) -> Value:
-    """Return the number of entries at a path."""
-    return lambda obj, now: len(dig(obj, path) or ())
-
-
-# --- pods ---------------------------------------------------------------------------------------------------------
-
-
-def _statuses(pod: Obj, name: str = "containerStatuses") -> list[Obj]:
-    """Return a pod's container statuses."""
-    return dig(pod, f"status.{name}") or []
-
-
-def pod_status(pod: Obj, now: datetime | None = None) -> str:
-    """Return the STATUS word of a pod."""
-    reason = dig(pod, "status.reason") or dig(pod, "status.phase") or ""
-    for condition in dig(pod, "status.conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-            reason = "SchedulingGated"
-    initializing, reason = _init_reason(pod, reason)
-    if not initializing:
-        reason = _container_reason(pod, reason)
-    if dig(pod, "metadata.deletionTimestamp"):
-        if dig(pod, "status.reason") == "NodeLost":
-            return "Unknown"
-        if dig(pod, "status.phase") not in ("Failed", "Succeeded"):
-            return "Terminating"
-    return reason
-
-
-def _sidecars(pod: Obj) -> Set[str]:
-    """Return the init containers that keep running."""
-    specs = dig(pod, "spec.initContainers")
-    return NO_NAMES if not specs else {c["name"] for c in specs if c.get("restartPolicy") == "Always"}
-
-
-def _init_reason(pod: Obj, reason: str) -> tuple[bool, str]:
-    """Return whether an init container holds the pod up, and the word for it."""
-    specs = dig(pod, "spec.initContainers")
-    if not specs:
-        return False, reason
-    sidecars = _sidecars(pod)
-    for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
-        state = status.get("state") or {}
-        ended, waiting = state.get("terminated"), state.get("waiting")
-        if ended and ended.get("exitCode") == 0:
-            continue
-        if status.get("name") in sidecars and status.get("started"):
-            continue
-        if ended:
-            return True, f"Init:{ended.get('reason') or _exit_word(ended)}"
-        if waiting and waiting.get("reason") not in (None, "", "PodInitializing"):
-            return True, f"Init:{waiting['reason']}"
-        return True, f"Init:{index}/{len(specs)}"
-    return False, reason
-
-
-def _exit_word(ended: Obj) -> str:
-    """Return the word for an exit that has no reason."""
-    signal = ended.get("signal")
-    return f"Signal:{signal}" if signal else f"ExitCode:{ended.get('exitCode', 0)}"
-
-
-def _container_reason(pod: Obj, reason: str) -> str:
-    """Return the word of the containers, the first one's winning."""
-    running = False
-    for status in reversed(_statuses(pod)):
-        state = status.get("state") or {}
-        waiting, ended = state.get("waiting"), state.get("terminated")
-        if waiting and waiting.get("reason"):
-            reason = waiting["reason"]
-        elif ended:
-            reason = ended.get("reason") or _exit_word(ended)
-        elif status.get("ready") and "running" in state:
-            running = True
-    if reason == "Completed" and running:
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in dig(pod, "status.conditions") or ())
-        return "Running" if ready else "NotReady"
-    return reason
-
-
-def pod_ready(pod: Obj, now: datetime | None = None) -> str:
-    """Return ``1/2``: ready containers and all of them, running sidecars included."""
-    sidecars = _sidecars(pod)
-    total = len(dig(pod, "spec.containers") or ()) + len(sidecars)
-    started = [s for s in _statuses(pod, "initContainerStatuses") if s.get("name") in sidecars]
-    ready = sum(1 for s in (*started, *_statuses(pod)) if s.get("ready") and "running" in (s.get("state") or {}))
-    return f"{ready}/{total}"
-
-
-def pod_restarts(pod: Obj, now: datetime) -> str:
-    """Return ``5 (20s ago)``."""
-    waiting_init, _ = _init_reason(pod, "")
-    sidecars = _sidecars(pod)
-    inits = _statuses(pod, "initContainerStatuses")
-    counted = inits if waiting_init else [*(s for s in inits if s.get("name") in sidecars), *_statuses(pod)]
-    restarts = sum(int(s.get("restartCount") or 0) for s in counted)
-    ends = [parse_time(dig(s, "lastState.terminated.finishedAt")) for s in counted]
-    last = max((end for end in ends if end), default=None)
-    if not restarts or last is None:
-        return str(restarts)
-    return f"{restarts} ({human((now - last).total_seconds())} ago)"
-
-
-def _readiness_gates(pod: Obj, now: datetime) -> str:
-    """Return ``1/2`` of the readiness gates."""
-    gates = dig(pod, "spec.readinessGates") or ()
-    true = {c["type"] for c in dig(pod, "status.conditions") or () if c.get("status") == "True"}
-    return f"{sum(g['conditionType'] in true for g in gates)}/{len(gates)}" if gates else "<none>"
-
-
-# --- templates and selectors ----------------------------------------------------------------------------------------
-
-
-def _containers(obj: Obj) -> list[Obj]:
-    """Return a template's containers."""
-    return dig(obj, "spec.template.spec.containers") or []
-
-
-def _container_names(obj: Obj, now: datetime) -> str:
-    """Return the template's container names."""
-    return ",".join(str(c.get("name", "")) for c in _containers(obj))
-
-
-def _images(obj: Obj, now: datetime) -> str:
-    """Return the template's images."""
-    return ",".join(str(c.get("image", "")) for c in _containers(obj))
-
-
-def label_selector(obj: Obj, now: datetime | None = None) -> str:
-    """Return spec.selector as kubectl writes it: labels sorted, then expressions."""
-    selector = dig(obj, "spec.selector")
-    if selector is None:
-        return "<none>"
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    parts += [_expression(e) for e in selector.get("matchExpressions") or ()]
-    return ",".join(parts) or "<none>"
-
-
-def _expression(expression: Obj) -> str:
-    """Return one matchExpressions entry."""
-    key, operator = expression.get("key"), expression.get("operator")
-    values = ",".join(sorted(expression.get("values") or ()))
-    forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": f"{key}"}
-    return forms.get(str(operator), f"!{key}")
-
-
-def _map_selector(obj: Obj, now: datetime) -> str:
-    """Return a Service's selector."""
-    pairs = dig(obj, "spec.selector") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "<none>"
-
-
 TEMPLATE_WIDE = (
-    Column("Containers", _container_names, wide=True),
-    Column("Images", _images, wide=True),
+    Column("Containers", container_names, wide=True),
+    Column("Images", images, wide=True),
 )
 SELECTOR_WIDE = Column("Selector", label_selector, wide=True)
 
-
-# --- jobs -----------------------------------------------------------------------------------------------------------
-
-
-def job_status(job: Obj, now: datetime | None = None) -> str:
-    """Return the STATUS word of a job."""
-    true = {c.get("type") for c in dig(job, "status.conditions") or () if c.get("status") == "True"}
-    words = {"Complete": "Complete", "Failed": "Failed", "Suspended": "Suspended",
-             "FailureTarget": "FailureTarget", "SuccessCriteriaMet": "SuccessCriteriaMet"}  # fmt: skip
-    if word := next((words[name] for name in words if name in true), None):
-        return word
-    return "Terminating" if dig(job, "metadata.deletionTimestamp") else "Running"
-
-
-def job_completions(job: Obj, now: datetime | None = None) -> str:
-    """Return ``0/1``, or ``0/1 of 3`` for a work queue."""
-    done, wanted = dig(job, "status.succeeded") or 0, dig(job, "spec.completions")
-    if wanted is not None:
-        return f"{done}/{wanted}"
-    parallelism = dig(job, "spec.parallelism") or 0
-    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
-
-
-def job_duration(job: Obj, now: datetime) -> str:
-    """Return how long a job has run, or ran."""
-    start, end = dig(job, "status.startTime"), dig(job, "status.completionTime")
-    if not start:
-        return ""
-    failed = [
-        c for c in dig(job, "status.conditions") or () if c.get("type") == "Failed" and c.get("status") == "True"
-    ]
-    return between(start, end or (failed[0].get("lastTransitionTime") if failed else now.isoformat()))
-
-
-# --- nodes ----------------------------------------------------------------------------------------------------------
-
-ROLE_PREFIX = "node-role.kubernetes.io/"
-
-
-def node_status(node: Obj, now: datetime | None = None) -> str:
-    """Return ``Ready,SchedulingDisabled``."""
-    ready = next((c for c in dig(node, "status.conditions") or () if c.get("type") == "Ready"), None)
-    words = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
-    if dig(node, "spec.unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
-
-
-def node_roles(node: Obj, now: datetime | None = None) -> str:
-    """Return the roles of the labels, sorted."""
-    labels = dig(node, "metadata.labels") or {}
-    roles = {key[len(ROLE_PREFIX) :] for key in labels if key.startswith(ROLE_PREFIX)}
-    roles |= {value for key, value in labels.items() if key == "kubernetes.io/role" and value}
-    return ",".join(sorted(roles - {""})) or "<none>"
-
-
-def _node_address(kind: str) -> Value:
-    """Return the first address of a type."""
-    return lambda node, now: next(
-        (a["address"] for a in dig(node, "status.addresses") or () if a.get("type") == kind), "<none>"
-    )
-
-
-def _node_info(name: str) -> Value:
-    """Return a field of nodeInfo, or ``<unknown>``."""
-    return _or_none(f"status.nodeInfo.{name}", "<unknown>")
-
-
-# --- services, endpoints, storage-less rest -------------------------------------------------------------------------
-
-
-def _ports(service: Obj, now: datetime) -> str:
-    """Return ``80/TCP,443:30443/TCP``."""
-    texts = []
-    for port in dig(service, "spec.ports") or ():
-        node = f":{port['nodePort']}" if port.get("nodePort") else ""
-        texts.append(f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}")
-    return ",".join(texts) or "<none>"
-
-
-def _external_ip(service: Obj, now: datetime) -> str:
-    """Return the addresses from outside."""
-    kind = dig(service, "spec.type")
-    if kind == "ExternalName":
-        return str(dig(service, "spec.externalName"))
-    addresses = list(dig(service, "spec.externalIPs") or ())
-    if kind == "LoadBalancer":
-        ingress = dig(service, "status.loadBalancer.ingress") or ()
-        addresses += [i.get("ip") or i.get("hostname", "") for i in ingress]
-        return ",".join(addresses) or "<pending>"
-    return ",".join(addresses) or "<none>"
-
-
-def _endpoints(endpoints: Obj, now: datetime) -> str:
-    """Return up to three ``address:port`` of the ready endpoints."""
-    found = [
-        f"{address.get('ip')}:{port.get('port')}"
-        for subset in endpoints.get("subsets") or ()
-        for port in subset.get("ports") or ({"port": ""},)
-        for address in subset.get("addresses") or ()
-    ]
-    return _first_three(found)
-
-
-def _first_three(values: list[str]) -> str:
-    """Return a short list: three, then how many more."""
-    more = f" + {len(values) - 3} more..." if len(values) > 3 else ""
-    return (",".join(values[:3]) + more) or "<none>"
-
-
-def _slice_ports(endpoint_slice: Obj, now: datetime) -> str:
-    """Return the ports of an EndpointSlice."""
-    return _first_three([str(p.get("port", "*")) for p in endpoint_slice.get("ports") or ()]).replace(
-        "<none>", "<unset>"
-    )
-
-
-def _slice_endpoints(endpoint_slice: Obj, now: datetime) -> str:
-    """Return the addresses of an EndpointSlice."""
-    addresses = [a for e in endpoint_slice.get("endpoints") or () for a in (e.get("addresses") or ())[:1]]
-    return _first_three(addresses).replace("<none>", "<unset>")
-
-
-def _data_count(obj: Obj, now: datetime) -> int:
-    """Return how many entries a ConfigMap or Secret has."""
-    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
-
-
-def _quota(prefix: tuple[str, ...]) -> Value:
-    """Return ``name: used/hard`` of those resources whose names start with (or, for none given, do not) limits."""
-
-    def text(quota: Obj, now: datetime) -> str:
-        hard, used = dig(quota, "status.hard") or {}, dig(quota, "status.used") or {}
-        names = [n for n in sorted(hard) if n.startswith("limits.") == bool(prefix)]
-        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
-
-    return text
-
-
-def _role_name(binding: Obj, now: datetime) -> str:
-    """Return ``ClusterRole/view``."""
-    return f"{dig(binding, 'roleRef.kind')}/{dig(binding, 'roleRef.name')}"
-
-
-def _subjects(kind: str) -> Value:
-    """Return a binding's subjects of a kind."""
-
-    def text(binding: Obj, now: datetime) -> str:
-        subjects = [s for s in binding.get("subjects") or () if s.get("kind") == kind]
-        if kind != "ServiceAccount":
-            return ", ".join(s.get("name", "") for s in subjects)
-        return ", ".join(f"{s.get('namespace', '')}/{s.get('name', '')}" for s in subjects)
-
-    return text
-
-
-# --- events ---------------------------------------------------------------------------------------------------------
-
-
-def event_last_seen(event: Obj, now: datetime) -> str:
-    """Return the age of an event's last occurrence."""
-    last = dig(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    first = event.get("firstTimestamp") or event.get("eventTime")
-    return since(last or first, now)
-
-
-def _event_first_seen(event: Obj, now: datetime) -> str:
-    """Return the age of an event's first occurrence."""
-    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
-
-
-def _event_object(event: Obj, now: datetime) -> str:
-    """Return ``pod/web-1``."""
-    target = event.get("involvedObject") or event.get("regarding") or {}
-    return f"{str(target.get('kind', '')).lower()}/{target.get('name', '')}"
-
-
-def _event_message(event: Obj, now: datetime) -> str:
-    """Return the message without the line's end."""
-    return str(event.get("message") or event.get("note") or "").strip()
-
-
-def _event_source(event: Obj, now: datetime) -> str:
-    """Return ``kubelet, node-1``."""
-    component = dig(event, "source.component") or event.get("reportingComponent") or ""
-    host = dig(event, "source.host") or event.get("reportingInstance") or ""
-    return ", ".join(part for part in (component, host) if part)
-
-
-def _event_count(event: Obj, now: datetime) -> int:
-    """Return how often an event has occurred."""
-    return int(dig(event, "series.count") or event.get("count") or 1)
-
-
-def _or_unset(path: str) -> Value:
-    """Return a path whose missing value prints as ``<unset>``."""
-    return _or_none(path, "<unset>")
-
-
-# --- the table of tables --------------------------------------------------------------------------------------------
 
 NAME = Column("Name", "metadata.name", format="name")
 AGE = Column("Age", age)
@@ -455,10 +109,10 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         Column("Status", pod_status),
         Column("Restarts", pod_restarts),
         wide=(
-            Column("IP", _or_none("status.podIP"), wide=True),
-            Column("Node", _or_none("spec.nodeName"), wide=True),
-            Column("Nominated Node", _or_none("status.nominatedNodeName"), wide=True),
-            Column("Readiness Gates", _readiness_gates, wide=True),
+            Column("IP", or_none("status.podIP"), wide=True),
+            Column("Node", or_none("spec.nodeName"), wide=True),
+            Column("Nominated Node", or_none("status.nominatedNodeName"), wide=True),
+            Column("Readiness Gates", readiness_gates, wide=True),
         ),
     ),
     "nodes": (
@@ -467,28 +121,28 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         Column("Roles", node_roles),
         AGE,
         Column("Version", "status.nodeInfo.kubeletVersion"),
-        Column("Internal-IP", _node_address("InternalIP"), wide=True),
-        Column("External-IP", _node_address("ExternalIP"), wide=True),
-        Column("OS-Image", _node_info("osImage"), wide=True),
-        Column("Kernel-Version", _node_info("kernelVersion"), wide=True),
-        Column("Container-Runtime", _node_info("containerRuntimeVersion"), wide=True),
+        Column("Internal-IP", node_address("InternalIP"), wide=True),
+        Column("External-IP", node_address("ExternalIP"), wide=True),
+        Column("OS-Image", node_info("osImage"), wide=True),
+        Column("Kernel-Version", node_info("kernelVersion"), wide=True),
+        Column("Container-Runtime", node_info("containerRuntimeVersion"), wide=True),
     ),
     "namespaces": _kind_columns(Column("Status", "status.phase")),
-    "configmaps": _kind_columns(Column("Data", _data_count, type="integer")),
-    "secrets": _kind_columns(Column("Type", "type"), Column("Data", _data_count, type="integer")),
-    "serviceaccounts": _kind_columns(Column("Secrets", _count("secrets"), type="integer")),
+    "configmaps": _kind_columns(Column("Data", data_count, type="integer")),
+    "secrets": _kind_columns(Column("Type", "type"), Column("Data", data_count, type="integer")),
+    "serviceaccounts": _kind_columns(Column("Secrets", count("secrets"), type="integer")),
     "services": _kind_columns(
         Column("Type", "spec.type"),
-        Column("Cluster-IP", _or_none("spec.clusterIP")),
-        Column("External-IP", _external_ip),
-        Column("Port(s)", _ports),
-        wide=(Column("Selector", _map_selector, wide=True),),
+        Column("Cluster-IP", or_none("spec.clusterIP")),
+        Column("External-IP", external_ip),
+        Column("Port(s)", ports),
+        wide=(Column("Selector", map_selector, wide=True),),
     ),
-    "endpoints": _kind_columns(Column("Endpoints", _endpoints)),
+    "endpoints": _kind_columns(Column("Endpoints", endpoints)),
     "endpointslices.discovery.k8s.io": _kind_columns(
-        Column("AddressType", "addressType"), Column("Ports", _slice_ports), Column("Endpoints", _slice_endpoints)
+        Column("AddressType", "addressType"), Column("Ports", slice_ports), Column("Endpoints", slice_endpoints)
     ),
-    "resourcequotas": _kind_columns(Column("Request", _quota(())), Column("Limit", _quota(("limits.",)))),
+    "resourcequotas": _kind_columns(Column("Request", quota(())), Column("Limit", quota(("limits.",)))),
     "limitranges": (NAME, Column("Created At", "metadata.creationTimestamp")),
     "jobs.batch": _kind_columns(
         Column("Status", job_status),
@@ -531,22 +185,22 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         Column("Last Seen", event_last_seen),
         Column("Type", "type"),
         Column("Reason", "reason"),
-        Column("Object", _event_object),
-        Column("Subobject", _or_none("involvedObject.fieldPath", ""), wide=True),
-        Column("Source", _event_source, wide=True),
-        Column("Message", _event_message),
-        Column("First Seen", _event_first_seen, wide=True),
-        Column("Count", _event_count, wide=True, type="integer"),
+        Column("Object", event_object),
+        Column("Subobject", or_none("involvedObject.fieldPath", ""), wide=True),
+        Column("Source", event_source, wide=True),
+        Column("Message", event_message),
+        Column("First Seen", event_first_seen, wide=True),
+        Column("Count", event_count, wide=True, type="integer"),
         Column("Name", "metadata.name", wide=True, format="name"),
     ),
     "roles.rbac.authorization.k8s.io": (NAME, Column("Created At", "metadata.creationTimestamp")),
     "clusterroles.rbac.authorization.k8s.io": (NAME, Column("Created At", "metadata.creationTimestamp")),
     "rolebindings.rbac.authorization.k8s.io": _kind_columns(
-        Column("Role", _role_name),
+        Column("Role", role_name),
         wide=(
-            Column("Users", _subjects("User"), wide=True),
-            Column("Groups", _subjects("Group"), wide=True),
-            Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+            Column("Users", subjects("User"), wide=True),
+            Column("Groups", subjects("Group"), wide=True),
+            Column("ServiceAccounts", subjects("ServiceAccount"), wide=True),
         ),
     ),
     "leases.coordination.k8s.io": _kind_columns(Column("Holder", "spec.holderIdentity")),
@@ -555,7 +209,7 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         Column("Value", "value", type="integer"),
         Column("Global-Default", lambda p, now: bool(p.get("globalDefault"))),
         AGE,
-        Column("PreemptionPolicy", _or_unset("preemptionPolicy")),
+        Column("PreemptionPolicy", or_unset("preemptionPolicy")),
     ),
     "poddisruptionbudgets.policy": _kind_columns(
         Column("Min Available", _budget("spec.minAvailable")),
