@@ -42,7 +42,8 @@ class ListWatch:
 
     After a new list, objects that have gone in the meantime are reported as DELETED (by name,
     namespace and uid), and unchanged ones not at all.
-    ``on_synced`` is called after every list and bookmark; ``on_stale`` with the reason whenever the stream breaks.
+    ``on_synced`` is called after every list, opened watch and bookmark; ``on_stale`` with the reason whenever the
+    stream breaks.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class ListWatch:
         seconds = self._rng.randint(*WATCH_S)
         response = self._kube.open_watch(*self._what, self._version, seconds=seconds)
         self._response = response
+        self._on_synced()  # whatever was missed comes at once, before anything new
         try:
             for line in _lines(response):
                 self._event(line)

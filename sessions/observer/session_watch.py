@@ -30,6 +30,7 @@ from sessions.observer.screens import CLUSTER_PANELS
 log = logging.getLogger(__name__)
 State = InterviewSession.State
 PROBE = timedelta(seconds=5)
+PROBE_STALE = timedelta(seconds=1)
 ASK = timedelta(seconds=1)
 LOOK_S = 1.0  # the longest pause between two looks: logs change without an event
 SHORTEST_PAUSE_S = 0.1
@@ -93,7 +94,7 @@ class SessionWatch:
         """Do what is due: prove that the cluster lives, notice the candidate, evaluate the checks."""
         session = InterviewSession.objects.select_related("environment").get(pk=self.session_id)
         self._refresh(session)
-        self._every("probe", PROBE, self._probe)
+        self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
         if session.state in _AT_WORK and session.first_request_at is None:
             self._every("ask", ASK, partial(self._notice_candidate, session))
         if session.state == State.LIVE and self.cluster.cache.complete:
