@@ -12,7 +12,7 @@ from faults.engine import Record, State, Target
 from faults.errors import LeaseHeld, StaleEpoch
 from faults.models import FaultRun, Step
 
-LEASE = timedelta(seconds=12)  # longer than any one request to a cluster, so a live worker never loses it
+LEASE = timedelta(seconds=8)  # longer than any one request to a cluster, so a live worker never loses it
 
 
 class DatabaseJournal:

@@ -112,8 +112,17 @@ class Snapshotter:
             revision = self._revision()
             if revision != self._saved:
                 payload = self._dump()
-                await asyncio.to_thread(self._file.save, payload)
+                await self._write(payload)
                 self._saved = revision
+
+    async def _write(self, payload: bytes) -> None:
+        """Write in a thread. A cancelled task waits for its thread, or two would write the same file at once."""
+        writing = asyncio.create_task(asyncio.to_thread(self._file.save, payload))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
 
     async def _run(self) -> None:
         """Save again and again; a full disk is reported and tried again."""

@@ -27,7 +27,7 @@ from faults.kube.config import Access
 Obj = dict[str, Any]
 Objects = list[Obj]  # inside Kube, ``list`` is the verb
 PatchType = Literal["merge", "json", "strategic"]
-TIMEOUT = (3.0, 8.0)  # seconds to connect, and between two bytes; below every lease
+TIMEOUT = (2.0, 5.0)  # seconds to connect, and between two bytes; below every lease
 _PATCH_TYPES = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import queue
 import random
+import threading
 
 from faults.kube.watch import ListWatch
 from faults.tests.scripted import ScriptedServer, status
+
+SYNCED = ("synced", "")
 
 
 def pod(name, version):
@@ -65,7 +69,7 @@ def play(answers, pauses):
 
 def test_it_lists_then_watches_from_there():
     told, queries, _ = play([listing(5, pod("p", 3)), events(("MODIFIED", pod("p", 6)), ("DELETED", pod("p", 7)))], 1)
-    assert told[:4] == [("ADDED", "p"), ("synced", ""), ("MODIFIED", "p"), ("DELETED", "p")]
+    assert told[:5] == [("ADDED", "p"), SYNCED, SYNCED, ("MODIFIED", "p"), ("DELETED", "p")]
     assert queries[1]["resourceVersion"] == "5"
     assert queries[1]["allowWatchBookmarks"] == "true"
     assert 45 <= int(queries[1]["timeoutSeconds"]) <= 75
@@ -74,7 +78,7 @@ def test_it_lists_then_watches_from_there():
 
 def test_a_bookmark_moves_it_on_without_a_change():
     told, queries, _ = play([listing(5), events(("BOOKMARK", pod("", 9)))], 1)
-    assert told[:2] == [("synced", ""), ("synced", "")]
+    assert told[:3] == [SYNCED] * 3  # the list, the watch, the bookmark
     assert queries[2]["resourceVersion"] == "9"
 
 
@@ -83,19 +87,13 @@ def test_an_expired_version_makes_it_list_again_and_report_what_it_missed():
     told, _, _ = play(
         [listing(5, pod("p", 3), pod("q", 4)), events(("ERROR", gone)), listing(9, pod("q", 4), pod("r", 8))], 2
     )
-    assert told[:6] == [
-        ("ADDED", "p"),
-        ("ADDED", "q"),
-        ("synced", ""),
-        ("DELETED", "p"),
-        ("ADDED", "r"),
-        ("synced", ""),
-    ]
+    changes = [entry for entry in told if entry != SYNCED]
+    assert changes[:4] == [("ADDED", "p"), ("ADDED", "q"), ("DELETED", "p"), ("ADDED", "r")]
 
 
 def test_a_refused_watch_with_410_lists_again():
     told, queries, _ = play([listing(5), (410, {}, [status(410, "Expired", "old")]), listing(6)], 2)
-    assert told[:2] == [("synced", ""), ("synced", "")]
+    assert told[:2] == [SYNCED, SYNCED]
     assert "watch" not in queries[2]
 
 
@@ -116,10 +114,33 @@ def test_a_watch_that_ends_at_once_is_not_hammered():
 
 def test_a_line_that_is_no_event_breaks_the_stream_and_nothing_else():
     told, _, _ = play([listing(5), (200, {}, [b"garbage\n"]), events(("ADDED", pod("p", 6)))], 2)
-    assert told[:3] == [("synced", ""), ("stale", ""), ("ADDED", "p")]
+    assert told[:5] == [SYNCED, SYNCED, ("stale", ""), SYNCED, ("ADDED", "p")]
 
 
 def test_an_event_may_arrive_in_pieces():
     line = json.dumps({"type": "ADDED", "object": pod("p", 6)}).encode() + b"\n"
     told, _, _ = play([listing(5), (200, {}, [line[:10], line[10:20], line[20:] + line])], 1)
-    assert told[1:3] == [("ADDED", "p"), ("ADDED", "p")]
+    assert told[2:4] == [("ADDED", "p"), ("ADDED", "p")]
+
+
+def test_changes_of_a_practice_cluster_arrive_and_closing_waits_for_nobody(kube):
+    changes, synced = queue.Queue(), threading.Event()
+    loop = ListWatch(
+        kube,
+        "v1",
+        "ConfigMap",
+        "default",
+        lambda kind, obj: changes.put((kind, obj["metadata"]["name"])),
+        on_synced=synced.set,
+    )
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    assert synced.wait(10)
+    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "namespace": "default"}})
+    while changes.get(timeout=10) != ("ADDED", "new"):
+        pass
+    kube.delete("v1", "ConfigMap", "new", "default")
+    assert changes.get(timeout=10) == ("DELETED", "new")
+    loop.close()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
