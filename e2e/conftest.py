@@ -41,6 +41,9 @@ class Installation:
     lines: list[str] = field(default_factory=list)
     ready: threading.Event = field(default_factory=threading.Event)
 
+    def __post_init__(self) -> None:
+        self.reader = threading.Thread(target=self.read, daemon=True)
+
     @property
     def url(self) -> str:
         """Return the address of the site."""
@@ -48,10 +51,11 @@ class Installation:
 
     def read(self) -> None:
         """Collect the output until it ends."""
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if "Ready after" in line:
-                self.ready.set()
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line)
+                if "Ready after" in line:
+                    self.ready.set()
         self.ready.set()
 
     def password(self, account: str) -> str:
@@ -77,7 +81,7 @@ def start(folder: Path, env: dict[str, str]) -> Installation:
         text=True,
     )
     installation = Installation(process, folder, env)
-    threading.Thread(target=installation.read, daemon=True).start()
+    installation.reader.start()
     installation.ready.wait(90)
     assert process.poll() is None, "".join(installation.lines)
     assert any("Ready after" in line for line in installation.lines), "".join(installation.lines)
@@ -87,7 +91,9 @@ def start(folder: Path, env: dict[str, str]) -> Installation:
 def stop(installation: Installation) -> int:
     """Press Ctrl-C and return the exit status."""
     installation.process.send_signal(signal.SIGINT)
-    return installation.process.wait(timeout=20)
+    status = installation.process.wait(timeout=20)
+    installation.reader.join(timeout=10)
+    return status
 
 
 @pytest.fixture(scope="session")

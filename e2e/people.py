@@ -22,6 +22,7 @@ class Person:
     def __init__(self, browser: Browser, url: str) -> None:
         self.context = browser.new_context(viewport=SIZES["wide"], base_url=url, accept_downloads=True)
         self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE)
         self.clicks = 0
         self.problems: list[str] = []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))

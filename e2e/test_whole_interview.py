@@ -34,7 +34,7 @@ def candidate(browser, installation):
 
 def sign_in(person, installation, account="interviewer"):
     person.page.goto("/")
-    person.page.get_by_label("Username").fill(account)
+    person.page.get_by_label("User name").fill(account)
     person.page.get_by_label("Password").fill(installation.password(account))
     person.page.get_by_role("button", name="Sign in").click()
 
@@ -71,7 +71,7 @@ def test_a_whole_interview(ada, candidate, installation, tmp_path):
 def assert_sign_in_refuses_a_wrong_password(person):
     person.page.goto("/")
     person.picture("00-sign-in")
-    person.page.get_by_label("Username").fill("interviewer")
+    person.page.get_by_label("User name").fill("interviewer")
     person.page.get_by_label("Password").fill("wrong-password")
     person.page.get_by_role("button", name="Sign in").click()
     person.see(person.page.get_by_role("alert").first)
@@ -221,7 +221,7 @@ def test_rehearse_runs_against_the_running_installation(installation):
 def test_admin_pages_open(browser, installation):
     admin = Person(browser, installation.url)
     admin.page.goto("/admin/")
-    admin.page.get_by_label("Username").fill("admin")
+    admin.page.get_by_label("Username:").fill("admin")
     admin.page.get_by_label("Password").fill(installation.password("admin"))
     admin.page.get_by_role("button", name=re.compile("Log in|Sign in")).click()
     for path in ("faults/scenario/", "interview_sessions/question/", "interview_sessions/plan/"):

@@ -106,9 +106,36 @@ class RestartingProcess(Process):  # type: ignore[misc]
         return int(child.wait())
 
 
+class Supervisor(Manager):  # type: ignore[misc]
+    """Honcho's manager, but what the others talk to ends last, so that they can end in good order."""
+
+    LAST = "redis"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_told = False
+
+    def _killall(self, force: bool = False) -> None:
+        spared = self._processes.pop(self.LAST, None) if self._others_run() and not force else None
+        super()._killall(force)
+        if spared is not None:
+            self._processes[self.LAST] = spared
+
+    def _all_stopped(self) -> bool:
+        if self._terminating and not self._last_told and not self._others_run():
+            self._last_told = True
+            self._killall()
+        return bool(super()._all_stopped())
+
+    def _others_run(self) -> bool:
+        return any(
+            process.get("returncode") is None for name, process in self._processes.items() if name != self.LAST
+        )
+
+
 def manager() -> Manager:
-    """Return honcho's manager with every process added and none started."""
-    supervisor = Manager()
+    """Return the supervisor with every process added and none started."""
+    supervisor = Supervisor()
     supervisor._process_ctor = RestartingProcess
     for command in commands():
         supervisor.add_process(command.name, command.shell, cwd=str(settings.BASE_DIR))

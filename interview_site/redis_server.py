@@ -37,4 +37,5 @@ def command(server: str, socket: Path, folder: Path) -> list[str]:
         *("--appendonly", "no"),
         *("--maxmemory-policy", "noeviction"),
         *("--loglevel", "warning"),
+        *("--logfile", str(folder / "redis.log")),
     ]

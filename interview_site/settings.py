@@ -157,7 +157,6 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True  # no collectstatic step: the files are served from where they lie
 WHITENOISE_AUTOREFRESH = DEBUG
@@ -169,5 +168,8 @@ LOGGING = {
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},
+    "loggers": {
+        **{name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},
+        "urllib3": {"level": "ERROR"},  # its retries during an outage are told once, by our own loops
+    },
 }
