@@ -1,0 +1,46 @@
+"""Takes out of a transcript what two runs of the same commands never share: times, ages, uids, names made at random."""
+
+from __future__ import annotations
+
+import re
+
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_RULES = (
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "<time>"),
+    (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
+    (r"https://127\.0\.0\.1:\d+", "<server>"),
+    (r"\b10(\.\d+){3}\b(?!/)", "<address>"),
+    (r"gke-ml-prod-\S+-[0-9a-f]{8}-[a-z0-9]{4}\b", "<node>"),
+    (rf"-[{_SAFE}]{{6,10}}-[{_SAFE}]{{5}}\b", "-<hash>-<random>"),
+    (rf"(?<=[a-z>])-[{_SAFE}]{{5}}\b", "-<random>"),
+    (rf"(?<=[a-z>])-(?=[a-z]*\d)[{_SAFE}]{{8,10}}\b", "-<hash>"),
+    (rf"(pod-template-hash[=:] ?)\"?[{_SAFE}]{{6,10}}\"?", r"\1<hash>"),
+    (r"(resourceVersion|resource version)(\"?: )\"\d+\"", r'\1\2"<version>"'),
+    (r"(NodePort:.*<unset>  |nodePort: |:)3[0-2]\d{3}\b", r"\1<port>"),
+    (r"\.[0-9a-f]{16}\b", ".<event>"),
+    (r"(\A|(?<=[ (]))(\d+[dhms])+ ago\b", "<age> ago"),
+    (r"\(x\d+ over (\d+[dhms])+\)", "(repeated)"),
+    (r"(?m)(?<=  )(\d+[dhms]){1,2}(?=( |$))", "<age>"),
+    (r"(?m)^(\d+[dhms]){1,2} ", "<age> "),
+    (r"(Duration|Age|AGE): +(\d+[dhms])+", r"\1: <age>"),
+    (r"/tmp/[\w./-]*?([\w-]+\.yaml)", r"<folder>/\1"),
+    (r"(-edit-)\d+(\.yaml)", r"\1<random>\2"),
+    (r"(LIVE|MERGED)-\d+", r"\1-<random>"),
+    (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
+)
+_COMPILED = [(re.compile(pattern), text) for pattern, text in _RULES]
+_OF_KUBELETS = re.compile(r"(  kubelet$|kubelet, <node>|^ +Container ID:|^ +Image ID:|^ *Kubelet )")
+
+
+def normalise(text: str, namespace: str) -> str:
+    """Return a command's output as every run of it should print it.
+
+    Runs of spaces become two, so that a column's width, which follows from ages and names, does not matter; lines
+    that only a kubelet is the author of are left out, because the real control plane runs without one.
+    """
+    text = text.replace(namespace, "<namespace>")
+    for pattern, replacement in _COMPILED:
+        text = pattern.sub(replacement, text)
+    lines = [re.sub(r"(?<=\S) {2,}", "  ", line).rstrip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if not _OF_KUBELETS.search(line))

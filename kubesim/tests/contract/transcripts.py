@@ -1,0 +1,249 @@
+"""Runs what a candidate types against two clusters and compares what they print.
+
+``python -m kubesim.tests.contract.transcripts --left SIM --right REAL --kubectl PATH [--scene NAME] [--write FILE]``
+runs the scenes of ``transcripts.yaml``. The nodes of the left one are registered on the right one, where kwok keeps
+them alive, so that both schedulers see the same machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import random
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubesim.tests.contract.normalise import normalise
+
+SCRIPTS = Path(__file__).with_name("transcripts.yaml")
+SECONDS = 90
+LETTERS = "bcdfghjklmnpqrstvwxz"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line that is typed; ``quiet`` ones prepare, ``save`` keeps an object as saved.yaml."""
+
+    line: str
+    stdin: str = ""
+    editor: str = ""
+    reason: str = ""
+    quiet: bool = False
+    save: bool = False
+
+    @classmethod
+    def of(cls, entry: str | dict[str, str]) -> Command:
+        """Read an entry of the file."""
+        if isinstance(entry, str):
+            return cls(entry)
+        for word in ("quiet", "save"):
+            if word in entry:
+                return cls(entry[word], quiet=True, save=word == "save")
+        return cls(entry["run"], entry.get("stdin", ""), entry.get("editor", ""), entry.get("reason", ""))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Commands that follow one another in one namespace."""
+
+    name: str
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one command printed, normalised, and its exit status."""
+
+    command: Command
+    status: int
+    output: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One command's two answers."""
+
+    scene: str
+    left: Answer
+    right: Answer
+
+    @property
+    def same(self) -> bool:
+        return (self.left.status, self.left.output) == (self.right.status, self.right.output)
+
+    def diff(self) -> str:
+        """Return what the right one prints otherwise (+) than the left one (-)."""
+        answers = [[f"exit {answer.status}", *answer.output.splitlines()] for answer in (self.left, self.right)]
+        return "\n".join([*difflib.unified_diff(*answers, lineterm="", n=1)][2:])
+
+
+def load() -> tuple[dict[str, str], list[Scene]]:
+    """Return the files by name, and the scenes."""
+    document = yaml.safe_load(SCRIPTS.read_text())
+    scenes = [Scene(entry["name"], tuple(map(Command.of, entry["commands"]))) for entry in document["scenes"]]
+    return document["files"], scenes
+
+
+class Runner:
+    """Plays scenes on one cluster, from a folder of its own."""
+
+    def __init__(self, kubectl: str, kubeconfig: Path, folder: Path, files: dict[str, str]) -> None:
+        self._kubectl = kubectl
+        self._folder = folder
+        self._config = folder / "kubeconfig"
+        self._config.write_text(self._flattened(kubeconfig))
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        self._node = self._call(Command("get nodes -o name"))[1].partition("\n")[0].removeprefix("node/")
+
+    def play(self, scene: Scene, namespace: str) -> list[Answer]:
+        """Run a scene in a fresh namespace and return the answers to what is compared."""
+        self._call(Command(f"create namespace {namespace}"))
+        self._call(Command(f"config set-context --current --namespace={namespace}"))
+        self._call(Command("wait --for=create serviceaccount/default --timeout=10s"))
+        try:
+            answers = [self._answer(command, namespace) for command in scene.commands]
+        finally:
+            self._call(Command(f"delete namespace {namespace} --wait=false"))
+        return [answer for answer in answers if not answer.command.quiet]
+
+    def _answer(self, command: Command, namespace: str) -> Answer:
+        line = command.line.replace("{namespace}", namespace).replace("{node}", self._node)
+        if command.save:
+            line = f"get {line} -o yaml"
+        status, output = self._call(command, line)
+        if command.save:
+            (self._folder / "saved.yaml").write_text(output)
+        return Answer(command, status, normalise(output, namespace))
+
+    def _call(self, command: Command, line: str = "") -> tuple[int, str]:
+        """Return exit status and output; stderr follows stdout, as kubectl's order of the two is a race."""
+        try:
+            done = subprocess.run(
+                [self._kubectl, *shlex.split(line or command.line)],
+                input=command.stdin,
+                env=self._environment(command),
+                cwd=self._folder,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return 124, f"still running after {SECONDS} s\n"
+        return done.returncode, done.stdout + done.stderr
+
+    def _environment(self, command: Command) -> dict[str, str]:
+        values = {"HOME": str(self._folder), "KUBECONFIG": str(self._config), "PATH": "/usr/bin:/bin", "TZ": "UTC"}
+        if command.editor:
+            script = self._folder / "editor"
+            script.write_text(f'#!/bin/sh\nsed -i {shlex.quote(command.editor)} "$1"\n')
+            script.chmod(0o755)
+            values["EDITOR"] = str(script)
+        return values
+
+    def _flattened(self, kubeconfig: Path) -> str:
+        """Return a kubeconfig with its certificates inside and a context that can be given a namespace."""
+        arguments = [self._kubectl, "config", "view", "--raw", "--flatten", "-o", "json"]
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        found = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
+        return found
+
+
+def compare(kubectl: str, left: Path, right: Path, names: list[str]) -> Iterator[Verdict]:
+    """Play the named scenes (all where none is named) on both clusters at once and yield every pair of answers."""
+    files, scenes = load()
+    with tempfile.TemporaryDirectory(prefix="transcripts-") as parent, ThreadPoolExecutor(2) as pool:
+        runners = []
+        for side, kubeconfig in (("left", left), ("right", right)):
+            folder = Path(parent, side)
+            folder.mkdir()
+            runners.append(Runner(kubectl, kubeconfig, folder, files))
+        for scene in scenes:
+            if names and scene.name not in names:
+                continue
+            namespace = f"{scene.name}-{''.join(random.choices(LETTERS, k=6))}"
+            plays = [pool.submit(runner.play, scene, namespace) for runner in runners]
+            for one, other in zip(*(play.result() for play in plays), strict=True):
+                yield Verdict(scene.name, one, other)
+
+
+def copy_nodes(kubectl: str, left: Path, right: Path) -> None:
+    """Register the left cluster's nodes on the right one with their labels and capacity."""
+
+    def run(kubeconfig: Path, *arguments: str, text: str = "") -> str:
+        command = [kubectl, "--kubeconfig", str(kubeconfig), *arguments]
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+    there = run(right, "get", "nodes", "-o", "name").split()
+    for node in json.loads(run(left, "get", "nodes", "-o", "json"))["items"]:
+        name = node["metadata"]["name"]
+        if f"node/{name}" in there:
+            continue
+        kept = {key: node["metadata"].get(key, {}) for key in ("name", "labels", "annotations")}
+        fresh = {**node, "metadata": kept, "spec": {k: v for k, v in node["spec"].items() if k != "taints"}}
+        run(right, "create", "-f", "-", text=json.dumps(fresh))
+        status = json.dumps({"status": node["status"]})
+        run(right, "patch", "node", name, "--subresource=status", "--type=merge", "-p", status)
+
+
+def report(verdicts: list[Verdict]) -> str:
+    """Return docs/parity.md: counts by scene, and every command that differs with the reason for it."""
+    same = sum(verdict.same for verdict in verdicts)
+    lines = [
+        "# kubesim and a real control plane",
+        "",
+        f"Of {len(verdicts)} commands, {same} print the same on kubesim and on Kubernetes 1.34.4 "
+        f"({100 * same / len(verdicts):.1f} %), once times, uids and random names are taken out.",
+        "Generated by `python -m kubesim.tests.contract.transcripts --write docs/parity.md`; the commands are in "
+        "`kubesim/tests/contract/transcripts.yaml`.",
+        "",
+        "| scene | commands | same |",
+        "| --- | --- | --- |",
+    ]
+    for name in dict.fromkeys(verdict.scene for verdict in verdicts):
+        of_scene = [verdict.same for verdict in verdicts if verdict.scene == name]
+        lines.append(f"| {name} | {len(of_scene)} | {sum(of_scene)} |")
+    lines += ["", "## What differs", ""]
+    lines += [_difference(verdict) for verdict in verdicts if not verdict.same]
+    return "\n".join(lines) + "\n"
+
+
+def _difference(verdict: Verdict) -> str:
+    command = verdict.left.command
+    return f"- {verdict.scene}: `kubectl {command.line}`: {command.reason or 'not yet the same'}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the comparison; the exit status is 1 where an unexplained difference is left."""
+    parser = argparse.ArgumentParser(description="Compare what kubectl prints on two clusters.")
+    parser.add_argument("--left", type=Path, required=True, help="kubeconfig of kubesim")
+    parser.add_argument("--right", type=Path, required=True, help="kubeconfig of the real control plane")
+    parser.add_argument("--kubectl", default="kubectl", help="the binary to run")
+    parser.add_argument("--scene", action="append", default=[], help="only this scene (may be repeated)")
+    parser.add_argument("--write", type=Path, help="write the report to this file")
+    options: Any = parser.parse_args(arguments)
+    copy_nodes(options.kubectl, options.left, options.right)
+    verdicts = []
+    for verdict in compare(options.kubectl, options.left, options.right, options.scene):
+        verdicts.append(verdict)
+        if not verdict.same:
+            print(f"### {verdict.scene}: kubectl {verdict.left.command.line}\n{verdict.diff()}\n", flush=True)
+    print(f"{sum(verdict.same for verdict in verdicts)} of {len(verdicts)} are the same")
+    if options.write:
+        options.write.write_text(report(verdicts))
+    return int(any(not verdict.same and not verdict.left.command.reason for verdict in verdicts))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
