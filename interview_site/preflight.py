@@ -64,7 +64,7 @@ def _redis() -> Iterator[str]:
     if not settings.OWN_REDIS:
         return
     if redis_server.find() is None:
-        yield "no Redis was found. Run: brew install redis (macOS), or: sudo apt install redis-server (Debian, Ubuntu)"
+        yield "no Redis was found. Run: brew install redis (macOS) or: sudo apt install redis-server (Debian, Ubuntu)"
     path = settings.RUN_DIR / "redis.sock"
     if len(os.fsencode(path)) >= UNIX_SOCKET_LIMIT:
         yield f"the path {path} is too long for a socket. Run: export RUN_DIR=/tmp/faultline-run"

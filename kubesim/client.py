@@ -1,6 +1,6 @@
 """The seam: seven verbs through which the nodes' half, the scheduler and the controllers reach the API.
 
-Two adapters speak it: ``InProcessClient`` (a practice cluster) and, for nodes that join another cluster, one over HTTP.
+Two adapters speak it: ``InProcessClient`` on a practice cluster, and one over HTTP for nodes that join another.
 Resources are named as kubectl names them: ``pods``, ``jobs.batch``, ``deployments.apps``.
 Objects that come back are shared and must not be changed: copy what you edit.
 """
