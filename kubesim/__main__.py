@@ -43,20 +43,14 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run one cluster in the foreground", description="Run one cluster.")
-    serve.add_argument(
-        "--kubeconfig", type=Path, required=True, help="file for the administrator's kubeconfig"
-    )
-    serve.add_argument(
-        "--name", default="ml-prod", help="the cluster's name (default: %(default)s)"
-    )
+    serve.add_argument("--kubeconfig", type=Path, required=True, help="file for the administrator's kubeconfig")
+    serve.add_argument("--name", default="ml-prod", help="the cluster's name (default: %(default)s)")
     serve.add_argument("--nodes", type=_count(1000), default=3, help="number of nodes (default: %(default)s)")
     serve.add_argument("--gpus", type=_count(16), default=8, help="GPUs of every node (default: %(default)s)")
     serve.add_argument(
         "--product", choices=sorted(PRODUCTS), default="H100", help="GPU product (default: %(default)s)"
     )
-    serve.add_argument(
-        "--data", type=Path, help="folder to keep the cluster in (default: nothing is kept)"
-    )
+    serve.add_argument("--data", type=Path, help="folder to keep the cluster in (default: nothing is kept)")
     host = commands.add_parser("host", help="run many clusters and a control API", description="Run many clusters.")
     host.add_argument(
         "--data", type=Path, required=True, help="folder for the CA, the control token and all clusters"
@@ -83,9 +77,7 @@ def _count(most: int) -> Callable[[str], int]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 after SIGTERM or Ctrl-C, 1 when it could not start."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     given = parser().parse_args(arguments)
     address = Address(given.bind, given.port, given.public_host)
     try:
