@@ -35,7 +35,7 @@ def web() -> bool:
 def worker() -> bool:
     """Return whether a worker has registered in Redis."""
     try:
-        client = redis.from_url(settings.REDIS_URL)  # type: ignore[no-untyped-call]
+        client = redis.from_url(settings.REDIS_URL)
         return Worker.count(connection=client) > 0
     except redis.RedisError:
         return False
