@@ -112,18 +112,18 @@ def _note_failure(work: Work, exc: ClusterError) -> None:
 
 def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float) -> None:
     reader = selectors.reader_for(run.cluster)
-    missing = list(selectors.bound_pack(run).symptom)
+    symptom = list(selectors.bound_pack(run).symptom)
     end = clock.now() + timedelta(seconds=timeout_s)
     work.update(status=Status.INJECTING, error="")
     seen = ""
     while True:
-        finding = _first_missing(missing, reader)
-        if finding is None:
-            work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, error="")
-            return
+        confirmed, finding = _look_at(symptom, reader)
         if finding != seen:
             seen = finding
             work.report("Waiting for the symptom", seen)
+        if confirmed:
+            work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, error="")
+            return
         if clock.now() >= end:
             work.update(status=Status.FAILED, error=f"The symptom did not show within {timeout_s:.0f} s: {seen}")
             return
@@ -131,13 +131,19 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
         clock.wait(LOOK_S)
 
 
-def _first_missing(symptom: list[Condition], reader: checks.Reader) -> str | None:
-    """Return what is seen in place of the first symptom that does not show; None where all do, at one look."""
+def _look_at(symptom: list[Condition], reader: checks.Reader) -> tuple[bool, str]:
+    """Look once: whether the whole symptom shows, and what was seen at that very look.
+
+    Where it shows, the finding is the proof: every condition's, one per line. Where not, it is that of the first
+    condition which is missing.
+    """
+    findings = []
     for condition in symptom:
         outcome = checks.evaluate(condition, reader)
         if outcome.verdict != "pass":
-            return outcome.finding
-    return None
+            return False, outcome.finding
+        findings.append(outcome.finding)
+    return True, "\n".join(filter(None, findings))
 
 
 def _revert(work: Work, run: FaultRun, wait: Wait) -> None:

@@ -58,6 +58,8 @@ def test_the_whole_life_of_a_fault(fault, kube, environment):
     run = services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30)
     assert (run.status, run.error) == (Status.ACTIVE, "")
     assert run.symptom_at is not None
+    assert "CrashLoopBackOff" in run.detail
+    assert "2 of 2 replicas available" in run.detail
 
     run = services.revert_run(run_id=fault.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
