@@ -21,6 +21,11 @@ class Kubectl:
     home: Path
     kubeconfig: Path
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Return (1, 33): a few commands and flags came with a release."""
+        return _version(self.binary)
+
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command and return it running."""
         env = {"HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig), "PATH": "/usr/bin:/bin", **environment}
