@@ -50,9 +50,9 @@ def orphaned_injections(now: datetime) -> QuerySet[FaultRun]:
 
 
 def moved_deadlines() -> QuerySet[FaultRun]:
-    """Return the runs whose deadline is not the one that their cluster knows."""
-    live = FaultRun.objects.filter(status=Status.ACTIVE, mirrored_deadline__isnull=False)
-    return live.exclude(deadline=F("mirrored_deadline"))
+    """Return the runs, injecting or failed ones too, whose deadline is not the one that their cluster knows."""
+    there = FaultRun.objects.filter(mirrored_deadline__isnull=False).exclude(status__in=OVER)
+    return there.exclude(deadline=F("mirrored_deadline"))
 
 
 def _unheld(now: datetime) -> Q:
@@ -79,4 +79,4 @@ def _resume(run: FaultRun, now: datetime) -> None:
 
 
 def _mirror_deadline(run: FaultRun, now: datetime) -> None:
-    services.mirror_deadline(run_id=run.pk, holder=holder_name(), now=now)
+    services.mirror_deadline(run_id=run.pk)

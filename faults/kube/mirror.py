@@ -22,6 +22,7 @@ from faults.kube.client import Kube, Obj
 NAMESPACE = "platform-system"
 TYPE = "platform.local/state"
 _KEY = "state"
+_DEADLINE = "deadline"  # a key of its own: it moves without the lease, while a worker writes the state
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,6 @@ class Mirror:
         return orjson.dumps(
             {
                 "version": 1,
-                "deadline": self.deadline.isoformat() if self.deadline else "",
                 "namespaces": self.namespaces,
                 "ownsNamespace": self.owns_namespace,
                 "records": [record.dump() for record in self.records],
@@ -50,9 +50,10 @@ class Mirror:
     def load(cls, secret: Obj) -> Mirror:
         """Read a Secret that ``MirrorJournal`` wrote."""
         data: dict[str, Any] = orjson.loads(base64.b64decode(secret["data"][_KEY]))
+        deadline = base64.b64decode(secret["data"].get(_DEADLINE, "")).decode("ascii")
         return cls(
             name=secret["metadata"]["name"],
-            deadline=datetime.fromisoformat(data["deadline"]) if data["deadline"] else None,
+            deadline=datetime.fromisoformat(deadline) if deadline else None,
             namespaces=tuple(data["namespaces"]),
             records=tuple(Record.load(record) for record in data["records"]),
             owns_namespace=data["ownsNamespace"],
@@ -81,10 +82,8 @@ class MirrorJournal:
 
     def move_deadline(self, deadline: datetime | None) -> None:
         """Tell the janitor of a new deadline; nothing where there is no Secret."""
-        self._load()
-        self._mirror = replace(self._mirror, deadline=deadline)
-        if self._mirror.records:
-            self._write()
+        with contextlib.suppress(NotFound):
+            self._patch(_deadline_data(deadline))
 
     def guard(self) -> None:
         """Nothing stands between this journal and its cluster."""
@@ -114,9 +113,12 @@ class MirrorJournal:
     def _write(self) -> None:
         data = {_KEY: base64.b64encode(self._mirror.dump()).decode("ascii")}
         try:
-            self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data}, field_manager=MANAGER)
+            self._patch(data)
         except NotFound:
-            self._create(data)
+            self._create(data | _deadline_data(self._mirror.deadline))
+
+    def _patch(self, data: dict[str, str]) -> None:
+        self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data}, field_manager=MANAGER)
 
     def _create(self, data: dict[str, str]) -> None:
         self._ensure_namespace()
@@ -128,6 +130,10 @@ class MirrorJournal:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         with contextlib.suppress(AlreadyExists):
             self._kube.create(body, field_manager=MANAGER)
+
+
+def _deadline_data(deadline: datetime | None) -> dict[str, str]:
+    return {_DEADLINE: base64.b64encode(deadline.isoformat().encode() if deadline else b"").decode("ascii")}
 
 
 def stored(kube: Kube) -> list[Mirror]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from faults import crypto, janitor, practice, reconciler, services
+from faults import crypto, janitor, journal, practice, reconciler, services
 from faults.engine import compare, fingerprint
 from faults.errors import NotFound
 from faults.kube.mirror import NAMESPACE, stored
@@ -71,6 +71,28 @@ def test_a_moved_deadline_reaches_the_copy_in_the_cluster(active, environment, k
     assert reconciler.tick(later(0)) == 2
     assert [mirror.deadline for mirror in stored(kube)] == [moved, moved]
     assert reconciler.tick(later(0)) == 0
+
+
+@pytest.mark.parametrize("status", [Status.RESOLVED, Status.INJECTING, Status.FAILED])
+def test_whatever_state_a_run_is_in_its_cluster_learns_its_deadline(active, kube, status):
+    moved = later(7200)
+    FaultRun.objects.filter(pk=active.pk).update(deadline=moved, status=status)
+    assert reconciler.tick(later(0)) == 1
+    assert moved in [mirror.deadline for mirror in stored(kube)]
+
+
+def test_a_moved_deadline_waits_for_nobody_and_keeps_nobody_waiting(active, kube):
+    moved, epoch = later(7200), journal.take(active.pk, "busy", later(0))
+    FaultRun.objects.filter(pk=active.pk).update(deadline=moved)
+    assert reconciler.tick(later(0)) == 1
+    assert moved in [mirror.deadline for mirror in stored(kube)]
+    journal.DatabaseJournal(active.pk, epoch, lambda: later(0)).guard()  # the worker has not been overtaken
+
+
+def test_a_run_that_has_no_copy_yet_is_given_none_by_its_deadline(fault, kube):
+    FaultRun.objects.filter(pk=fault.pk).update(mirrored_deadline=later(0))
+    assert reconciler.tick(later(0)) == 1
+    assert f"run-{fault.uuid.hex}" not in [mirror.name for mirror in stored(kube)]
 
 
 @pytest.fixture
