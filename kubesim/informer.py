@@ -16,6 +16,8 @@ from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
 
 log = logging.getLogger(__name__)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading an object of an unexpected shape raises."""
 
 Key = tuple[str, str]
 Handler = Callable[[Obj | None, Obj | None], None]
@@ -273,7 +275,7 @@ class WorkQueue:
         except (ApiError, ConnectionError) as error:
             log.debug("%s: %s: %s", self._name, key, error)
             self._retry(key)
-        except Exception:
+        except MALFORMED:
             # One malformed object must not end the work on all the others.
             log.exception("%s could not handle %s", self._name, key)
             self._retry(key)
