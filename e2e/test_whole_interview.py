@@ -49,19 +49,19 @@ def test_a_whole_interview(ada, candidate, installation, tmp_path):
     link = from_the_demo_plan_to_live(ada)
     assert ada.clicks <= MOST_CLICKS
 
-    kubectl = the_candidate_joins(candidate, link, tmp_path)
-    ada.see("nightly-train")
+    kubectl, job = the_candidate_joins(candidate, link, tmp_path)
+    ada.see(job)
     ada.see("CrashLoopBackOff")
     ada.picture("05-live")
 
     the_interviewer_works(ada, candidate)
     the_page_survives_a_lost_connection(ada, candidate, kubectl)
-    the_candidate_repairs_it(kubectl, tmp_path)
+    the_candidate_repairs_it(kubectl, job, tmp_path)
     expect(ada.page.locator("#panel-checks")).to_contain_text("3 of 3", timeout=60_000)
     candidate.picture("06-candidate-live")
     ada.picture("07-live-repaired")
 
-    end_the_interview(ada, candidate, kubectl)
+    end_the_interview(ada, candidate, kubectl, job)
     submit_and_release(ada)
     card = the_scorecard(ada, tmp_path)
     assert card["scenarios"][0]["checks"]
@@ -103,9 +103,10 @@ def the_candidate_joins(candidate, link, folder):
     assert not LOOPBACKS.search(path.read_text())
     kubectl = Kubectl(path, folder)
     assert "CrashLoopBackOff" in wait_for(kubectl, "get pods", "CrashLoopBackOff")
-    assert "exec format error" in kubectl("logs job/nightly-train").stdout
+    job = candidate.page.locator("#panel-statement code").first.inner_text()
+    assert "exec format error" in kubectl(f"logs job/{job}").stdout
     expect(candidate.page.locator("#panel-connection .lamp.on")).to_be_visible(timeout=PATIENCE)
-    return kubectl
+    return kubectl, job
 
 
 def wait_for(kubectl, command, text, times=40):
@@ -148,19 +149,19 @@ def the_page_survives_a_lost_connection(ada, candidate, kubectl):
     expect(ada.page.locator("#panel-pods")).not_to_contain_text("while-away", timeout=PATIENCE)
 
 
-def the_candidate_repairs_it(kubectl, folder):
-    manifest = kubectl("apply view-last-applied job nightly-train").stdout
+def the_candidate_repairs_it(kubectl, job, folder):
+    manifest = kubectl(f"apply view-last-applied job {job}").stdout
     assert "image: " in manifest
     (folder / "job.yaml").write_text(re.sub(r"image: .*", "image: python:3.9-slim", manifest))
     refused = kubectl("apply -f job.yaml")
     assert "field is immutable" in refused.stderr
     replaced = kubectl("replace --force -f job.yaml")
     assert replaced.returncode == 0, replaced.stderr
-    waited = kubectl("wait --for=condition=complete job/nightly-train --timeout=60s")
+    waited = kubectl(f"wait --for=condition=complete job/{job} --timeout=60s")
     assert waited.returncode == 0, waited.stderr
 
 
-def end_the_interview(ada, candidate, kubectl):
+def end_the_interview(ada, candidate, kubectl, job):
     ada.click("End", exact=True)
     ada.page.locator("#do-end").click()
     ada.see("My assessment")
@@ -171,7 +172,7 @@ def end_the_interview(ada, candidate, kubectl):
         if answer.returncode:
             break
     assert answer.returncode != 0
-    assert "nightly-train" not in answer.stdout
+    assert job not in answer.stdout
 
 
 def submit_and_release(ada):
@@ -236,7 +237,7 @@ def test_a_second_start_keeps_data_and_live_clusters(ada, candidate, installatio
     sign_in(ada, installation)
     ada.click("New session", role="link")
     link = from_the_demo_plan_to_live(ada)
-    kubectl = the_candidate_joins(candidate, link, tmp_path)
+    kubectl, job = the_candidate_joins(candidate, link, tmp_path)
     assert kubectl("create configmap kept --from-literal=a=b").returncode == 0
     ada.page.goto("about:blank")
     candidate.page.goto("about:blank")
@@ -247,7 +248,7 @@ def test_a_second_start_keeps_data_and_live_clusters(ada, candidate, installatio
     try:
         assert not any(", password " in line for line in again.lines)
         assert kubectl("get configmap kept -o jsonpath={.data.a}").stdout == "b"
-        assert "nightly-train" in kubectl("get pods").stdout
+        assert job in kubectl("get pods").stdout
         ada.page.goto("/")
         ada.see("Noor Haddad")
     finally:

@@ -21,6 +21,8 @@ _CORE = frozenset(
     {"bool", "contains", "double", "duration", "dyn", "endsWith", "int", "matches", "size", "startsWith", "string"}
     | {"timestamp", "type", "uint"}
 )
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_MIGHTY = frozenset({"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO"})
 _LOOP_VARIABLE = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
 
 
@@ -132,6 +134,22 @@ def _available(deployment: Any) -> bool:
     return isinstance(wanted, int) and isinstance(have, int) and have >= wanted >= 1
 
 
+def _reaches_host(pod: Any) -> bool:
+    """Whether a pod can change its node: a host path or namespace, or a container that is as good as root on it."""
+    shared = any(_dig(pod, f"spec.{name}", False) for name in ("hostPID", "hostIPC", "hostNetwork"))
+    mounted = any("hostPath" in volume for volume in _rows(pod, "spec.volumes"))
+    return shared or mounted or any(map(_is_mighty, _all_containers(pod)))
+
+
+def _all_containers(pod: Any) -> list[Any]:
+    return [row for name in _CONTAINER_LISTS for row in _rows(pod, f"spec.{name}")]
+
+
+def _is_mighty(container: Any) -> bool:
+    added = {str(name).removeprefix("CAP_") for name in _rows(container, "securityContext.capabilities.add")}
+    return _dig(container, "securityContext.privileged", False) is True or bool(added & _MIGHTY)
+
+
 def _join(values: Any, separator: str) -> str:
     return str(separator).join(str(value) for value in values) if isinstance(values, list) else str(values)
 
@@ -143,6 +161,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "field": _dig,
     "images": _images,
     "join": _join,
+    "reaches_host": _reaches_host,
     "restarts": _restarts,
     "state": _state,
     "waiting_reason": _waiting_reason,

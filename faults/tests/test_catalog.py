@@ -105,7 +105,7 @@ def solved_job(pack, **status):
     return pack.solutions[0].steps[1].spec["objects"][0] | {"status": status}
 
 
-DONE = {"conditions": [{"type": "Complete", "status": "True"}]}
+DONE = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
 LOG = {"nightly-train-x7k2p": "training finished: 3 epochs, loss 0.217\n"}
 
 
@@ -151,8 +151,8 @@ def test_guards_break_on_a_gone_neighbour_a_changed_node_and_a_privileged_pod(mi
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     outcomes = checks.evaluate_all(mismatch.guards, ObjectReader(make_node(unschedulable=True), pod))
     assert {outcome.verdict for outcome in outcomes.values()} == {"fail"}
-    assert outcomes["nodes-untouched"].finding == "node-1 cordoned amd64"
-    assert outcomes["no-host-access"].finding == "nightly-train-x7k2p"
+    assert outcomes["nodes-untouched"].finding == "cordoned: node-1 (amd64)"
+    assert outcomes["no-host-access"].finding == "reaching into a node: nightly-train-x7k2p"
 
 
 def test_the_fault_outlasts_a_long_interview(mismatch):

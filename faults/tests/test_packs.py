@@ -33,7 +33,7 @@ def edit(files):
 @pytest.fixture
 def varied(edit):
     """The pack with a second variant."""
-    return packs.parse(edit(lambda d: d["parameters"]["job"]["choices"].append("ranker-train")))
+    return packs.parse(edit(lambda d: d["parameters"]["job"]["choices"].append("vision-train")))
 
 
 def refused(files):
@@ -58,18 +58,18 @@ def test_the_digest_follows_the_contents_not_the_order(files):
 
 
 def test_binding_fills_in_names_everywhere(varied):
-    bound = varied.bind({"workloads": "team-7"}, {"job": "ranker-train"})
+    bound = varied.bind({"workloads": "team-7"}, {"job": "vision-train"})
     job = bound.inject[1].spec["objects"][0]
-    assert (job["metadata"]["namespace"], job["metadata"]["name"]) == ("team-7", "ranker-train")
-    assert "`ranker-train`" in bound.statement
-    assert "ranker-train" in bound.checks[0].title
-    assert bound.checks[0].condition.reads["jobs"].name == "ranker-train"
+    assert (job["metadata"]["namespace"], job["metadata"]["name"]) == ("team-7", "vision-train")
+    assert "`vision-train`" in bound.statement
+    assert "vision-train" in bound.checks[0].title
+    assert bound.checks[0].condition.reads["jobs"].name == "vision-train"
     assert bound.solutions[0].steps[0].spec["target"]["namespace"] == "team-7"
     assert bound.namespaces == {"workloads": "team-7"}
 
 
 def test_binding_twice_starts_from_the_placeholders(varied):
-    pack = varied.bind(parameters={"job": "ranker-train"})
+    pack = varied.bind(parameters={"job": "vision-train"})
     assert "`nightly-train`" in pack.bind().statement
 
 

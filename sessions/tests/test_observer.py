@@ -310,7 +310,8 @@ def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ad
     assert verdicts["neighbour-serves"] == verdicts["nodes-untouched"] == "pass"
 
     state = watched.live_state()
-    crashing = next(row for row in state.pods if row.name.startswith("nightly-train"))
+    job = broken.scenarios.get().run.parameters["job"]
+    crashing = next(row for row in state.pods if row.name.startswith(job))
     assert (crashing.ready, crashing.intended, crashing.gpus) == ("0/1", True, 1)
     assert not any(row.intended for row in state.pods if row.name.startswith("embedding-api"))
     assert {row.namespace for row in state.pods} == {"ml-training"}
