@@ -68,11 +68,16 @@ class Recorder:
 
     async def _record(self, ref: Obj, kind: str, reason: str, message: str, action: str) -> None:
         now = self._clock.now()
+        key = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason)
+        combined = False
         if not self._series:
             if not self._allowed(ref["uid"] or ref["name"], now):
                 return
-            message = self._combined(ref, kind, reason, message, now)
-        key = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason, message)
+            combined = self._is_flood(key, message, now)
+        if combined:
+            message = f"(combined from similar events): {message}"
+        else:
+            key = (*key, message)
         try:
             await self._write(key, ref, kind, reason, message, action, now)
         except ApiError as error:
@@ -84,20 +89,20 @@ class Recorder:
         self, key: tuple[str, ...], ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime
     ) -> None:
         old = self._written.get(key)
-        if old is not None and await self._count(old, ref["namespace"] or "default", now):
+        if old is not None and await self._count(old, ref["namespace"] or "default", message, now):
             return
         event = self._event(ref, kind, reason, message, action, now)
         await self._client.create("events", event, namespace=event["metadata"]["namespace"])
         self._written[key] = _Written(event["metadata"]["name"], 1, now)
         _trim(self._written)
 
-    async def _count(self, old: _Written, namespace: str, now: datetime) -> bool:
+    async def _count(self, old: _Written, namespace: str, message: str, now: datetime) -> bool:
         """Add one to an event written before; False if it is gone or too old to go on with."""
         if self._series and (now - old.at).total_seconds() > SERIES_WINDOW_S:
             return False
         old.count += 1
         old.at = now
-        patch: Obj = {"count": old.count, "lastTimestamp": stamp(now)}
+        patch: Obj = {"count": old.count, "lastTimestamp": stamp(now), "message": message}
         if self._series:
             patch = {"series": {"count": old.count, "lastObservedTime": micro(now)}}
         try:
@@ -144,17 +149,15 @@ class Recorder:
         bucket.tokens -= 1
         return True
 
-    def _combined(self, ref: Obj, kind: str, reason: str, message: str, now: datetime) -> str:
-        key = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason)
+    def _is_flood(self, key: tuple[str, ...], message: str, now: datetime) -> bool:
+        """Tell whether an object has had so many different messages that the rest become one event."""
         seen = self._similar.setdefault(key, _Similar())
         _trim(self._similar)
         if seen.at is not None and (now - seen.at).total_seconds() > SIMILAR_WINDOW_S:
             seen.messages.clear()
         seen.messages.add(message)
         seen.at = now
-        if len(seen.messages) < SIMILAR_LIMIT:
-            return message
-        return f"(combined from similar events): {message}"
+        return len(seen.messages) >= SIMILAR_LIMIT
 
 
 def reference(obj: Obj, path: str = "") -> Obj:

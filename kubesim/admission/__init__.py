@@ -100,6 +100,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
     """Complete a changed object and refuse what may not change (422)."""
     if subresource == "":
         prepare.update(kind, old, new)
+        if kind.resource == "pods":
+            pods.add_tolerations(new["spec"])
         validate_update(kind, old, new)
 
 

@@ -100,9 +100,9 @@ def job(ops: Operations, new: Obj) -> None:
     }
     labels = new["metadata"].get("labels")
     inherited = not labels or labels == metadata.get("labels")
-    metadata["labels"] = {**metadata.get("labels", {}), **own}
+    metadata["labels"] = dict(sorted({**own, **metadata.get("labels", {})}.items()))
     selector = spec.setdefault("selector", {})
-    selector["matchLabels"] = {**selector.get("matchLabels", {}), "batch.kubernetes.io/controller-uid": uid}
+    selector["matchLabels"] = {"batch.kubernetes.io/controller-uid": uid, **selector.get("matchLabels", {})}
     if inherited:
         new["metadata"]["labels"] = dict(metadata["labels"])
 

@@ -56,6 +56,10 @@ def not_found_field(field: str, value: object) -> FieldError:
     return FieldError(field, "FieldValueNotFound", f"Not found: {show(value)}")
 
 
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+"""What Go escapes in JSON."""
+
+
 def show(value: object) -> str:
     """Return a value as field errors print it: strings quoted, structures as JSON."""
     match value:
@@ -67,7 +71,7 @@ def show(value: object) -> str:
             escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
             return f'"{escaped}"'
         case dict() | list():
-            return orjson.dumps(value).decode()
+            return orjson.dumps(value).decode().translate(_HTML)
         case _:
             return str(value)
 

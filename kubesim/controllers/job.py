@@ -99,7 +99,6 @@ class JobController(Controller):
         """Set startTime, and tell of suspension and resumption."""
         suspended = has(status, "Suspended")
         if job["spec"].get("suspend"):
-            status.pop("startTime", None)
             if not suspended:
                 self._set(status, "Suspended", "True", "JobSuspended", "Job suspended")
                 await self.recorder.normal(job, "Suspended", "Job suspended")

@@ -69,21 +69,19 @@ def pull_policy(image: str) -> str:
 
 
 def pod_spec(obj: Obj) -> None:
-    """``serviceAccount`` is the old name of ``serviceAccountName``; host ports follow the host's network."""
+    """``serviceAccount`` is the old name of ``serviceAccountName``."""
     name = obj.get("serviceAccountName") or obj.get("serviceAccount")
     if name:
         obj["serviceAccountName"] = obj["serviceAccount"] = name
-    if obj.get("hostNetwork"):
-        for holder in (*obj.get("containers", ()), *obj.get("initContainers", ())):
-            for port in holder.get("ports", ()):
-                port.setdefault("hostPort", port.get("containerPort"))
 
 
 def pod(obj: Obj) -> None:
-    """Requests default to limits, in pods only and not in their templates."""
+    """Requests default to limits, and host ports to the container's, in pods only and not in their templates."""
     spec = obj.setdefault("spec", {})
     spec.setdefault("enableServiceLinks", True)
     for holder in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        for port in holder.get("ports", ()) if spec.get("hostNetwork") else ():
+            port.setdefault("hostPort", port.get("containerPort"))
         resources = holder["resources"]
         if limits := resources.get("limits"):
             resources["requests"] = {**limits, **resources.get("requests", {})}

@@ -14,11 +14,15 @@ def _field(path: str, label: str = "", empty: str = "") -> Field:
     return Field(label or path, tuple(path.split(".")), empty)
 
 
-def _fixed(*paths: str, text: str = "field is immutable", forbidden: bool = False) -> tuple[Immutable, ...]:
-    return tuple(Immutable(tuple(path.split(".")), text, forbidden) for path in paths)
+def _fixed(
+    *paths: str, text: str = "field is immutable", forbidden: bool = False, **types: str
+) -> tuple[Immutable, ...]:
+    """Immutable fields; ``types`` names the internal types of those that are structures, by the last word."""
+    split = [tuple(path.split(".")) for path in paths]
+    return tuple(Immutable(path, text, forbidden, types.get(path[-1], "")) for path in split)
 
 
-ROLE_REF = _fixed("roleRef", text="cannot change roleRef")
+ROLE_REF = _fixed("roleRef", text="cannot change roleRef", roleRef="RoleRef")
 
 POD = Kind(
     "", "v1", "Pod", "pods", schema="V1Pod", short_names=("po",), categories=WORKLOAD, graceful=True,
@@ -106,7 +110,8 @@ KINDS = (
          fields=(_field("status.succeeded", "status.successful", "0"),),
          field_error='field label "{label}" not supported for Job', propagation="Orphan", immutable=_fixed(
              "spec.completions", "spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy",
-             "spec.backoffLimitPerIndex", "spec.successPolicy", "spec.managedBy",
+             "spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy", template="PodTemplateSpec",
+             podFailurePolicy="PodFailurePolicy", successPolicy="SuccessPolicy",
          )),
     _workload("Deployment", "deployments", "deploy"),
     _workload("ReplicaSet", "replicasets", "rs", fields=(_field("status.replicas", empty="0"),)),

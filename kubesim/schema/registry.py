@@ -47,11 +47,15 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Immutable:
-    """A field that no update changes; ``text`` is the answer, as an invalid value or (``forbidden``) without one."""
+    """A field that no update changes; ``text`` is the answer, as an invalid value or (``forbidden``) without one.
+
+    ``type_name`` is the type in ``schema/internal.json`` in whose form a structure is shown.
+    """
 
     path: tuple[str, ...]
     text: str = "field is immutable"
     forbidden: bool = False
+    type_name: str = ""
 
 
 @dataclass(frozen=True)

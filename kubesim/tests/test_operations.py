@@ -279,7 +279,7 @@ def test_a_jobs_template_is_immutable(ops):
     change = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "train:2"}]}}}}
     error = refused(ops.patch, JOBS, "ml", "train", change, patch_type="strategic")
     assert error.code == 422
-    assert error.message.startswith('Job.batch "train" is invalid: spec.template: Invalid value: {"metadata":')
+    assert error.message.startswith('Job.batch "train" is invalid: spec.template: Invalid value: {"labels":')
     assert error.message.endswith(": field is immutable")
 
 

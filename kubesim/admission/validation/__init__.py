@@ -10,6 +10,7 @@ from kubesim.admission.validation.metadata import metadata_errors
 from kubesim.api import status
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
+from kubesim.schema.internal import internal
 from kubesim.schema.registry import Kind
 
 Validator = Callable[[Obj], list[FieldError]]
@@ -46,12 +47,10 @@ def validate_new(kind: Kind, obj: Obj) -> None:
 
 def validate_update(kind: Kind, old: Obj, new: Obj) -> None:
     """Raise 422 with everything that is wrong with a change."""
-    errors = [*metadata_errors(kind, new), *immutable_errors(kind, old, new)]
+    errors = [*metadata_errors(kind, new), *_content_errors(kind, new), *immutable_errors(kind, old, new)]
     extra = CHANGED.get(kind.resource)
     if extra is not None:
         errors += extra(old, new)
-    if kind.resource != "pods":
-        errors += _content_errors(kind, new)
     _raise(kind, new, errors)
 
 
@@ -60,13 +59,13 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
     errors = []
     for rule in kind.immutable:
         before, after = _at(old, rule.path), _at(new, rule.path)
-        if before == after or workloads.may_change(kind, rule.path, old):
+        if before == after or workloads.may_change(kind, rule.path, before, after, old):
             continue
         path = ".".join(rule.path)
         if rule.forbidden:
             errors.append(status.forbidden_field(path, rule.text))
         else:
-            errors.append(status.invalid_value(path, after, rule.text))
+            errors.append(status.invalid_value(path, internal(rule.type_name, after), rule.text))
     return errors
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 from collections.abc import Iterator
 
@@ -9,6 +11,7 @@ from kubesim.admission.validation.metadata import dns_errors, label_errors, uniq
 from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, not_found_field, required, unsupported
 from kubesim.errors import Obj
+from kubesim.schema.internal import internal
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -17,6 +20,7 @@ EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 ENV_NAME = re.compile(r"[ -<>-~]+")
+FREE_FIELDS = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -192,23 +196,47 @@ def _toleration_errors(tolerations: list[Obj], path: str) -> Iterator[FieldError
 
 def update_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return an error where a pod changed in more than its images, its deadline or added tolerations."""
-    before, after = _frozen(old["spec"]), _frozen(new["spec"])
-    errors = [forbidden_field("spec", UPDATE_TEXT)] if before != after else []
-    if before == after:
-        errors += spec_errors(new["spec"], "spec")
-    kept = [entry for entry in new["spec"].get("tolerations", ()) if entry in old["spec"].get("tolerations", ())]
-    if len(kept) < len(old["spec"].get("tolerations", ())):
+    before, after = old["spec"], new["spec"]
+    for field in ("containers", "initContainers"):
+        if len(before.get(field, ())) != len(after.get(field, ())):
+            return [forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")]
+    deadline, earlier = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if deadline is not None and earlier is not None and deadline > earlier:
+        why = "must be less than or equal to previous value"
+        return [invalid_value("spec.activeDeadlineSeconds", deadline, why)]
+    errors = []
+    if deadline is None and earlier is not None:
+        why = "must not update from a positive integer to nil value"
+        errors.append(invalid_value("spec.activeDeadlineSeconds", None, why))
+    kept = [_lasting(entry) for entry in after.get("tolerations", ())]
+    if any(_lasting(entry) not in kept for entry in before.get("tolerations", ())):
         why = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(forbidden_field("spec.tolerations", why))
+    munged = _munged(before, after)
+    if munged != before:
+        errors.append(forbidden_field("spec", f"{UPDATE_TEXT}\n{_diff(before, munged)}"))
     return errors
 
 
-def _frozen(spec: Obj) -> Obj:
-    """Return a PodSpec without what an update may change."""
-    free = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers")
-    rest = {name: value for name, value in spec.items() if name not in free}
-    if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        rest["terminationGracePeriodSeconds"] = 1
+def _lasting(toleration: Obj) -> Obj:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _munged(before: Obj, after: Obj) -> Obj:
+    """Return the new PodSpec with the old value of everything that an update may change."""
+    munged = {name: value for name, value in after.items() if name not in FREE_FIELDS}
+    munged |= {name: before[name] for name in FREE_FIELDS if name in before}
+    if before.get("terminationGracePeriodSeconds", 0) < 0 and after.get("terminationGracePeriodSeconds") == 1:
+        munged["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
     for field in ("containers", "initContainers"):
-        rest[field] = [{k: v for k, v in entry.items() if k != "image"} for entry in spec.get(field, ())]
-    return rest
+        if field in after:
+            pairs = zip(after[field], before[field], strict=True)
+            munged[field] = [{**entry, "image": earlier.get("image", "")} for entry, earlier in pairs]
+    return munged
+
+
+def _diff(before: Obj, after: Obj) -> str:
+    """Return what changed as the API server shows it: a unified diff of both as it has them in memory."""
+    sides = [json.dumps(internal("PodSpec", spec), indent=1, ensure_ascii=False) for spec in (before, after)]
+    lines = difflib.unified_diff(*(side.splitlines() for side in sides), lineterm="")
+    return "".join(f"{line}\n" for line in list(lines)[2:])

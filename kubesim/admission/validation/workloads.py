@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kubesim.admission.validation.metadata import annotation_errors, label_errors
 from kubesim.admission.validation.pods import spec_errors
@@ -14,6 +15,15 @@ from kubesim.schema.registry import Kind
 NOT_NEGATIVE = "must be greater than or equal to 0"
 COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 JOB_COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+JOB_COUNTS += ("backoffLimitPerIndex", "maxFailedIndexes")
+JOB_LABELS = {
+    "controller-uid": "uid",
+    "job-name": "name",
+    "batch.kubernetes.io/controller-uid": "uid",
+    "batch.kubernetes.io/job-name": "name",
+}
+"""The labels of a job's pods, and the field of its metadata that each repeats."""
+PLACING = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
 
 
 def deployment_errors(obj: Obj) -> list[FieldError]:
@@ -42,27 +52,75 @@ def replicaset_errors(obj: Obj) -> list[FieldError]:
 def job_errors(obj: Obj) -> list[FieldError]:
     """Return what is wrong with a Job."""
     spec = obj.get("spec") or {}
-    errors = [*_count_errors(spec, JOB_COUNTS), *_template_errors(spec)]
+    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    errors = [*_generated_errors(obj, labels), *_count_errors(spec, JOB_COUNTS), *_indexed_errors(spec)]
+    errors += _template_errors(spec)
     policy = spec.get("template", {}).get("spec", {}).get("restartPolicy")
     path = "spec.template.spec.restartPolicy"
     if policy == "Always":
         errors.append(required(path, 'valid values: "OnFailure", "Never"'))
     elif policy is not None and policy not in ("OnFailure", "Never"):
         errors.append(unsupported(path, policy, ("OnFailure", "Never")))
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        errors.append(required("spec.completions", "when completion mode is Indexed"))
+    elif policy != "Never" and spec.get("podFailurePolicy"):
+        errors.append(invalid_value(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
     if not spec.get("selector"):
-        errors.append(required("spec.selector"))
+        errors += [required("spec.selector"), _mismatch(labels or None)]
+    else:
+        errors += _match_errors(spec["selector"], spec)
     return errors
 
 
-def may_change(kind: Kind, path: tuple[str, ...], old: Obj) -> bool:
-    """Tell whether an immutable field is free now: a suspended job that never started can be reshaped."""
+def _generated_errors(obj: Obj, labels: Obj) -> Iterator[FieldError]:
+    """A job that does not choose its pods itself has the labels and the selector that were made for it."""
+    spec = obj.get("spec") or {}
+    if spec.get("manualSelector") or not spec.get("selector"):
+        return
+    metadata = obj["metadata"]
+    for name, value in JOB_LABELS.items():
+        path, wanted = f"spec.template.metadata.labels[{name}]", metadata.get(value, "")
+        if name not in labels:
+            yield required(path, f"must be '{wanted}'")
+        elif labels[name] != wanted:
+            yield invalid_value(path, labels, f"must be '{wanted}'")
+    expected = {name: metadata.get(value, "") for name, value in JOB_LABELS.items()}
+    if not from_struct(spec["selector"]).matches(expected):
+        yield invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
+
+
+def _indexed_errors(spec: Obj) -> Iterator[FieldError]:
+    """What only indexed jobs may have, and what they must have."""
+    mode = spec.get("completionMode")
+    if mode not in ("NonIndexed", "Indexed"):
+        yield unsupported("spec.completionMode", mode, ("Indexed", "NonIndexed"))
+    elif mode == "Indexed":
+        if spec.get("completions") is None:
+            yield required("spec.completions", "when completion mode is Indexed")
+    else:
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if spec.get(name) is not None:
+                yield invalid_value(f"spec.{name}", spec[name], "requires indexed completion mode")
+
+
+def may_change(kind: Kind, path: tuple[str, ...], before: Any, after: Any, old: Obj) -> bool:
+    """Tell whether an immutable field is free now.
+
+    A suspended job that has never started can be sent to other nodes, and an indexed one can change its completions.
+    """
     if kind.resource != "jobs.batch":
         return False
     if path == ("spec", "template"):
-        return bool(old["spec"].get("suspend")) and not old.get("status", {}).get("startTime")
+        free = bool(old["spec"].get("suspend")) and not old.get("status", {}).get("startTime")
+        return free and _unplaced(before) == _unplaced(after)
     return path == ("spec", "completions") and old["spec"].get("completionMode") == "Indexed"
+
+
+def _unplaced(template: Obj) -> Obj:
+    """Return a pod template without what says where its pods may run."""
+    spec = {name: value for name, value in template.get("spec", {}).items() if name not in PLACING}
+    others = {name: value for name, value in template.get("spec", {}).get("affinity", {}).items() if value}
+    others.pop("nodeAffinity", None)
+    metadata = {k: v for k, v in template.get("metadata", {}).items() if k not in ("labels", "annotations")}
+    return {"metadata": metadata, "spec": spec, "affinity": others}
 
 
 def _count_errors(spec: Obj, names: tuple[str, ...]) -> Iterator[FieldError]:

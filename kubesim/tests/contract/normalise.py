@@ -1,4 +1,4 @@
-"""Takes out of a transcript what two runs of the same commands never share: times, ages, uids, random names."""
+"""Takes out of a transcript what no two runs of the same commands share: times, ages, uids, random names."""
 
 from __future__ import annotations
 
