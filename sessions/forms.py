@@ -12,6 +12,7 @@ from faults.models import ScenarioVersion
 from sessions.errors import SessionError
 from sessions.models import Assessment, PlanVersion, QuestionVersion
 from sessions.services.creation import LONGEST, SHORTEST
+from sessions.services.lifecycle import MOST_EXTENSION
 
 
 class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
@@ -97,6 +98,7 @@ class RatingForm(forms.Form):
         required=False,
     )
     note = forms.CharField(required=False)
+    from_memory = forms.BooleanField(required=False)
     version = forms.IntegerField(min_value=0)
 
 
@@ -105,6 +107,13 @@ class AnswerForm(forms.Form):
 
     text = forms.CharField(required=False)
     version = forms.IntegerField(min_value=0)
+
+
+class CreditForm(forms.Form):
+    """Time that the candidate lost through us."""
+
+    minutes = forms.IntegerField(label="Minutes", min_value=1, max_value=MOST_EXTENSION)
+    reason = forms.CharField(label="What failed", max_length=300)
 
 
 class AssessmentForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 
 from django.conf import settings
 from django.db import models
@@ -45,6 +46,9 @@ class InterviewSession(models.Model):
     join_token_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256; the token itself is not kept.")
     joined_at = models.DateTimeField(null=True, blank=True, help_text="When the candidate opened the join link.")
     first_request_at = models.DateTimeField(null=True, blank=True, help_text="The candidate's first API request.")
+    quiet_until = models.DateTimeField(
+        null=True, blank=True, help_text="Until then the interviewers see nothing of the cluster."
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     ended_at = models.DateTimeField(null=True, blank=True)
     access_revoked_at = models.DateTimeField(null=True, blank=True)
@@ -64,6 +68,10 @@ class InterviewSession(models.Model):
 
     def __str__(self) -> str:
         return f"{self.title}: {self.candidate_name}"
+
+    def is_quiet(self, at: datetime) -> bool:
+        """Whether the candidate works with nobody looking."""
+        return self.quiet_until is not None and at < self.quiet_until
 
 
 class SessionScenario(models.Model):

@@ -18,6 +18,7 @@ from sessions.errors import SessionError
 from sessions.models import ClockEntry, InterviewSession, PreparationPhase
 from sessions.services import preparation
 from sessions.services.deadlines import move_deadlines
+from sessions.services.quiet import stop_quiet
 from sessions.services.release import ask_for_release
 from sessions.services.rows import State, clean_text, locked, move, require
 
@@ -70,6 +71,7 @@ def pause(*, session: InterviewSession, actor: User | None) -> InterviewSession:
     if session.state == State.PAUSED:
         return session
     _change_clock(session, ClockEntry.Kind.PAUSE, [State.LIVE], State.PAUSED)
+    stop_quiet(session, actor)
     events.append(session, "session.paused", actor=actor)
     return session
 
@@ -122,6 +124,7 @@ def end(*, session: InterviewSession, actor: User | None) -> InterviewSession:
     before = [State.PREPARING, State.READY, *OPEN]
     move(session, before, State.ENDED, ended_at=now, access_revoked_at=None, join_token_hash="")
     move_deadlines(session, now)
+    stop_quiet(session, actor)
     events.append(session, "session.ended" if started else "session.called_off", actor=actor)
     outbox.publish("sessions.jobs.end_session_access", session.pk)
     return session
