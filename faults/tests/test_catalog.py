@@ -5,29 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from faults import checks, packs
 from faults.tests.objects import ObjectReader, make_node, make_pod
-
-CATALOG = Path(__file__).resolve().parents[1] / "catalog"
-FOLDERS = sorted(path for path in CATALOG.iterdir() if path.is_dir() and not path.name.startswith("_"))
-TELLS = re.compile(
-    r"fault|inject|simulat|interview|candidate|chaos|broken|scenario|kubesim|mismatch|symptom", re.IGNORECASE
-)
+from faults.tests.variants import CATALOG, PACKS, TELLS, variants
 
 
-@pytest.fixture(params=FOLDERS, ids=lambda path: path.name)
+@pytest.fixture(params=PACKS, ids=lambda pack: pack.slug)
 def pack(request):
-    return packs.parse(packs.load_folder(request.param))
-
-
-def variants(pack):
-    names = sorted(pack.parameters)
-    for values in itertools.product(*(pack.parameters[name].choices for name in names)):
-        yield pack.bind(parameters=dict(zip(names, values, strict=True)))
+    return request.param
 
 
 def test_a_pack_is_named_like_its_folder(pack):
