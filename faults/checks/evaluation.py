@@ -92,25 +92,27 @@ def _objects(read: ObjectRead, reader: Reader) -> list[dict[str, Any]]:
 def _logs(read: LogRead, pods: Iterable[dict[str, Any]], reader: Reader) -> list[str]:
     texts = []
     for pod in pods:
-        if not _has_run(pod, read.container):
-            continue
         meta = pod["metadata"]
-        try:
-            text = reader.logs(meta.get("namespace", ""), meta["name"], read.container, read.previous)
-        except (NotFound, Invalid):  # gone, or between two starts
-            continue
-        texts.append(text[-LOG_LENGTH:])
+        for container in _containers_that_ran(pod, read.container):
+            try:
+                text = reader.logs(meta.get("namespace", ""), meta["name"], container, read.previous)
+            except (NotFound, Invalid):  # gone, or between two starts
+                continue
+            texts.append(text[-LOG_LENGTH:])
     return texts
 
 
-def _has_run(pod: dict[str, Any], container: str) -> bool:
-    """Whether a container has started at least once; before that the API answers a request for its log with 400."""
+def _containers_that_ran(pod: dict[str, Any], wanted: str) -> list[str]:
+    """Return the containers that have started at least once; before that the API answers for a log with 400."""
     statuses = pod.get("status", {}).get("containerStatuses") or []
-    return any(
-        "running" in status.get("state", {}) or "terminated" in status.get("state", {}) or status.get("lastState")
+    return [
+        status["name"]
         for status in statuses
-        if container in ("", status.get("name"))
-    )
+        if wanted in ("", status["name"])
+        and (
+            "running" in status.get("state", {}) or "terminated" in status.get("state", {}) or status.get("lastState")
+        )
+    ]
 
 
 class _SharedReads:

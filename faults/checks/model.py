@@ -19,7 +19,10 @@ class ObjectRead:
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """Logs of the pods of another read; the expression sees a list of texts, one for each pod that has a log."""
+    """Logs of the pods of another read; the expression sees a list of texts, one for each container that has a log.
+
+    Without ``container`` all containers of a pod are read, init containers left out.
+    """
 
     pods: str
     container: str = ""
