@@ -1,0 +1,106 @@
+"""The first pack's fault outlasts the longest interview: its real manifests, and a clock that the test moves."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from faults import checks
+from faults.errors import NotFound
+from faults.tests.variants import PACKS, parameters
+from kubesim.errors import ApiError
+from kubesim.tests.world import world
+
+PACK = next(pack for pack in PACKS if pack.slug == "architecture-mismatch")
+RESOURCES = {"Pod": "pods", "Job": "jobs.batch", "Deployment": "deployments.apps"}
+HOUR = 3600.0
+
+
+class Looking:
+    """What the checks read, as it is at one moment of a world."""
+
+    def __init__(self, world, objects):
+        self.world = world
+        self.objects = objects
+
+    @classmethod
+    async def at(cls, world):
+        return cls(world, {kind: await world.items(resource, "") for kind, resource in RESOURCES.items()})
+
+    def list(self, api_version, kind, namespace="", label_selector=""):
+        wanted = dict(pair.split("=", 1) for pair in label_selector.split(",") if pair)
+        return [
+            obj
+            for obj in self.objects[kind]
+            if namespace in ("", obj["metadata"]["namespace"])
+            and wanted.items() <= obj["metadata"].get("labels", {}).items()
+        ]
+
+    def logs(self, namespace, pod, container="", previous=False):
+        try:
+            return self.world.kubelets.logs(namespace, pod, container, previous=previous).decode()
+        except ApiError as exc:
+            raise NotFound(str(exc)) from exc
+
+
+async def inject(world, pack, **job_spec):
+    """Create the objects of the pack's manifests; keywords change the job's spec."""
+    for namespace in pack.namespaces.values():
+        await world.client.create(
+            "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        )
+    for step in pack.inject:
+        for obj in copy.deepcopy(step.spec["objects"]):
+            if obj["kind"] == "Job":
+                obj["spec"] |= job_spec
+            await world.client.create(RESOURCES[obj["kind"]], obj, namespace=obj["metadata"]["namespace"])
+    await world.tick(20)
+
+
+async def symptom(world, pack):
+    """Return what each symptom's condition finds now."""
+    reader = await Looking.at(world)
+    return [checks.evaluate(condition, reader) for condition in pack.symptom]
+
+
+async def job_of(world):
+    (job,) = await world.items("jobs.batch", "")
+    return job
+
+
+@pytest.mark.parametrize("values", list(parameters(PACK)), ids=lambda values: values["job"])
+async def test_after_three_hours_it_still_crashes_and_its_log_still_tells(values):
+    pack = PACK.bind(parameters=values)
+    async with world() as w:
+        await inject(w, pack)
+        assert [outcome.verdict for outcome in await symptom(w, pack)] == ["pass", "pass"]
+        await w.tick(3 * HOUR)
+        crashing, neighbour = await symptom(w, pack)
+        assert (crashing.verdict, neighbour.verdict) == ("pass", "pass")
+        assert crashing.finding.startswith("pods: CrashLoopBackOff; log: exec ")
+        assert crashing.finding.endswith(": exec format error\n")
+        assert (await job_of(w))["status"].get("conditions", []) == []
+        (pod,) = [obj for obj in await w.items("pods", "") if "job-name" in obj["metadata"]["labels"]]
+        assert 30 < pod["status"]["containerStatuses"][0]["restartCount"] < 60
+
+
+async def test_it_lasts_to_the_latest_deadline_that_a_fault_may_have():
+    async with world() as w:
+        await inject(w, PACK.bind())
+        for _ in range(8):
+            await w.tick(HOUR)
+            assert (await symptom(w, PACK.bind()))[0].verdict == "pass"
+
+
+async def test_with_the_default_limit_it_would_dissolve_within_minutes():
+    pack = PACK.bind()
+    async with world() as w:
+        await inject(w, pack, backoffLimit=6)
+        assert (await symptom(w, pack))[0].verdict == "pass"
+        await w.tick(10 * 60)
+        crashing, neighbour = await symptom(w, pack)
+        assert (crashing.verdict, crashing.finding) == ("fail", "no pod of the job yet")
+        assert neighbour.verdict == "pass"
+        reasons = [row.get("reason") for row in (await job_of(w))["status"]["conditions"] if row["type"] == "Failed"]
+        assert reasons == ["BackoffLimitExceeded"]
