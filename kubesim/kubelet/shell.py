@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kubesim.gpu.nodes import KERNEL
 from kubesim.kubelet.programs import Exit, Halt, Line, Output, Run, Watch
 
 NOT_FOUND = 127
@@ -288,11 +289,18 @@ def _text(name: str, args: list[str], shell: Shell) -> str | None:
     if name == "env":
         return "\n".join(f"{key}={value}" for key, value in shell.env.items())
     if name == "uname":
-        return "Linux"
+        return _uname(args, shell.env.get("HOSTNAME", ""))
     if name == "seq" and args and args[-1].isdigit():
         first = int(args[0]) if len(args) > 1 and args[0].isdigit() else 1
         return "\n".join(str(number) for number in range(first, int(args[-1]) + 1))
     return None
+
+
+def _uname(args: list[str], host: str) -> str:
+    """Answer as a node of a simulated cluster does; all of them are amd64."""
+    words = {"s": "Linux", "n": host, "r": KERNEL, "v": "#1 SMP", "m": "x86_64", "o": "GNU/Linux"}
+    asked = "".join(arg.lstrip("-") for arg in args if arg.startswith("-")) or "s"
+    return " ".join(word for flag, word in words.items() if flag in asked or "a" in asked)
 
 
 def _seconds(args: list[str]) -> float:
