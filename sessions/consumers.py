@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -11,7 +11,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import Http404
 
-from sessions import hub, panels, selectors
+from sessions import clock, hub, panels, presence, selectors
 from sessions.hub import Audience
 from sessions.models import InterviewSession
 
@@ -24,7 +24,7 @@ class PanelConsumer(AsyncWebsocketConsumer):
     role = ""
     channel_layer_alias = "none"  # else every browser would hold a subscription of its own; the hub has the only one
     _feed: hub.Feed | None = None
-    _sender: asyncio.Task[None] | None = None
+    _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
         """Accept who may listen, and begin to send."""
@@ -34,13 +34,16 @@ class PanelConsumer(AsyncWebsocketConsumer):
             return
         self._feed = await hub.current().subscribe(Audience(str(uuid), self.role))
         await self.accept()
-        self._sender = asyncio.create_task(self._send_frames(self._feed))
+        self._tasks = (
+            asyncio.create_task(self._send_frames(self._feed)),
+            asyncio.create_task(self._tell_presence(str(uuid))),
+        )
 
     async def disconnect(self, code: int) -> None:
         """Stop sending."""
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._feed is not None:
             await hub.current().unsubscribe(self._feed)
 
@@ -50,6 +53,20 @@ class PanelConsumer(AsyncWebsocketConsumer):
     async def allowed(self, uuid: UUID) -> bool:
         """Return whether this browser may see the session in this role."""
         raise NotImplementedError
+
+    def who(self) -> int | None:
+        """Return the user whose page this is, or None for the candidate."""
+        return None
+
+    async def _tell_presence(self, uuid: str) -> None:
+        """Say that this page is open for as long as it is: people are told who watches them."""
+        connection = uuid4().hex
+        try:
+            while True:
+                await asyncio.to_thread(presence.seen, uuid, self.who(), connection, clock.now())
+                await asyncio.sleep(presence.REPEAT_S)
+        finally:
+            await asyncio.to_thread(presence.gone, uuid, self.who(), connection)
 
     async def _send_frames(self, feed: hub.Feed) -> None:
         while True:
@@ -65,6 +82,11 @@ class InterviewerConsumer(PanelConsumer):
         """Ask the same look-up as the page."""
         user: User | AnonymousUser = self.scope["user"]  # type: ignore[assignment]
         return await database_sync_to_async(_is_visible)(user, uuid)
+
+    def who(self) -> int | None:
+        """Name the user."""
+        user: User = self.scope["user"]  # type: ignore[assignment]
+        return int(user.pk)
 
 
 class CandidateConsumer(PanelConsumer):

@@ -10,13 +10,30 @@
     say(next ? `Theme: ${next}.` : "Theme: as your system.");
   }
 
-  function say(text) {
-    const toasts = document.getElementById("toasts");
-    const toast = document.createElement("div");
-    toast.className = "toast";
-    toast.append(Object.assign(document.createElement("p"), { textContent: text, className: "grow" }));
-    toasts.append(toast);
-    setTimeout(() => toast.remove(), 4000);
+  function say(text, milliseconds = 5000) {
+    const toast = Object.assign(document.createElement("div"), { className: "toast" });
+    const close = Object.assign(document.createElement("button"), { type: "button", textContent: "×", className: "button quiet small square" });
+    close.dataset.dismiss = "";
+    close.setAttribute("aria-label", "Dismiss");
+    toast.append(Object.assign(document.createElement("p"), { textContent: text, className: "grow" }), close);
+    document.getElementById("toasts").append(toast);
+    setTimeout(() => toast.remove(), milliseconds);
+  }
+
+  // Where the focus is inside a part of the page that is about to be replaced, and where it belongs afterwards.
+  const focusable = (root) => [...root.querySelectorAll("a[href], button, input:not([type=hidden]), textarea, select, summary, [tabindex]")];
+  function place(root, element = document.activeElement) {
+    if (!root || !root.contains(element)) return null;
+    const { id } = element;
+    const fold = element.closest("details[id]")?.id;
+    const index = focusable(root).indexOf(element);
+    return (fresh) => {
+      const inFold = fold && document.getElementById(fold)?.querySelector("summary");
+      const near = focusable(fresh)[Math.min(Math.max(index, 0), focusable(fresh).length - 1)];
+      const goal = (id && document.getElementById(id)) || inFold || near || fresh;
+      if (goal === fresh && !fresh.hasAttribute("tabindex")) fresh.tabIndex = -1;
+      goal.focus({ preventScroll: true });
+    };
   }
 
   async function copy(button) {
@@ -61,6 +78,24 @@
     next.focus();
   }
 
+  function open(button) {
+    button.closest(".menu")?.removeAttribute("open");
+    document.getElementById(button.dataset.open).showModal();
+  }
+
+  function closeMenus(except) {
+    for (const menu of document.querySelectorAll(".menu[open]")) if (menu !== except) menu.open = false;
+  }
+
+  function showMoment(mark) {
+    const row = document.querySelector(mark.getAttribute("href"));
+    row.closest("details").open = true;
+    row.scrollIntoView({ block: "center" });
+    row.focus({ preventScroll: true });
+    row.classList.remove("is-changed");
+    requestAnimationFrame(() => row.classList.add("is-changed"));
+  }
+
   function filterList(input) {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const item of document.querySelectorAll(input.dataset.filter)) {
@@ -70,27 +105,51 @@
 
   document.addEventListener("click", (event) => {
     const find = (selector) => event.target.closest(selector);
+    closeMenus(find(".menu"));
     if (find("[data-theme-toggle]")) nextTheme();
     else if (find("[data-copy]")) copy(find("[data-copy]"));
     else if (find("[data-dismiss]")) find(".toast").remove();
-    else if (find("[data-open]")) document.getElementById(find("[data-open]").dataset.open).showModal();
+    else if (find("[data-open]")) open(find("[data-open]"));
+    else if (find("[data-moment]")) event.preventDefault(), showMoment(find("[data-moment]"));
     else if (find("[data-close]")) find("dialog").close();
     else if (find('[role="tab"]')) selectTab(find('[role="tab"]'));
     else if (find("[data-select-tab]")) selectTab(document.getElementById(find("[data-select-tab]").dataset.selectTab));
   });
   document.addEventListener("keydown", (event) => {
     if (event.target.matches('[role="tab"]')) moveTab(event);
+    const menu = event.key === "Escape" && event.target.closest(".menu[open]");
+    if (menu) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
   });
   document.addEventListener("input", (event) => {
     if (event.target.matches("[data-filter]")) filterList(event.target);
   });
-  document.addEventListener("htmx:sendError", () => say("The server cannot be reached. Your text is still here; try again."));
+  const saves = (event) => event.detail.elt.matches("form[data-autosave]"); // tells for itself
+  const unreachable = (event) => saves(event) || say("The server cannot be reached. Nothing was sent; what you typed is still here. Try again.");
+  document.addEventListener("htmx:sendError", unreachable);
+  document.addEventListener("htmx:timeout", unreachable);
   document.addEventListener("htmx:responseError", (event) => {
     const status = event.detail.xhr.status;
-    say(status === 403 ? "You were signed out. Reload the page to sign in; nothing was saved." : `The server answered ${status}. Nothing was saved; try again.`);
+    if (status === 403) say("You were signed out meanwhile. Reload the page: what you typed is kept.", 30000);
+    else if (!saves(event)) say(`The server answered ${status}. Nothing was saved; try again.`);
+  });
+  document.addEventListener("faultline:done", (event) => event.target.closest("dialog")?.close());
+
+  // A button that is replaced by its own answer must not leave the keyboard nowhere.
+  let focus = null;
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const { target } = event.detail;
+    focus = target && { id: target.id, back: place(target) };
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    const fresh = focus?.back && document.getElementById(focus.id);
+    if (fresh && (document.activeElement === document.body || document.activeElement === null)) focus.back(fresh);
+    if (fresh) focus = null;
   });
 
   for (const part of document.querySelectorAll("[data-theme-toggle], [data-needs-js]")) part.hidden = false;
   prepareTabs();
-  window.faultline = { say, selectTab };
+  window.faultline = { say, selectTab, place };
 })();

@@ -14,6 +14,16 @@
     if (element.textContent !== text) element.textContent = text;
   }
 
+  // Seen and, through the toast's live region, heard; only when the time runs across a mark, not when a page opens.
+  const marks = [30, 15, 5, 0];
+  let before = null;
+  function warn(left) {
+    const crossed = before === null ? undefined : marks.find((mark) => before > mark * 60000 && left <= mark * 60000);
+    before = left;
+    if (crossed === undefined) return;
+    faultline.say(crossed ? `${crossed} minutes left.` : "The planned time is over. The interview goes on until it is ended.", 30000);
+  }
+
   function tickClock(element, now) {
     const key = element.dataset.elapsed;
     const first = arrived.get(element);
@@ -26,6 +36,7 @@
     if (box && element.dataset.clock === "remaining") {
       box.classList.toggle("low", left < 300000 && left >= 0);
       box.classList.toggle("over", left < 0);
+      warn(left);
     }
   }
 
@@ -48,6 +59,11 @@
     set(element, element.dataset.ago === "short" ? text.replace(" ago", "") : text);
   }
 
+  function tickUntil(element, wall) {
+    const left = Date.parse(element.dataset.until) - wall;
+    set(element, words(Math.max(0, left)));
+  }
+
   // Ages are told by the server's clock: the browser's may be minutes off.
   const skew = () => Number(document.body.dataset.skew || 0);
 
@@ -55,6 +71,7 @@
     const now = performance.now();
     const wall = Date.now() + skew();
     document.querySelectorAll("[data-clock]").forEach((element) => tickClock(element, now));
+    document.querySelectorAll("[data-until]").forEach((element) => tickUntil(element, wall));
     document.querySelectorAll("[data-age]").forEach((element) => tickAge(element, wall));
     document.querySelectorAll("[data-ago]").forEach((element) => tickAgo(element, wall));
   }

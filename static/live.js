@@ -11,7 +11,7 @@
   const typing = (panel) => panel.contains(document.activeElement) && inText(document.activeElement);
 
   function unsaved() {
-    return inText(document.activeElement) || [...document.querySelectorAll("textarea[data-draft]")].some((area) => area.value.trim());
+    return inText(document.activeElement) || document.querySelector("form[data-dirty]") !== null;
   }
 
   function leaveFor(screen) {
@@ -26,11 +26,11 @@
   function keep(old) {
     const open = [...old.querySelectorAll("details[id]")].filter((part) => part.open).map((part) => part.id);
     const scrolled = [...old.querySelectorAll(".scroll")].map((part) => [part.scrollTop, part.scrollLeft]);
-    const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+    const focus = faultline.place(old);
     return (fresh) => {
       for (const id of open) fresh.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
       fresh.querySelectorAll(".scroll").forEach((part, i) => scrolled[i] && ([part.scrollTop, part.scrollLeft] = scrolled[i]));
-      if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+      if (focus && document.activeElement === document.body) focus(fresh);
     };
   }
 
@@ -51,7 +51,16 @@
     old.replaceWith(fresh);
     htmx.process(fresh);
     restore(fresh);
+    tab(fresh);
     document.dispatchEvent(new Event("faultline:placed"));
+  }
+
+  // The browser's tab tells the state: title and icon come with a panel.
+  function tab(panel) {
+    if (!panel?.dataset.title) return;
+    document.title = `${panel.dataset.title} · Faultline`;
+    const icon = document.getElementById("favicon");
+    if (icon.getAttribute("href") !== panel.dataset.icon) icon.setAttribute("href", panel.dataset.icon);
   }
 
   function parse(html) {
@@ -74,7 +83,7 @@
     if (fetching) return;
     fetching = true;
     try {
-      const answer = await fetch(page.dataset.snapshot, { headers: { "HX-Request": "true" }, redirect: "manual" });
+      const answer = await fetch(page.dataset.snapshot, { headers: { "HX-Request": "true", ...(opened ? {} : { "X-Without-Socket": "yes" }) }, redirect: "manual" });
       if (answer.status === 404 || answer.type === "opaqueredirect") return location.reload();
       if (!answer.ok) throw new Error(String(answer.status));
       for (const fresh of parse(await answer.text())) {
@@ -115,6 +124,7 @@
     };
   }
 
+  tab(document.querySelector("[data-title]"));
   connect();
   // Polls without a socket; with one, looks now and then whether something was missed that no later frame told of.
   setInterval(() => {

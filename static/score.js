@@ -71,9 +71,13 @@
     if (event.target.closest("#presenting, [data-end-presenting]")) present(!document.documentElement.classList.contains("presenting"));
     const item = event.target.closest("[data-goes-to]");
     if (item) {
+      event.preventDefault();
       tab(item.dataset.goesTo);
       const goal = document.querySelector(item.getAttribute("href"));
       if (goal instanceof HTMLDetailsElement) goal.open = true;
+      const landing = goal?.querySelector("summary") || goal;
+      landing?.scrollIntoView({ block: "start" });
+      landing?.focus({ preventScroll: true });
     }
   });
 

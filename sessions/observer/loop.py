@@ -20,6 +20,7 @@ from faults.packs import PackError
 from sessions import clock
 from sessions.live import LiveState
 from sessions.models import InterviewSession, SessionEvent
+from sessions.observer.audience import AudienceWatch
 from sessions.observer.publishing import Publisher
 from sessions.observer.screens import Screens
 from sessions.observer.session_watch import SessionWatch
@@ -50,6 +51,7 @@ class Observer:
         self._seen: set[int] = set()
         self._publisher = Publisher()
         self.screens = Screens(self._publisher, now, self._live_state)
+        self._audience = AudienceWatch(self.screens.mark)
         self._sweeper: Sweeper | None = None
 
     def run(self) -> None:
@@ -81,6 +83,7 @@ class Observer:
             self._sweeper.start()
         if self._is_due("follow", FOLLOW, now):
             self._follow()
+            self._audience.look(now)
         if self._is_due("poll", POLL, now):
             self._poll_events()
         self.screens.flush()

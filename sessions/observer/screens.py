@@ -13,11 +13,12 @@ from sessions import panels
 from sessions.live import Frame, LiveState
 from sessions.models import InterviewSession
 from sessions.observer.publishing import Delivery, Publisher
+from sessions.panels.subject import OBSERVED
 
 log = logging.getLogger(__name__)
 ROLES = (panels.INTERVIEWER, panels.CANDIDATE)
 EVERY_PANEL = frozenset(name for role in ROLES for name in panels.names_for(role))
-CLUSTER_PANELS = frozenset({"pods", "nodes", "events"})
+CLUSTER_PANELS = frozenset(OBSERVED)
 
 Address = tuple[str, str, str]  # session's uuid, role, panel
 LiveStateOf = Callable[[InterviewSession], LiveState | None]

@@ -40,6 +40,8 @@ _PANELS_OF: dict[Kind, tuple[str, ...]] = {
     ("v1", "Pod"): ("pods", "nodes"),
     ("v1", "Event"): ("events",),
     ("v1", "Node"): ("nodes",),
+    ("batch/v1", "Job"): ("workloads",),
+    ("apps/v1", "Deployment"): ("workloads",),
 }
 
 Mark = Callable[[int, Iterable[str]], None]

@@ -15,8 +15,8 @@ from django.template.loader import render_to_string
 
 from sessions import clock
 from sessions.models import InterviewSession
-from sessions.panels import cluster, progress, scoring, timeline
-from sessions.panels.subject import CANDIDATE, INTERVIEWER, Context, Subject
+from sessions.panels import cluster, people, progress, scoring, timeline
+from sessions.panels.subject import CANDIDATE, INTERVIEWER, MIRROR, Context, Subject
 
 if TYPE_CHECKING:
     from sessions.live import LiveState
@@ -43,6 +43,8 @@ PANELS: Final[dict[str, Panel]] = dict(
         _panel("header", INTERVIEWER, progress.header),
         _panel("run", INTERVIEWER, progress.run_of_show),
         _panel("phases", INTERVIEWER, progress.phases),
+        _panel("link", INTERVIEWER, people.link),
+        _panel("workloads", INTERVIEWER, cluster.workloads),
         _panel("pods", INTERVIEWER, cluster.pods),
         _panel("nodes", INTERVIEWER, cluster.nodes),
         _panel("events", INTERVIEWER, cluster.events),
@@ -55,6 +57,7 @@ PANELS: Final[dict[str, Panel]] = dict(
         _panel("statement", CANDIDATE, progress.statement),
         _panel("clock", CANDIDATE, progress.candidate_clock),
         _panel("connection", CANDIDATE, progress.connection),
+        _panel("watchers", CANDIDATE, people.watchers),
     ]
 )
 
@@ -94,5 +97,7 @@ def render_for(
 
 
 def _draw(panel: Panel, subject: Subject, extra: Context) -> str:
-    context = {"session": subject.session, "role": subject.role, "user": subject.user, "now": subject.now}
+    context = {"session": subject.session, "role": subject.role, "user": subject.user, "now": subject.now, **extra}
+    if panel.name in MIRROR and subject.session.is_quiet(subject.now):
+        return render_to_string("panels/_quiet.html", {**context, "name": panel.name, "title": MIRROR[panel.name]})
     return render_to_string(f"panels/{panel.name}.html", {**context, **panel.build(subject), **extra})

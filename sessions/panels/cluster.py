@@ -1,4 +1,4 @@
-"""Panels of the cluster as the observer sees it: pods, nodes with their GPUs, events."""
+"""Panels of the cluster as the observer sees it: workloads, pods, nodes with their GPUs, events."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from sessions.panels.subject import Context, Subject
 
 MOST_PODS = 200
 MOST_EVENTS = 60
+MOST_WORKLOADS = 50
 _WORKING = {"Running": "green", "Completed": "green", "Succeeded": "green"}
 _ON_THE_WAY = {"Pending", "ContainerCreating", "PodInitializing", "Terminating", "Init:0/1"}
 
@@ -17,6 +18,18 @@ def pods(subject: Subject) -> Context:
     shown = [(row, pod_chip(row.status, intended=row.intended)) for row in rows[:MOST_PODS]]
     several = len({row.namespace for row in rows}) > 1
     return {"pods": shown, "several": several, "more": max(0, len(rows) - MOST_PODS), **_freshness(subject)}
+
+
+def workloads(subject: Subject) -> Context:
+    """Return the jobs and deployments with how far each has come."""
+    rows = subject.live.workloads if subject.live else []
+    several = len({row.namespace for row in rows}) > 1
+    return {
+        "workloads": rows[:MOST_WORKLOADS],
+        "several": several,
+        "more": max(0, len(rows) - MOST_WORKLOADS),
+        **_freshness(subject),
+    }
 
 
 def nodes(subject: Subject) -> Context:

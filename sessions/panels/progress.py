@@ -22,6 +22,8 @@ from sessions.panels.subject import (
 from sessions.selectors import pack_for
 from sessions.services.release import WORKERS as RELEASE_PHASES
 
+_CANDIDATE_TABS = {"lobby": "Waiting", "live": "Live", "over": "Ended"}
+
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
@@ -59,7 +61,16 @@ class PhaseRow:
 
 def header(subject: Subject) -> Context:
     """Return state, clock and the candidate's connection."""
-    return {"screen": screen_of(subject.session), **clock_of(subject.session, subject.now), **_light(subject.session)}
+    session = subject.session
+    quiet_until = session.quiet_until if session.is_quiet(subject.now) else None
+    times = clock_of(session, subject.now)
+    return {
+        "screen": screen_of(session),
+        "quiet_until": quiet_until,
+        **times,
+        **_light(session),
+        **words.tab(session),
+    }
 
 
 def connection(subject: Subject) -> Context:
@@ -77,7 +88,14 @@ def candidate_screen(session: InterviewSession) -> str:
 
 def candidate_clock(subject: Subject) -> Context:
     """Return the clock as the candidate sees it."""
-    return {"screen": candidate_screen(subject.session), **clock_of(subject.session, subject.now)}
+    session = subject.session
+    return {"screen": candidate_screen(session), **candidate_tab(session), **clock_of(session, subject.now)}
+
+
+def candidate_tab(session: InterviewSession) -> dict[str, str]:
+    """Return title and icon of the candidate's browser tab."""
+    screen = candidate_screen(session)
+    return {"tab_title": f"{_CANDIDATE_TABS[screen]}: {session.title}", "tab_icon": words.ICONS[screen]}
 
 
 def statement(subject: Subject) -> Context:
@@ -98,7 +116,14 @@ def phases(subject: Subject) -> Context:
     rows = [_phase_row(row) for row in subject.session.phases.all() if _is_release(row) == releasing]
     failed = any(row.row.status == PreparationPhase.Status.FAILED for row in rows)
     done = sum(row.row.status == PreparationPhase.Status.DONE for row in rows)
-    return {"screen": screen_of(subject.session), "phases": rows, "failed": failed, "done": done, "total": len(rows)}
+    return {
+        "screen": screen_of(subject.session),
+        "phases": rows,
+        "failed": failed,
+        "done": done,
+        "total": len(rows),
+        **words.tab(subject.session, needs_you=failed),
+    }
 
 
 def checks(subject: Subject) -> Context:
@@ -136,11 +161,14 @@ def questions(subject: Subject) -> Context:
 def run_of_show(subject: Subject) -> Context:
     """Return the parts in order, each with its scenarios, questions and minutes."""
     scenarios, asked = scenarios_of(subject.session), questions_of(subject.session)
+    quiet = subject.session.is_quiet(subject.now)
     parts = [
         {
             "title": part.get("title", "Part"),
             "minutes": part.get("minutes"),
-            "scenarios": [(row, scenario_chip(row)) for row in scenarios if row.part == index],
+            "scenarios": [
+                (row, words.HIDDEN if quiet else scenario_chip(row)) for row in scenarios if row.part == index
+            ],
             "questions": [row for row in asked if row.part == index],
         }
         for index, part in enumerate(subject.session.parts)

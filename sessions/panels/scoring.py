@@ -25,10 +25,15 @@ def rubric(subject: Subject) -> Context:
 
 
 def progress_of(session: InterviewSession, user: User) -> dict[str, int]:
-    """Return how many criteria the user has rated, and of how many."""
+    """Return how many criteria the user has rated, of how many, and how many without evidence or "from memory"."""
     own = own_assessment(session, user)
-    rated = sum(rating.level is not None for rating in own.ratings.all()) if own else 0
-    return {"rated": rated, "total": sum(len(selectors.pack_for(row).rubric) for row in scenarios_of(session))}
+    rated = [rating for rating in own.ratings.all() if rating.level is not None] if own else []
+    bare = sum(not rating.note and not rating.from_memory for rating in rated)
+    return {
+        "rated": len(rated),
+        "bare": bare,
+        "total": sum(len(selectors.pack_for(row).rubric) for row in scenarios_of(session)),
+    }
 
 
 def criterion_row(scenario: SessionScenario, criterion: Criterion, rating: Rating | None) -> Context:

@@ -19,7 +19,21 @@ Context = dict[str, Any]
 
 INTERVIEWER: Final = "interviewer"
 CANDIDATE: Final = "candidate"
-OBSERVED: Final = ("pods", "nodes", "events")  # what only the cluster knows; the rest stands in the database
+OBSERVED: Final = (
+    "workloads",
+    "pods",
+    "nodes",
+    "events",
+)  # what only the cluster knows; the rest stands in the database
+
+# What mirrors the candidate's work, with its heading: not drawn at all in quiet time.
+MIRROR: Final = {
+    "checks": "Checks and guards",
+    "workloads": "Workloads",
+    "pods": "Pods",
+    "nodes": "Nodes and GPUs",
+    "events": "Cluster events",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ _HUES = {
     "Questions": "teal",
     "Notes": "grey",
 }
+_MIRRORED = ("Candidate", "Checks")
+_AMOUNTS = ("session.extended", "session.credited", "session.quiet_began")
 _VERDICTS = {"pass": "passes", "fail": "fails", "error": "cannot be checked", "not_run": "does not run"}
 _WORDS = {
     "session.created": "Session created",
@@ -43,6 +45,8 @@ _WORDS = {
     "session.resumed": "Resumed",
     "session.extended": "Extended",
     "session.credited": "Time credited",
+    "session.quiet_began": "Quiet time began",
+    "session.quiet_ended": "Quiet time ended",
     "session.ended": "Ended",
     "session.called_off": "Called off",
     "session.reopened": "Reopened",
@@ -86,7 +90,8 @@ def timeline(subject: Subject) -> Context:
     times = clock_of(subject.session, subject.now)
     span = max(times["budget_ms"], times["elapsed_ms"], 1)
     found = list(SessionEvent.objects.filter(session=subject.session).order_by("-seq")[:MOST_EVENTS])
-    marks = [mark for event in reversed(found) if (mark := _mark(event, span))]
+    hidden = _quiet_seq(found) if subject.session.is_quiet(subject.now) else None
+    marks = [mark for event in reversed(found) if (mark := _mark(event, span)) and not _is_hidden(mark, hidden)]
     return {
         "lanes": LANES,
         "tracks": [index * LANE_HEIGHT + LANE_HEIGHT // 2 for index in range(len(LANES))],
@@ -106,7 +111,25 @@ def words_for(event: SessionEvent) -> str:
         (str(event.payload[key]) for key in ("title", "text", "finding", "reason") if event.payload.get(key)), ""
     )
     verdict = _VERDICTS.get(str(event.payload.get("verdict", "")), "")
-    return ": ".join(part for part in (base, detail, verdict) if part)
+    return ": ".join(part for part in (base, _amount(event), detail, verdict) if part)
+
+
+def _amount(event: SessionEvent) -> str:
+    """Return the minutes that an entry of the clock is about."""
+    if event.kind not in _AMOUNTS:
+        return ""
+    minutes = event.payload.get("minutes") or event.payload.get("seconds", 0) / 60
+    return f"{minutes:.3g} min"
+
+
+def _quiet_seq(newest_first: list[SessionEvent]) -> int | None:
+    """Return the number of the event with which the present quiet time began."""
+    return next((event.seq for event in newest_first if event.kind == "session.quiet_began"), None)
+
+
+def _is_hidden(mark: Mark, quiet_since: int | None) -> bool:
+    """Whether a mark tells what the candidate did while nobody was to look."""
+    return quiet_since is not None and mark.lane in _MIRRORED and mark.event.seq > quiet_since
 
 
 def _mark(event: SessionEvent, span: int) -> Mark | None:

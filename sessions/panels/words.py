@@ -47,9 +47,36 @@ RUN: Final = {
     FaultRun.Status.FAILED: Chip("octagon", "Needs you", "red"),
     FaultRun.Status.QUARANTINED: Chip("octagon", "Needs you", "red"),
 }
+# The browser tab tells the state, too: which icon beside which word.
+ICONS: Final = {
+    "draft": "favicon.svg",
+    "preparing": "favicon-live.svg",
+    "ready": "favicon-good.svg",
+    "live": "favicon-live.svg",
+    "paused": "favicon-paused.svg",
+    "ended": "favicon-over.svg",
+    "scored": "favicon-good.svg",
+    "needs you": "favicon-alert.svg",
+    "lobby": "favicon-paused.svg",
+    "over": "favicon-over.svg",
+}
 NOT_RUN: Final = Chip("hollow", "Not run", "grey")
 ERROR: Final = Chip("octagon", "Check error", "red")
+HIDDEN: Final = Chip("dashed", "Not shown", "grey")
 REGRESSED: Final = Chip("back", "Regressed", "orange")
+
+
+def tab(session: InterviewSession, *, needs_you: bool = False) -> dict[str, str]:
+    """Return title and icon of the browser tab that shows a session."""
+    word = (
+        PHASE[PreparationPhase.Status.FAILED].word
+        if needs_you
+        else SESSION[InterviewSession.State(session.state)].word
+    )
+    return {
+        "tab_title": f"{word}: {session.candidate_name}",
+        "tab_icon": ICONS["needs you" if needs_you else session.state],
+    }
 
 
 def check_chip(state: CheckState | None, hold_s: float, now: datetime, *, was_fixed: bool) -> Chip:

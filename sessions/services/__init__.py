@@ -30,6 +30,7 @@ from sessions.services.lifecycle import (
 )
 from sessions.services.notes import add_note
 from sessions.services.preparation import run_preparation
+from sessions.services.quiet import begin_quiet, end_quiet
 from sessions.services.release import run_release
 from sessions.services.scoring import (
     revise_assessment,
@@ -42,11 +43,13 @@ __all__ = [
     "SessionError",
     "StaleEdit",
     "add_note",
+    "begin_quiet",
     "candidate_credentials",
     "consume_join_token",
     "create_session",
     "credit",
     "end",
+    "end_quiet",
     "extend",
     "housekeep",
     "issue_join_link",

@@ -12,6 +12,7 @@ from faults.models import Lease, Outbox
 from sessions import clock
 from sessions.models import InterviewSession, PreparationPhase
 from sessions.services.phases import lease_name
+from sessions.services.quiet import end_quiet_that_is_over
 from sessions.services.release import JOB as RELEASE_JOB
 from sessions.services.release import ask_for_release
 from sessions.services.rows import State, locked
@@ -20,7 +21,11 @@ PATIENCE = timedelta(seconds=5)  # how long a job that was published may take to
 
 
 def housekeep(now: datetime) -> int:
-    """Release what ended 30 minutes ago, and publish again the jobs that died; return how many were published."""
+    """Release what ended 30 minutes ago, end quiet times that are over, and publish again the jobs that died.
+
+    Returns how many jobs were published.
+    """
+    end_quiet_that_is_over(now)
     return _release_overdue(now) + sum(_republish(job, sessions, now) for job, sessions in _unfinished().items())
 
 

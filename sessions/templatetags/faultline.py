@@ -16,6 +16,7 @@ from sessions.models import InterviewSession
 from sessions.panels import words
 
 register = template.Library()
+_FIELD_WORDS = {"note": "Evidence", "text": "Stored", "takeaways": "Key take-aways"}
 register.filter("markdown", faults_markdown.render)
 
 
@@ -52,6 +53,12 @@ def panel(context: Context, name: str) -> SafeString:
 def session_chip(session: InterviewSession) -> words.Chip:
     """Return how the session's state is shown."""
     return words.SESSION[InterviewSession.State(session.state)]
+
+
+@register.filter
+def field_word(name: str) -> str:
+    """Return how a form's field is called on the page."""
+    return _FIELD_WORDS.get(name, name.replace("_", " ").capitalize())
 
 
 @register.filter

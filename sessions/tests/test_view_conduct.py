@@ -52,6 +52,13 @@ def test_a_rating_is_saved_with_its_new_version(post):
     assert 'value="1" hx-swap-oob="true"' in text
 
 
+def test_a_rating_from_memory_needs_no_evidence(post):
+    assert "1 without evidence" in post("rating", level="3", version="0").content.decode()
+    text = post("rating", level="3", from_memory="on", version="1").content.decode()
+    assert "without evidence" not in text
+    assert Rating.objects.get().from_memory is True
+
+
 def test_not_assessed_is_null(post):
     post("rating", level="3", version="0")
     post("rating", level="", version="1")
@@ -62,7 +69,10 @@ def test_a_stale_rating_shows_what_is_stored_and_overwrites_nothing(post):
     post("rating", level="3", note="first", version="0")
     response = post("rating", level="1", note="second", version="0")
     assert response.status_code == 409
-    assert "level 3, first" in response.content.decode()
+    text = response.content.decode()
+    assert "What you typed is still here" in text
+    assert '<data value="3" data-stored="level">' in text
+    assert '<data value="first" data-stored="note">' in text
     assert Rating.objects.get().level == 3
 
 

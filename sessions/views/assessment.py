@@ -71,7 +71,9 @@ def _refused(
     """Show the refusal: beside the form for an autosave, at its field for a submission."""
     version = error.current.version if isinstance(error, StaleEdit) and error.current else None
     if request.htmx and "submit" not in request.POST:
-        context = {"key": "assessment", "version": version, "error": error.message}
+        current = error.current if isinstance(error, StaleEdit) else None
+        stored = {name: getattr(current, name) for name in FIELDS} if current else {}
+        context = {"key": "assessment", "version": version, "error": error.message, "stored": stored}
         return render(request, "parts/saved.html", context, status=replies.status_of(error))
     if version is not None:  # what was typed, on top of what is stored now: saving again is a decision
         form = AssessmentForm({**request.POST.dict(), "version": str(version)})

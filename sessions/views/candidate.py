@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from faults.errors import FaultError
-from sessions import clock, selectors, services
+from sessions import clock, presence, selectors, services
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
 from sessions.panels import progress
@@ -25,7 +25,9 @@ TEMPLATES = {"lobby": "candidate/lobby.html", "live": "candidate/live.html", "ov
 @never_cache
 def candidate_page(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Show the lobby, the task, or that it is over."""
-    return _page(request, _session(request, uuid))
+    session = _session(request, uuid)
+    presence.seen(str(uuid), None, presence.POLL, clock.now())
+    return _page(request, session)
 
 
 @require_safe
@@ -57,9 +59,9 @@ def _page(request: HttpRequest, session: InterviewSession, *, status: int = 200,
     context = {
         "session": session,
         "screen": screen,
+        **progress.candidate_tab(session),
         "role": CANDIDATE,
         "viewer": None,
-        "watchers": session.interviewers.all(),
         "has_cluster": session.environment_id is not None,
         "file_name": FILE_NAME,
         "namespace": _namespace(session),

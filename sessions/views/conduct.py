@@ -87,8 +87,9 @@ def save_answer(request: HttpRequest, uuid: UUID, question: UUID) -> HttpRespons
         data = form.cleaned_data
         row = services.save_answer_note(question=row, text=data["text"], version=data["version"], actor=request.user)
     except SessionError as exc:
-        stored = exc.current.answer_note if isinstance(exc, StaleEdit) and exc.current else ""
-        return _saved(request, session, f"q{row.pk}", row.version, exc, stored)
+        current = exc.current if isinstance(exc, StaleEdit) else None
+        stored = {"text": current.answer_note} if current else {}
+        return _saved(request, session, f"q{row.pk}", _version(current), exc, stored)
     return _saved(request, session, f"q{row.pk}", row.version)
 
 
@@ -106,7 +107,7 @@ def save_rating(request: HttpRequest, uuid: UUID, scenario: UUID, criterion: str
         rating = services.save_rating(scenario=row, criterion=criterion, actor=request.user, **form.cleaned_data)
     except SessionError as exc:
         current = exc.current if isinstance(exc, StaleEdit) else None
-        return _saved(request, session, key, _version(current), exc, _words(current))
+        return _saved(request, session, key, _version(current), exc, _stored(current))
     return _saved(request, session, key, rating.version, more=progress_of(session, request.user))
 
 
@@ -116,24 +117,30 @@ def _saved(
     key: str,
     version: int | None,
     error: SessionError | None = None,
-    theirs: str = "",
+    stored: Mapping[str, str] = MappingProxyType({}),
     more: Mapping[str, int] = MappingProxyType({}),
 ) -> HttpResponse:
-    """Tell that it was saved, or why not; the newest version goes along, so that saving again is done knowingly."""
+    """Tell that it was saved, or why not.
+
+    A stale edit gets what is ``stored`` now, field by field, with its version: the browser keeps what was typed and
+    saves again only when its person has chosen.
+    """
     if not request.htmx:
-        return replies.back(request, session, error)
-    context = {"key": key, "version": version, "error": error.message if error else "", "theirs": theirs}
+        return replies.back(request, session, error and replies.with_what_was_typed(error, request))
+    context = {"key": key, "version": version, "error": error.message if error else "", "stored": stored}
     return render(request, "parts/saved.html", {**context, **more}, status=replies.status_of(error) if error else 200)
 
 
-def _version(rating: Rating | None) -> int | None:
-    return rating.version if rating else None
+def _version(row: Rating | SessionQuestion | None) -> int | None:
+    return row.version if row else None
 
 
-def _words(rating: Rating | None) -> str:
+def _stored(rating: Rating | None) -> dict[str, str]:
+    """Return the stored rating as its form's fields."""
     if rating is None:
-        return ""
-    return f"level {rating.level or 'not assessed'}" + (f", {rating.note}" if rating.note else "")
+        return {}
+    level = "" if rating.level is None else str(rating.level)
+    return {"level": level, "note": rating.note, "from_memory": "on" if rating.from_memory else ""}
 
 
 def _scenarios(session: InterviewSession) -> QuerySet[SessionScenario]:

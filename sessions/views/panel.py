@@ -9,7 +9,7 @@ from django.http import Http404, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from sessions import live, panels, selectors
+from sessions import clock, live, panels, presence, selectors
 from sessions.models import InterviewSession
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, OBSERVED
 from sessions.typing import HttpRequest
@@ -23,6 +23,8 @@ ALL = "all"
 def session_panel(request: HttpRequest, uuid: UUID, name: str) -> HttpResponse:
     """Return one of the interviewer's panels, or all that are pushed; a stranger gets a 404."""
     session = selectors.session_for(request.user, uuid)
+    if "X-Without-Socket" in request.headers:
+        presence.seen(str(uuid), request.user.pk, presence.POLL, clock.now())
     return HttpResponse(_fragments(session, name, INTERVIEWER))
 
 
@@ -33,6 +35,8 @@ def candidate_panel(request: HttpRequest, uuid: UUID, name: str) -> HttpResponse
     session = selectors.candidate_session(request)
     if session is None or session.uuid != uuid:
         raise Http404("There is no such session.")
+    if "X-Without-Socket" in request.headers:
+        presence.seen(str(uuid), None, presence.POLL, clock.now())
     return HttpResponse(_fragments(session, name, CANDIDATE))
 
 
@@ -47,6 +51,6 @@ def _fragments(session: InterviewSession, name: str, role: str) -> str:
 def _fragment(session: InterviewSession, name: str, role: str) -> str:
     """Draw from the database what stands there; only what the cluster alone knows comes from the newest frame."""
     frame = live.snapshot(session, name, role)
-    if frame and name in OBSERVED:
+    if frame and name in OBSERVED and not session.is_quiet(clock.now()):
         return frame.html
     return panels.render(session, name, role, None, seq=frame.seq if frame else 0)

@@ -46,6 +46,12 @@ def back(request: HttpRequest, session: InterviewSession, error: SessionError | 
     return redirect("session-detail", session.uuid)
 
 
+def with_what_was_typed(error: SessionError, request: HttpRequest) -> SessionError:
+    """Return a refusal that quotes the text it refused: without JavaScript the page with it is gone."""
+    typed = (request.POST.get("text") or request.POST.get("note") or "").strip()
+    return SessionError(f"{error.message} You had typed: {typed}") if typed else error
+
+
 def reload(session: InterviewSession) -> HttpResponse:
     """Have htmx load the session's page anew, since another screen fits it now."""
     return HttpResponseClientRedirect(redirect("session-detail", session.uuid).url)

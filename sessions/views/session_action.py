@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
+from django_htmx.http import trigger_client_event
 
 from sessions import selectors, services
 from sessions.errors import SessionError
+from sessions.forms import CreditForm, first_error
 from sessions.models import InterviewSession
-from sessions.panels.subject import screen_of
+from sessions.panels.subject import INTERVIEWER, screen_of
 from sessions.typing import HttpRequest
 from sessions.views import replies
 from sessions.views.session_detail import show
@@ -30,6 +32,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "extend": lambda session, request: services.extend(
         session=session, minutes=_minutes(request), actor=request.user
     ),
+    "quiet": lambda session, request: services.begin_quiet(session=session, actor=request.user),
+    "end-quiet": lambda session, request: services.end_quiet(session=session, actor=request.user),
     "end": lambda session, request: services.end(session=session, actor=request.user),
     "reopen": lambda session, request: services.reopen(session=session, actor=request.user),
     "release": lambda session, request: services.release(session=session, actor=request.user),
@@ -60,16 +64,38 @@ def session_action(request: HttpRequest, uuid: UUID, action: str) -> HttpRespons
 
 @require_POST
 @login_required
+def session_credit(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Give back time that the candidate lost through us; a refusal stands at its field."""
+    session = selectors.session_for(request.user, uuid)
+    form = CreditForm(request.POST)
+    try:
+        if form.is_valid():
+            seconds, reason = form.cleaned_data["minutes"] * 60, form.cleaned_data["reason"]
+            services.credit(session=session, seconds=seconds, reason=reason, actor=request.user)
+    except SessionError as exc:
+        form.add_error({"seconds": "minutes"}.get(exc.field, exc.field) or None, exc.message)
+    if not request.htmx:
+        return replies.back(request, session, SessionError(first_error(form)) if form.errors else None)
+    if form.errors:
+        return render(request, "parts/credit.html", {"session": session, "credit_form": form}, status=422)
+    context = {"session": session, "credit_form": CreditForm()}
+    return trigger_client_event(render(request, "parts/credit.html", context), "faultline:done")
+
+
+@require_POST
+@login_required
 def session_join_link(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Make a join link and show it, this once."""
     session = selectors.session_for(request.user, uuid)
     try:
-        context = {"join_url": services.issue_join_link(session=session, actor=request.user)}
+        context: dict[str, Any] = {"join_url": services.issue_join_link(session=session, actor=request.user)}
         status = 200
     except SessionError as exc:
         context, status = {"join_error": exc.message}, 409
     if request.htmx:
-        return render(request, "parts/join_link.html", {"session": session, **context}, status=status)
+        session = selectors.session_for(request.user, uuid)
+        context |= {"session": session, "role": INTERVIEWER, "viewer": request.user}
+        return render(request, "parts/join_link.html", context, status=status)
     return show(request, session, status=status, **context)
 
 

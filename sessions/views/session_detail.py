@@ -13,10 +13,10 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from faults.models import FaultRun
-from sessions import clock, live, selectors
-from sessions.forms import AssessmentForm
+from sessions import clock, live, presence, selectors
+from sessions.forms import AssessmentForm, CreditForm
 from sessions.models import InterviewSession
-from sessions.panels import progress
+from sessions.panels import progress, words
 from sessions.panels.subject import (
     INTERVIEWER,
     OBSERVED,
@@ -45,7 +45,9 @@ TEMPLATES = {
 @login_required
 def session_detail(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Show the screen that fits the session's state."""
-    return show(request, selectors.session_for(request.user, uuid))
+    session = selectors.session_for(request.user, uuid)
+    presence.seen(str(uuid), request.user.pk, presence.POLL, clock.now())
+    return show(request, session)
 
 
 def show(request: HttpRequest, session: InterviewSession, *, status: int = 200, **extra: Any) -> HttpResponse:
@@ -57,6 +59,7 @@ def show(request: HttpRequest, session: InterviewSession, *, status: int = 200, 
         "role": INTERVIEWER,
         "viewer": request.user,
         "now_ms": round(clock.now().timestamp() * 1000),
+        **words.tab(session),
         **_CONTEXTS.get(screen, _ended)(session, request),
         **extra,
     }
@@ -74,7 +77,8 @@ def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     packs = [(row, selectors.pack_for(row)) for row in scenarios_of(session)]
-    return {"frames": _frames(session, OBSERVED), "packs": packs}
+    frames = {} if session.is_quiet(clock.now()) else _frames(session, OBSERVED)
+    return {"frames": frames, "packs": packs, "credit_form": CreditForm()}
 
 
 def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:

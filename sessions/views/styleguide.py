@@ -11,7 +11,22 @@ from sessions.panels import words
 HUES = ("grey", "blue", "amber", "violet", "teal", "green", "orange", "red")
 ICONS = (
     *("logo", "hollow", "half", "triangle", "lens", "ring", "tick", "back", "octagon", "dashed", "dot", "square"),
-    *("pause", "play", "copy", "plus", "close", "bulb", "speech", "eye", "link", "down", "help", "theme"),
+    *(
+        "pause",
+        "play",
+        "copy",
+        "plus",
+        "close",
+        "bulb",
+        "speech",
+        "eye",
+        "eye-off",
+        "more",
+        "link",
+        "down",
+        "help",
+        "theme",
+    ),
     *("list", "cluster", "score", "clock"),
 )
 STATES = (

@@ -1,0 +1,80 @@
+"""Who is at a session's pages right now: told by open connections, forgotten within seconds of their end.
+
+A connection says that it is there and goes on saying so; what has not been heard of for ``KEEP_S`` is gone, so that
+a web process that dies leaves no ghosts. Redis keeps it; while Redis is away, nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from redis.exceptions import RedisError
+
+from sessions import live
+
+KEEP_S = 20.0
+REPEAT_S = 8.0
+CANDIDATE = "candidate"
+POLL = "poll"  # the connection of a page that looks now and then instead of listening
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """The users (primary keys) whose pages are open, and whether the candidate's is."""
+
+    users: frozenset[int] = frozenset()
+    candidate: bool = False
+
+
+def seen(uuid: str, who: int | None, connection: str, now: datetime) -> None:
+    """Remember that a connection is open: a user's, or the candidate's where ``who`` is None."""
+    key, until = _key(uuid), now.timestamp() + KEEP_S
+    try:
+        with live.client().pipeline(transaction=False) as pipe:
+            pipe.zadd(key, {_member(who, connection): until})
+            pipe.expire(key, int(KEEP_S) + 1)
+            pipe.execute()
+    except (RedisError, OSError):
+        return
+
+
+def gone(uuid: str, who: int | None, connection: str) -> None:
+    """Forget a connection that was closed, and that the page was loaded; one that still polls says so again."""
+    try:
+        live.client().zrem(_key(uuid), _member(who, connection), _member(who, POLL))
+    except (RedisError, OSError):
+        return
+
+
+def of(uuid: str, now: datetime) -> Presence | None:
+    """Return who is there; None while Redis does not answer."""
+    found = of_many([uuid], now)
+    return found[uuid] if found is not None else None
+
+
+def of_many(uuids: Iterable[str], now: datetime) -> dict[str, Presence] | None:
+    """Return who is at each of several sessions, in one round trip."""
+    wanted = list(uuids)
+    try:
+        with live.client().pipeline(transaction=False) as pipe:
+            for uuid in wanted:
+                pipe.zrangebyscore(_key(uuid), now.timestamp(), "+inf")
+            answers = pipe.execute()
+    except (RedisError, OSError):
+        return None
+    return {uuid: _presence(members) for uuid, members in zip(wanted, answers, strict=True)}
+
+
+def _presence(members: Iterable[bytes]) -> Presence:
+    names = {member.decode().partition(":")[0] for member in members}
+    return Presence(frozenset(int(name) for name in names - {CANDIDATE}), CANDIDATE in names)
+
+
+def _member(who: int | None, connection: str) -> str:
+    return f"{CANDIDATE if who is None else who}:{connection}"
+
+
+def _key(uuid: str) -> str:
+    return f"faultline:present:{uuid}"
