@@ -21,6 +21,7 @@ from sessions import clock
 from sessions.live import LiveState
 from sessions.models import InterviewSession, SessionEvent
 from sessions.observer.audience import AudienceWatch
+from sessions.observer.doorman import Doorman
 from sessions.observer.publishing import Publisher
 from sessions.observer.screens import Screens
 from sessions.observer.session_watch import SessionWatch
@@ -53,6 +54,7 @@ class Observer:
         self.screens = Screens(self._publisher, now, self._live_state)
         self._audience = AudienceWatch(self.screens.mark)
         self._sweeper: Sweeper | None = None
+        self._doorman = Doorman()
 
     def run(self) -> None:
         """Work until told to stop; give the lease back so that another takes over at once."""
@@ -86,6 +88,7 @@ class Observer:
             self._audience.look(now)
         if self._is_due("poll", POLL, now):
             self._poll_events()
+            self._doorman.look()
         self.screens.flush()
 
     def _tick_safely(self) -> None:

@@ -12,6 +12,7 @@ from sessions.services.access import (
     issue_join_link,
     note_first_request,
     sync_access,
+    unsettled,
 )
 from sessions.services.conduct import mark_asked, release_hint, save_answer_note
 from sessions.services.creation import create_session
@@ -71,4 +72,5 @@ __all__ = [
     "start",
     "submit_assessment",
     "sync_access",
+    "unsettled",
 ]

@@ -11,6 +11,7 @@ from functools import partial
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 from django.urls import reverse
 
 from faults import services as fault_services
@@ -96,9 +97,16 @@ def sync_access(*, session_id: int) -> None:
     while pending:
         over = session.state in OVER
         patiently(partial(_change_rights, session.environment, over))
-        recorded = _record_access(session, over)
+        _record_access(session, over)
         session = _with_environment(session_id)
-        pending = not recorded or not _access_settled(session)
+        pending = over != (session.state in OVER) or not _access_settled(session)
+
+
+def unsettled() -> list[int]:
+    """Return the ids of the sessions whose candidate has more or less access than their state asks for."""
+    over = Q(state__in=OVER, access_revoked_at__isnull=True)
+    again = Q(state__in=(State.LIVE, State.PAUSED), access_revoked_at__isnull=False)
+    return list(InterviewSession.objects.filter(over | again).values_list("pk", flat=True))
 
 
 def _with_environment(session_id: int) -> InterviewSession:
@@ -116,14 +124,12 @@ def _access_settled(session: InterviewSession) -> bool:
 
 
 @transaction.atomic
-def _record_access(session: InterviewSession, over: bool) -> bool:
-    """Write down what was done; False where the state has moved on meanwhile."""
+def _record_access(session: InterviewSession, over: bool) -> None:
+    """Write down what was done, unless the state has moved on meanwhile or somebody else has done it."""
     now = clock.now()
-    same = InterviewSession.objects.filter(pk=session.pk, state=session.state)
-    if not same.update(access_revoked_at=now if over else None):
-        return False
-    events.append(session, "access.revoked" if over else "access.restored", at=now)
-    return True
+    same = InterviewSession.objects.filter(pk=session.pk, state=session.state, access_revoked_at__isnull=over)
+    if same.update(access_revoked_at=now if over else None):
+        events.append(session, "access.revoked" if over else "access.restored", at=now)
 
 
 def _hash(token: str) -> str:

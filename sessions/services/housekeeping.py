@@ -46,17 +46,10 @@ def _release_if_still_ended(session: InterviewSession) -> bool:
 
 
 def _unfinished() -> dict[str, QuerySet[InterviewSession]]:
-    sessions = InterviewSession.objects.all()
-    healthy = sessions.exclude(phases__status=PreparationPhase.Status.FAILED)
+    healthy = InterviewSession.objects.exclude(phases__status=PreparationPhase.Status.FAILED)
     return {
         "sessions.jobs.prepare_session": healthy.filter(state=State.PREPARING),
         RELEASE_JOB: healthy.filter(release_asked_at__isnull=False, released_at__isnull=True),
-        "sessions.jobs.end_session_access": sessions.filter(
-            state__in=[State.ENDED, State.SCORED], access_revoked_at__isnull=True
-        ),
-        "sessions.jobs.restore_session_access": sessions.filter(
-            state__in=[State.LIVE, State.PAUSED], access_revoked_at__isnull=False
-        ),
     }
 
 
