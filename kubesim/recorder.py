@@ -68,7 +68,7 @@ class Recorder:
 
     async def _record(self, ref: Obj, kind: str, reason: str, message: str, action: str) -> None:
         now = self._clock.now()
-        key = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason)
+        key: tuple[str, ...] = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason)
         combined = False
         if not self._series:
             if not self._allowed(ref["uid"] or ref["name"], now):

@@ -10,6 +10,16 @@ from kubesim.errors import ApiError, Obj
 from kubesim.store import Event
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+PRIORITIES = {
+    "system-cluster-critical": (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    "system-node-critical": (
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+}
 SERVICE_IP = "10.96.0.1"
 API_PORT = 443
 
@@ -32,6 +42,11 @@ class Seeder:
         for name in NAMESPACES:
             self._create("namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self._create("services", "default", _kubernetes_service())
+        for name, (value, description) in PRIORITIES.items():
+            entry = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            self._create(
+                "priorityclasses.scheduling.k8s.io", "", entry | {"value": value, "description": description}
+            )
 
     def _on_namespace(self, event: Event) -> None:
         """Furnish a new namespace."""

@@ -27,10 +27,14 @@ RESTART_GAP = 10_000
 
 
 class Stored(dict[str, Any]):
-    """An object as the store keeps it: not to be changed. ``raw`` is its JSON."""
+    """An object as the store keeps it: not to be changed.
 
-    __slots__ = ("raw",)
+    ``raw`` is its JSON; ``memo`` keeps what others have made of it, by who made it, as long as this version lives.
+    """
+
+    __slots__ = ("memo", "raw")
     raw: bytes
+    memo: dict[object, Any]
 
     @classmethod
     def seal(cls, obj: Obj) -> Stored:
@@ -42,6 +46,7 @@ class Stored(dict[str, Any]):
         """Read an object from its JSON."""
         stored = cls(orjson.loads(raw))
         stored.raw = raw
+        stored.memo = {}
         return stored
 
 

@@ -5,6 +5,7 @@ The order is upstream's: the kind's own preparation, then the admission steps th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
@@ -22,11 +23,25 @@ if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 
-def decode(kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """Where an object came from that is decoded after a patch: ``shown`` is what an error calls the patch."""
+
+    shown: str
+    strategic: bool = False
+
+    def refused(self, why: str) -> ApiError:
+        """422: what the patch makes of the object is no object of its kind."""
+        cause = status.invalid_value("patch", self.shown, why)
+        causes = [{"reason": cause.reason, "message": cause.detail, "field": cause.field}]
+        return ApiError(422, "Invalid", f' "" is invalid: {cause.text()}', {"causes": causes})
+
+
+def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None) -> Obj:
     """Copy an object as its kind's type has it, with defaults.
 
     Raises 400 where it says that it is of another kind, where a field has another type, and for unknown fields under
-    Strict (422 where they came in ``patch``); under Warn these become ``options.warnings``.
+    Strict (422 where they came in a patch); under Warn these become ``options.warnings``.
     """
     if not isinstance(obj, dict):
         raise status.bad_request(f"{_cannot(kind)}: json: cannot unmarshal into Go value of type {kind.kind}")
@@ -41,6 +56,8 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
     try:
         decoded = decoder.object(shape, obj)
     except DecodeError as exc:
+        if patch is not None:
+            raise patch.refused(exc.conversion if patch.strategic else str(exc)) from exc
         raise status.bad_request(f"{_cannot(kind)}: {exc}") from exc
     _answer_unknown(kind, decoder.unknown, options, patch)
     return decoded
@@ -71,7 +88,7 @@ def _cannot(kind: Kind) -> str:
     return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
 
 
-def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: object) -> None:
+def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Patched | None) -> None:
     texts = [f'unknown field "{path}"' for path in unknown]
     if not texts or options.field_validation == "Ignore":
         return
@@ -81,9 +98,7 @@ def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: obj
     error = f"strict decoding error: {', '.join(texts)}"
     if patch is None:
         raise status.bad_request(f"{_cannot(kind)}: {error}")
-    cause = status.invalid_value("patch", orjson.dumps(patch).decode(), error)
-    causes = [{"reason": cause.reason, "message": cause.detail, "field": cause.field}]
-    raise ApiError(422, "Invalid", f' "" is invalid: {cause.text()}', {"causes": causes})
+    raise patch.refused(error)
 
 
 def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
@@ -99,7 +114,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
 def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str, options: Options) -> None:
     """Complete a changed object and refuse what may not change (422)."""
     if subresource == "":
-        prepare.update(kind, old, new)
+        prepare.update(ops, kind, old, new)
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
         validate_update(kind, old, new)

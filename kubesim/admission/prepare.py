@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
+NODE_PORTS = range(30000, 32768)
 QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -42,15 +44,13 @@ def empty_status(kind: Kind) -> Obj:
     return Decoder().object(field.shape, {}) if field is not None and field.shape is not None else {}
 
 
-def update(kind: Kind, old: Obj, new: Obj) -> None:
+def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
     """Complete a changed object in place."""
-    if kind.resource == "secrets":
-        merge_string_data(new)
     if kind.resource == "namespaces":
         new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
         new["spec"] = old.get("spec", {})
-    if kind.resource == "services" and "clusterIP" not in new["spec"]:
-        new["spec"] |= {name: old["spec"][name] for name in ("clusterIP", "clusterIPs") if name in old["spec"]}
+    if kind.resource == "services":
+        _keep_address(ops, old["spec"], new["spec"])
 
 
 def namespace(ops: Operations, new: Obj) -> None:
@@ -107,19 +107,6 @@ def job(ops: Operations, new: Obj) -> None:
         new["metadata"]["labels"] = dict(metadata["labels"])
 
 
-def secret(ops: Operations, new: Obj) -> None:
-    """``stringData`` is a way to write ``data`` and is never read back."""
-    merge_string_data(new)
-
-
-def merge_string_data(new: Obj) -> None:
-    """Move ``stringData`` into ``data``, encoded."""
-    plain = new.pop("stringData", None)
-    if plain:
-        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
-        new["data"] = {**new.get("data", {}), **encoded}
-
-
 def service(ops: Operations, new: Obj) -> None:
     """A service without an address gets the next free one of 10.96.0.0/16."""
     spec = new["spec"]
@@ -131,6 +118,34 @@ def service(ops: Operations, new: Obj) -> None:
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
+    _give_node_ports(ops, spec)
+
+
+def _keep_address(ops: Operations, old: Obj, new: Obj) -> None:
+    """A changed service keeps its address, and the ports of the nodes as long as it has any."""
+    if "clusterIP" not in new:
+        new |= {name: old[name] for name in ("clusterIP", "clusterIPs") if name in old}
+    if new.get("clusterIP") != old.get("clusterIP"):
+        new["clusterIPs"] = [new["clusterIP"]] if new.get("clusterIP") else []
+    if new["type"] in WITH_NODE_PORTS:
+        _give_node_ports(ops, new)
+    else:
+        for port in new.get("ports", ()):
+            port.pop("nodePort", None)
+
+
+def _give_node_ports(ops: Operations, spec: Obj) -> None:
+    """Give each port of a NodePort or LoadBalancer service a free port of the nodes."""
+    if spec["type"] not in WITH_NODE_PORTS:
+        return
+    services = ops.store.list(ops.registry.by_resource("services"))
+    taken = {port.get("nodePort") for obj in services for port in obj["spec"].get("ports", ())}
+    for port in spec.get("ports", ()):
+        if not port.get("nodePort"):
+            port["nodePort"] = next(
+                number for number in random.sample(NODE_PORTS, len(taken) + 1) if number not in taken
+            )
+            taken.add(port["nodePort"])
 
 
 def _free_address(ops: Operations) -> str:
@@ -144,6 +159,5 @@ ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
     "namespaces": namespace,
     "pods": pod,
     "jobs.batch": job,
-    "secrets": secret,
     "services": service,
 }

@@ -44,8 +44,8 @@ def _check_fits(kind: Kind, name: str, quota: Obj, hard: Usage, asked: Usage, no
     over = sorted(key for key, value in asked.items() if now.get(key, 0) + value > hard[key])
     if not over:
         return
-    requested = ",".join(f"{key}={write(asked[key], _form(quota, key))}" for key in over)
-    taken = ",".join(f"{key}={write(now.get(key, Fraction()), _form(quota, key))}" for key in over)
+    requested = ",".join(f"{key}={write(asked[key], form_of(quota, key))}" for key in over)
+    taken = ",".join(f"{key}={write(now.get(key, Fraction()), form_of(quota, key))}" for key in over)
     limited = ",".join(f"{key}={quota['spec']['hard'][key]}" for key in over)
     why = f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, used: {taken}, limited: {limited}"
     raise status.forbidden(kind, name, why)
@@ -67,7 +67,8 @@ def _check_stated(kind: Kind, name: str, quota: Obj, hard: Usage, pod: Obj) -> N
         raise status.forbidden(kind, name, why)
 
 
-def _form(quota: Obj, key: str) -> Format:
+def form_of(quota: Obj, key: str) -> Format:
+    """Return the form in which a quota writes one resource."""
     return "binary" if quota["spec"]["hard"][key].endswith("i") else "decimal"
 
 

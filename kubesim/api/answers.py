@@ -56,7 +56,7 @@ class Encoder:
     def response(self, obj: Obj, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
         """Return one object, in the shape that the client asked for (a Status stays a Status)."""
         answer = Answer(yaml=self.answer.yaml) if obj.get("kind") == "Status" else self.answer
-        body = self._yaml(self._shaped(obj, answer)) if answer.yaml else self._encode(obj, answer)
+        body = _yaml(self._encode(obj, answer)) if answer.yaml else self._encode(obj, answer)
         response = web.Response(body=body, status=code, content_type=answer.content_type, headers=NO_CACHE)
         for text in warnings:
             response.headers.add("Warning", f'299 - "{_quoted(text)}"')
@@ -64,57 +64,51 @@ class Encoder:
 
     def list_response(self, found: ObjectList, meta: Obj) -> web.Response:
         """Return a list."""
-        answer = self.answer
-        if answer.shape == "object" and not answer.yaml:
-            head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version, "metadata": meta}
-            items = [orjson.Fragment(self._untyped(obj)) for obj in found.items]
-            return json_response(head | {"items": items})
-        document = self._list_document(found.items, meta)
-        if answer.yaml:
-            return web.Response(body=self._yaml(document), content_type=answer.content_type, headers=NO_CACHE)
-        return json_response(document)
+        body = self._list(found.items, meta)
+        content_type = self.answer.content_type
+        return web.Response(
+            body=_yaml(body) if self.answer.yaml else body, content_type=content_type, headers=NO_CACHE
+        )
 
     def line(self, obj: Stored, *, headers: bool) -> bytes:
         """Return one object as a watch sends it; a Table's headers are needed only once."""
         if self.answer.shape == "table":
-            meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-            return orjson.dumps(self._table([obj], meta, headers=headers))
+            return self._table([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}, headers=headers)
         return self._encode(obj, self.answer)
 
     def _encode(self, obj: Obj, answer: Answer) -> bytes:
-        """Return an object's bytes; those of the store exist already."""
-        if answer.shape == "object" and isinstance(obj, Stored):
-            return obj.raw
-        return orjson.dumps(self._shaped(obj, answer))
+        """Return an object's bytes in a shape; those of the store exist already."""
+        match answer.shape:
+            case "table":
+                return self._table([obj], {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")})
+            case "metadata":
+                return orjson.dumps(tables.partial(obj, answer.version))
+            case _:
+                return obj.raw if isinstance(obj, Stored) else orjson.dumps(obj)
 
-    def _shaped(self, obj: Obj, answer: Answer) -> Obj:
-        """Return an object in a shape."""
-        if answer.shape == "table":
-            return self._table([obj], {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")})
-        return tables.partial(obj, answer.version) if answer.shape == "metadata" else obj
-
-    def _table(self, items: Sequence[Obj], meta: Obj, *, headers: bool = True) -> Obj:
+    def _table(self, items: Sequence[Obj], meta: Obj, *, headers: bool = True) -> bytes:
         """Return a Table."""
-        version = self.answer.version
-        return tables.table(self.kind, items, meta, self.now, version=version, policy=self.policy, headers=headers)
+        columns, version = tables.columns_of(self.kind), self.answer.version
+        return tables.table(columns, items, meta, self.now, version=version, policy=self.policy, headers=headers)
 
-    def _list_document(self, items: Sequence[Obj], meta: Obj) -> Obj:
-        """Return a list that is not plain JSON."""
+    def _list(self, items: Sequence[Obj], meta: Obj) -> bytes:
+        """Return a list in the client's shape."""
         if self.answer.shape == "table":
             return self._table(items, meta)
         if self.answer.shape == "metadata":
-            return tables.partial_list(items, meta, self.answer.version)
+            return orjson.dumps(tables.partial_list(items, meta, self.answer.version))
         head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version, "metadata": meta}
-        return head | {"items": list(items)}
+        return orjson.dumps(head | {"items": [orjson.Fragment(self._untyped(obj)) for obj in items]})
 
     def _untyped(self, obj: Obj) -> bytes:
         """Return a list's item: upstream leaves kind and apiVersion out, the list says them."""
         raw = obj.raw if isinstance(obj, Stored) else orjson.dumps(obj)
         return b"{" + raw[len(self._typed) :] if raw.startswith(self._typed) else raw
 
-    def _yaml(self, document: Obj) -> bytes:
-        """Return YAML."""
-        return yaml.safe_dump(orjson.loads(orjson.dumps(document)), sort_keys=True).encode()
+
+def _yaml(body: bytes) -> bytes:
+    """Return JSON as YAML."""
+    return yaml.safe_dump(orjson.loads(body), sort_keys=True).encode()
 
 
 def page(found: ObjectList, limit: int | None, token: str, *, selected: bool) -> tuple[ObjectList, Obj]:
@@ -124,7 +118,7 @@ def page(found: ObjectList, limit: int | None, token: str, *, selected: bool) ->
         start, version = _start(token)
         items = [obj for obj in items if _key(obj) > start]
     meta: Obj = {"resourceVersion": version}
-    if limit and len(items) > limit:
+    if limit is not None and 0 < limit < len(items):
         rest = len(items) - limit
         items = items[:limit]
         meta["continue"] = _token(_key(items[-1]), version)

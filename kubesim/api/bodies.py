@@ -110,9 +110,20 @@ def _document(body: bytes, kind: str, *, yaml_too: bool) -> Obj:
 
 def _json(body: bytes) -> Any:
     """Parse JSON; raises ValueError, also for what nests too deeply to be stored."""
-    value = orjson.loads(body)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(_go_complaint(error)) from error
     _check_depth(value, "object")
     return value
+
+
+def _go_complaint(error: orjson.JSONDecodeError) -> str:
+    """Return what Go's JSON decoder says of a text that it cannot read."""
+    rest = error.doc[error.pos :].strip()
+    if not rest or "end of data" in error.msg:
+        return "unexpected end of JSON input"
+    return f"invalid character {rest[0]!r} looking for beginning of value"
 
 
 def _yaml(body: bytes) -> Any:

@@ -37,7 +37,8 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
     """Write ``metadata.managedFields`` of a changed object in place, carrying over those of ``old``."""
     shape = shape_of(kind.schema)
     changed, present = _changed(old, new, shape), _changed({}, new, shape)
-    entries = [dict(entry) for entry in old["metadata"].get("managedFields", ())]
+    found = new["metadata"].get("managedFields") or old["metadata"].get("managedFields", ())
+    entries = [{"fieldsV1": {}, **entry} for entry in found]
     if options.wanted is not None:
         mine = _entry_of(entries, kind, subresource, options)
         mine["fieldsV1"] = _changed({}, options.wanted, shape)

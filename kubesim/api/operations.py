@@ -9,11 +9,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
+
 from kubesim import admission
 from kubesim.api import apply, deletion, managed, meta, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
-from kubesim.api.patch import check_depth, json_patch, merge_patch, strategic_patch
+from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
@@ -126,7 +128,7 @@ class Operations:
             served = self._applied(kind, to_served(kind, current), change, subresource, options)
         else:
             served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
-        new = to_stored(kind, stored, self._decoded(kind, served, options, change))
+        new = to_stored(kind, stored, admission.decode(kind, served, options, _described(served, change, patch_type)))
         meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
         return to_served(kind, self.save(stored, current, new, subresource, options))
@@ -178,7 +180,7 @@ class Operations:
         if kind.generation and admission.desire(old) != admission.desire(new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new = meta.ordered(new)
-        if _unmanaged(new) == _unmanaged(old):
+        if _unmanaged(new) == _unmanaged(old) and _managers(new) in (_managers(old), None):
             return old
         managed.record(kind, old, new, subresource, options, self.clock.now())
         if options.dry_run:
@@ -223,7 +225,7 @@ class Operations:
 
     def _create_by_apply(self, kind: Kind, namespace: str, name: str, change: Any, options: Options) -> Obj:
         options.created, options.wanted = True, self._wanted(kind, change)
-        applied = self._decoded(kind, change, options, change)
+        applied = self._decoded(kind, change, options)
         meta.check_name(applied["metadata"], name)
         return self.create(kind, namespace, applied, options=options)
 
@@ -266,9 +268,9 @@ class Operations:
         selects = matcher(labels, fields)
         return [obj for obj in candidates if selects(obj)]
 
-    def _decoded(self, kind: Kind, obj: Obj, options: Options, patch: object = None) -> Obj:
+    def _decoded(self, kind: Kind, obj: Obj, options: Options) -> Obj:
         """Copy what a client sent, and check that it is of the kind that the path says."""
-        return admission.decode(kind, obj, options, patch)
+        return admission.decode(kind, obj, options)
 
     def _patched(self, current: Obj, change: Any, patch_type: PatchType, schema: str) -> Obj:
         check_depth(change)
@@ -284,6 +286,12 @@ class Operations:
                 return strategic_patch(current, change, shape_of(schema))
 
 
+def _described(patched: Obj, change: Any, patch_type: PatchType) -> admission.Patched:
+    """Tell how an error speaks of a patch: of what it says, or of the whole object that it makes."""
+    strategic = patch_type == "strategic"
+    return admission.Patched(go_print(change) if strategic else orjson.dumps(patched).decode(), strategic)
+
+
 def _key(obj: Obj) -> tuple[str, str]:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
@@ -291,6 +299,10 @@ def _key(obj: Obj) -> tuple[str, str]:
 def _unmanaged(obj: Obj) -> Obj:
     """Return an object without its managedFields, which change with the time of a write that changes nothing."""
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+
+
+def _managers(obj: Obj) -> list[Obj] | None:
+    return obj["metadata"].get("managedFields") or None
 
 
 def _check_subresource(kind: Kind, name: str) -> None:

@@ -24,10 +24,11 @@ MAX_COPIED = 30_000_000
 MAX_DEPTH = 200
 
 
-def json_patch(obj: Obj, operations: list[Obj]) -> Obj:
+def json_patch(obj: Obj, operations: Any) -> Obj:
     """Apply RFC 6902 operations. Raises 422 where an operation cannot be applied, 400 where it is none."""
     if not isinstance(operations, list):
-        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {why}")
     if len(operations) > 10_000:
         message = f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}"
         raise ApiError(413, "RequestEntityTooLarge", message)
@@ -39,9 +40,7 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Obj:
                 raise _too_much_copied(copied)
             patched = jsonpatch.JsonPatch([operation]).apply(patched, in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError, AttributeError) as exc:
-        raise ApiError(
-            422, "Invalid", f"the server rejected our request due to an error in our request: {exc}"
-        ) from exc
+        raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {}) from exc
     if not isinstance(patched, dict):
         raise bad_request("the patched document is not an object")
     return patched
@@ -157,7 +156,8 @@ def _merge_list(old: Any, value: Any, order: Any, dropped: Any, field: Any) -> l
         return _merge_keyed(existing, value or [], order, field.merge_key, field.shape)
     if field is not None and field.list_type == "set":
         kept = [item for item in existing if item not in (dropped or ())]
-        return _ordered([*kept, *(item for item in value or () if item not in kept)], order, lambda item: item)
+        fresh = [item for item in value or () if item not in kept]
+        return _ordered([*kept, *fresh], order or value or [], existing, lambda item: item)
     return existing if value is None else value
 
 
@@ -172,7 +172,7 @@ def _merge_keyed(existing: list[Obj], value: list[Obj], order: Any, key: str, sh
     merged = list(existing)
     for entry in value:
         if key not in entry:
-            raise ApiError(422, "Invalid", f"map: {_shown(entry)} does not contain declared merge key: {key}")
+            raise ApiError(422, "Invalid", f"map: {go_print(entry)} does not contain declared merge key: {key}")
         place = next((at for at, old in enumerate(merged) if old.get(key) == entry[key]), None)
         new = _merge_map(merged[place] if place is not None else {}, entry, shape)
         if place is None:
@@ -181,22 +181,40 @@ def _merge_keyed(existing: list[Obj], value: list[Obj], order: Any, key: str, sh
             del merged[place]
         else:
             merged[place] = new
-    names = None if order is None else [item[key] for item in order if isinstance(item, dict) and key in item]
-    return _ordered(merged, names, lambda item: item.get(key))
+    order = value if order is None else order
+    names = [item[key] for item in order if isinstance(item, dict) and key in item]
+    return _ordered(merged, names, existing, lambda item: item.get(key))
 
 
-def _ordered(items: list[Any], order: list[Any] | None, key: Callable[[Any], Any]) -> list[Any]:
-    """Put the items that ``order`` names into that order; the others keep their places."""
-    if not order:
-        return items
+def _ordered(items: list[Any], order: list[Any], before: list[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """Merge what ``order`` names, in that order, with the rest: before the rest unless both were there before."""
+
+    def name_of(item: Any) -> Any:
+        name = key(item)
+        return name if isinstance(name, str | int) else None
+
+    places = {name_of(item): place for place, item in enumerate(before)}
     rank = {name: place for place, name in enumerate(order) if isinstance(name, str | int)}
-    listed = [isinstance(key(item), str | int) and key(item) in rank for item in items]
-    named = iter(
-        sorted((item for item, known in zip(items, listed, strict=True) if known), key=lambda i: rank[key(i)])
-    )
-    return [next(named) if known else item for item, known in zip(items, listed, strict=True)]
+    named = sorted((item for item in items if name_of(item) in rank), key=lambda item: rank[name_of(item)])
+    rest = [item for item in items if name_of(item) not in rank]
+    merged: list[Any] = []
+    while rest and named:
+        left, right = places.get(name_of(rest[0])), places.get(name_of(named[0]))
+        rest_first = left is not None and right is not None and left < right
+        merged.append(rest.pop(0) if rest_first else named.pop(0))
+    return merged + named + rest
 
 
-def _shown(entry: Obj) -> str:
-    """Print a map as Go's %v does."""
-    return "map[" + " ".join(f"{key}:{value}" for key, value in sorted(entry.items())) + "]"
+def go_print(value: Any) -> str:
+    """Print a value of a patch as Go's %v does."""
+    match value:
+        case dict():
+            return "map[" + " ".join(f"{key}:{go_print(value[key])}" for key in sorted(value)) + "]"
+        case list():
+            return "[" + " ".join(map(go_print, value)) + "]"
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return str(value)

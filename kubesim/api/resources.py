@@ -62,6 +62,12 @@ class Resources:
             "deletecollection": self._delete_collection,
         }
 
+    def _check_host(self, call: Call) -> None:
+        """Raise 404 or 400 for a pod that is not there or on no node."""
+        pod = self._backend.operations.get(call.kind, call.info.namespace, call.info.name)
+        if call.kind.resource == "pods" and not pod["spec"].get("nodeName"):
+            raise bad_request(f"pod {call.info.name} does not have a host assigned")
+
     async def answer(self, request: web.Request, info: RequestInfo, user: User) -> web.StreamResponse:
         """Answer one request."""
         try:
@@ -70,6 +76,7 @@ class Resources:
             return text_response("404 page not found\n", 404)
         call = Call(request, info, kind, user)
         if info.subresource in CONNECT and info.verb in ("get", "create"):
+            self._check_host(call)
             raise ApiError(405, "MethodNotAllowed", NO_SHELL)
         if not self._exists(call):
             return text_response("404 page not found\n", 404)

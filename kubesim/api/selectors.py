@@ -12,7 +12,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import value_at
 
-IDENTIFIERS = "'in', 'notin', '=', '==', '!=', 'gt', 'lt'"
+IDENTIFIERS = "in, notin, =, ==, !=, gt, lt"
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+|$)")
 _OPERATORS = {
     "=": "in",
@@ -167,14 +167,20 @@ class _LabelParser:
         self.position = 0
 
     def parse(self) -> list[Requirement]:
+        if not self._starts_requirement():
+            raise bad_request(f"found '{self._peek()}', expected: !, identifier, or 'end of string'")
         found = [self._requirement()]
         while (symbol := self._next()) == ",":
-            if self._peek() == "":
-                raise _unparsable("found '', expected: identifier after ','")
+            if not self._starts_requirement():
+                raise bad_request(f"found '{self._peek()}', expected: identifier after ','")
             found.append(self._requirement())
         if symbol:
-            raise _unparsable(f"found '{symbol}', expected: ',' or 'end of string'")
+            raise bad_request(f"found '{symbol}', expected: ',' or 'end of string'")
         return found
+
+    def _starts_requirement(self) -> bool:
+        symbol = self._peek()
+        return symbol == "!" or bool(symbol and symbol not in _OPERATORS and symbol not in "(),")
 
     def _peek(self) -> str:
         return self.symbols[self.position] if self.position < len(self.symbols) else ""
@@ -216,11 +222,11 @@ class _LabelParser:
 
     def _values(self) -> frozenset[str]:
         if (symbol := self._next()) != "(":
-            raise _unparsable(f"found '{symbol}', expected: '('")
+            raise _unparsable(f"found '{symbol}' expected: '('")
         values = set()
         while (symbol := self._next()) != ")":
             if symbol == "":
-                raise _unparsable("found '', expected: ',', ')' or identifier")
+                raise _unparsable("found '', expected: ',' or ')'")
             if symbol == ",":
                 values.add("") if self._peek() in (",", ")") else None
                 continue

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cache
+
+import orjson
 
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.printers import DEFAULT, PRINTERS, Column
 from kubesim.schema.registry import Kind
+from kubesim.store import Stored
 
 POLICIES = ("None", "Metadata", "Object")
+LATER = timedelta(days=4000)
+"""A cell that is the same after this is the same at any time."""
 
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:
@@ -25,26 +31,78 @@ def include_policy(value: str) -> str:
     return policy
 
 
+class Rows:
+    """Encodes objects as rows of one table. What the time does not change is encoded once per version of an object."""
+
+    def __init__(self, columns: tuple[Column, ...], policy: str, version: str) -> None:
+        self._columns = columns
+        self._policy = policy
+        self._version = version
+
+    def encode(self, item: Obj, now: datetime) -> bytes:
+        """Return one object's row as JSON."""
+        if not isinstance(item, Stored):
+            return _filled(self._parts(item, now), item, now)
+        parts = item.memo.get(self)
+        if parts is None:
+            parts = item.memo[self] = self._parts(item, now)
+        return _filled(parts, item, now)
+
+    def _parts(self, item: Obj, now: datetime) -> list[bytes | Column]:
+        """Return a row in parts: a column stands for a cell that will be another one later."""
+        parts: list[bytes | Column] = []
+        text = b'{"cells":['
+        for number, column in enumerate(self._columns):
+            text += b"," if number else b""
+            cell = column.cell(item, now)
+            if callable(column.value) and column.cell(item, now + LATER) != cell:
+                parts += [text, column]
+                text = b""
+            else:
+                text += orjson.dumps(cell)
+        return [*parts, text + b"]" + self._object(item) + b"}"]
+
+    def _object(self, item: Obj) -> bytes:
+        """Return what a row says of the object itself."""
+        match self._policy:
+            case "None":
+                return b""
+            case "Object":
+                return b',"object":' + (item.raw if isinstance(item, Stored) else orjson.dumps(item))
+            case _:
+                return b',"object":' + orjson.dumps(partial(item, self._version))
+
+
+def _filled(parts: list[bytes | Column], item: Obj, now: datetime) -> bytes:
+    """Return a row with the cells of this moment."""
+    return b"".join([part if isinstance(part, bytes) else orjson.dumps(part.cell(item, now)) for part in parts])
+
+
+@cache
+def rows_of(columns: tuple[Column, ...], policy: str, version: str) -> Rows:
+    """Return the one encoder of such rows, so that its work is found again."""
+    return Rows(columns, policy, version)
+
+
 def table(
-    kind: Kind, items: Sequence[Obj], meta: Obj, now: datetime, *, version: str, policy: str, headers: bool = True
-) -> Obj:
+    columns: tuple[Column, ...],
+    items: Sequence[Obj],
+    meta: Obj,
+    now: datetime,
+    *,
+    version: str,
+    policy: str,
+    headers: bool = True,
+) -> bytes:
     """Return the Table of ``items``; ``meta`` is the list's metadata. Watches send the headers only once."""
-    columns = columns_of(kind)
-    return {
+    rows = rows_of(columns, policy, version)
+    head = {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": meta,
         "columnDefinitions": [column.definition() for column in columns] if headers else None,
-        "rows": [row(columns, item, now, version, policy) for item in items],
     }
-
-
-def row(columns: Sequence[Column], item: Obj, now: datetime, version: str, policy: str) -> Obj:
-    """Return one object's row."""
-    cells = [column.cell(item, now) for column in columns]
-    if policy == "None":
-        return {"cells": cells}
-    return {"cells": cells, "object": item if policy == "Object" else partial(item, version)}
+    return orjson.dumps(head | {"rows": [orjson.Fragment(rows.encode(item, now)) for item in items]})
 
 
 def partial(item: Obj, version: str) -> Obj:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -99,7 +100,7 @@ def expiration(kind: Kind, spec: Obj) -> int:
             "spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"
         )
     if error is not None:
-        raise invalid(kind, "", [error])
+        raise invalid(replace(kind, kind="TokenRequest"), "", [error])
     return int(seconds)
 
 

@@ -6,10 +6,13 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.base import Context, Controller
 from kubesim.controllers.deployment import DeploymentController
+from kubesim.controllers.disruption import DisruptionController
+from kubesim.controllers.endpoints import EndpointsController
 from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
+from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
@@ -18,6 +21,7 @@ __all__ = ["Controllers", "start"]
 
 NOT_COLLECTED = ("events", "leases.coordination.k8s.io")
 """Kinds that change much and own nothing: the garbage collector does without them."""
+NOT_COUNTED = (*NOT_COLLECTED, "events.events.k8s.io")
 NEEDED_VERBS = {"list", "watch", "delete", "patch"}
 
 
@@ -38,6 +42,9 @@ class Controllers:
             ReplicaSetController(context),
             DeploymentController(context),
             JobController(context),
+            EndpointsController(context),
+            DisruptionController(context),
+            QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),
             self._nodes,
         ]
 

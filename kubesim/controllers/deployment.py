@@ -259,6 +259,9 @@ class DeploymentController(Controller):
     def _progressing(self, deployment: Obj, newest: Obj, totals: dict[str, int]) -> Obj:
         wanted, name = int(deployment["spec"]["replicas"]), newest["metadata"]["name"]
         old = _find(deployment, "Progressing")
+        halted = self._halted(deployment, old)
+        if halted is not None:
+            return halted
         complete = totals["updatedReplicas"] == totals["availableReplicas"] == totals["replicas"] == wanted
         if complete:
             text = f'ReplicaSet "{name}" has successfully progressed.'
@@ -279,6 +282,18 @@ class DeploymentController(Controller):
             return self._condition(deployment, "Progressing", "True", "NewReplicaSetCreated", text)
         text = f'ReplicaSet "{name}" is progressing.'
         return self._condition(deployment, "Progressing", "True", "ReplicaSetUpdated", text)
+
+    def _halted(self, deployment: Obj, old: Obj | None) -> Obj | None:
+        """Return the condition of a paused deployment, and of one that has just been resumed."""
+        reason = old["reason"] if old is not None else ""
+        if deployment["spec"].get("paused"):
+            text = "Deployment is paused"
+            paused = self._condition(deployment, "Progressing", "Unknown", "DeploymentPaused", text)
+            return old if reason == "ProgressDeadlineExceeded" else paused
+        if reason != "DeploymentPaused":
+            return None
+        self.queue.add_after(f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}", 0)
+        return self._condition(deployment, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
 
     def _moved(self, deployment: Obj, totals: dict[str, int]) -> bool:
         """Whether the roll-out is further than the last report says."""

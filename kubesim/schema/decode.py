@@ -19,11 +19,21 @@ _JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list:
 _SCALARS = {"string": (str,), "time": (str,), "bytes": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
 _SCALARS["int-or-string"] = (int, str)
 _GO = {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}
+_GO_KIND = {str: "string", int: "int64", float: "float64", bool: "bool", list: "slice", dict: "map"}
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 MAX_DEPTH = 100
 
 
 class DecodeError(ValueError):
-    """A value of another type than its field has; the message is the one of Go's JSON decoder."""
+    """A value of another type than its field has.
+
+    The message is the one of Go's JSON decoder; ``conversion`` is what a strategic merge patch, whose result is
+    converted without becoming JSON, says of the same.
+    """
+
+    def __init__(self, message: str, conversion: str = "") -> None:
+        super().__init__(message)
+        self.conversion = conversion or message
 
 
 class Decoder:
@@ -91,7 +101,7 @@ class Decoder:
             key: self._scalar(shape, field, field.item, item, path)
             if child is None
             else self.object(child, item, f"{path}.{key}")
-            for key, item in items.items()
+            for key, item in sorted(items.items())
         }
         return kept or None
 
@@ -106,6 +116,8 @@ class Decoder:
             return ""
         if allowed is not None and (type(item) not in allowed):
             raise _mismatch(shape, field, item, path, go_scalar(form, field.name))
+        if form == "bytes":
+            _check_base64(item)
         return item
 
     def _checked(self, shape: Shape, field: FieldType, item: Any, wanted: type, path: str) -> Any:
@@ -114,12 +126,37 @@ class Decoder:
         return item
 
 
+def _check_base64(text: str) -> None:
+    """Raise where Go's decoder of bytes stops: at the first character that is none of base64's, or at a bad end."""
+    plain = text.replace("\n", "").replace("\r", "")
+    found = _NOT_BASE64.search(plain)
+    body = plain.rstrip("=")
+    if found is None and len(plain) % 4 == 0 and len(plain) - len(body) < 3 and "=" not in body:
+        return
+    at = found.start() if found is not None else len(plain) // 4 * 4
+    message = f"illegal base64 data at input byte {at}"
+    raise DecodeError(message, f"error decoding from json: {message}")
+
+
 def _mismatch(shape: Shape, field: FieldType, item: Any, path: str, wanted: str) -> DecodeError:
     given = _JSON_NAME.get(type(item), "null")
     if isinstance(item, float) and wanted.startswith("int"):
         given = f"number {item}"
     where = go_name(shape.name) + "." + re.sub(r"\[\d+\]", "", path)
-    return DecodeError(f"json: cannot unmarshal {given} into Go struct field {where} of type {wanted}")
+    message = f"json: cannot unmarshal {given} into Go struct field {where} of type {wanted}"
+    return DecodeError(message, _conversion(item, wanted))
+
+
+def _conversion(item: Any, wanted: str) -> str:
+    """Return what apimachinery's converter of unstructured content says; numbers count as convertible in Go."""
+    given = _GO_KIND[type(item)]
+    if wanted.startswith(("[]", "map[")):
+        return f"cannot restore {wanted.partition('[')[0] or 'slice'} from {given}"
+    if "." in wanted:
+        return f"cannot restore struct from: {given}"
+    numbers = ("int32", "int64", "float64")
+    convertible = given in numbers and (wanted in numbers or (wanted == "string" and given == "int64"))
+    return f"cannot convert {given} to {wanted}" if convertible else f"unrecognized type: {wanted}"
 
 
 def go_name(name: str) -> str:

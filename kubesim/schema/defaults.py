@@ -6,6 +6,7 @@ occurs, so that a pod template gets what a pod gets.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 
@@ -112,6 +113,14 @@ def job_spec(obj: Obj) -> None:
     obj.setdefault("podReplacementPolicy", "Failed" if obj.get("podFailurePolicy") else "TerminatingOrFailed")
 
 
+def secret(obj: Obj) -> None:
+    """``stringData`` is a way to write ``data`` and is never read back."""
+    plain = obj.pop("stringData", None)
+    if plain:
+        encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+        obj["data"] = {**obj.get("data", {}), **encoded}
+
+
 def service_port(obj: Obj) -> None:
     """A port is its own target."""
     if obj.get("targetPort") in (None, "", 0) and "port" in obj:
@@ -153,6 +162,7 @@ COMPUTED: dict[str, Callable[[Obj], None]] = {
     "V1DeploymentSpec": deployment_spec,
     "V1Job": job,
     "V1JobSpec": job_spec,
+    "V1Secret": secret,
     "V1ServicePort": service_port,
     "V1ServiceSpec": service_spec,
     "RbacV1Subject": subject,

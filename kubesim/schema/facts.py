@@ -52,7 +52,8 @@ INT64 = frozenset(
 )
 
 NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("CoreV1Event", "firstTimestamp"),
-         ("CoreV1Event", "lastTimestamp"), ("V1ClusterRole", "rules")}  # fmt: skip
+         ("CoreV1Event", "lastTimestamp"), ("V1ClusterRole", "rules"), ("V1EndpointSlice", "endpoints"),
+         ("V1EndpointSlice", "ports")}  # fmt: skip
 """Fields that are written even where they are null."""
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules")}

@@ -1,4 +1,4 @@
-"""Writes ``internal.json``: how the API server's own Go types lie in memory, read from its Go module's types.go files.
+"""Writes ``internal.json``: how the API server's own Go types lie in memory, read from its Go module's types.go.
 
 ``python -m kubesim.schema.internal_generate FOLDER`` takes the folder of the module k8s.io/kubernetes. Each type is a
 table of its fields in their order; a field is ``?`` where it may be null, then the type that it holds (if that is a

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
+from kubesim.schema.entries import NO_LABEL, SCALE, STATUS, WORKLOAD
+from kubesim.schema.entries import field as _field
+from kubesim.schema.entries import fixed as _fixed
+from kubesim.schema.platform_kinds import PLATFORM
 from kubesim.schema.registry import Field, Immutable, Kind, Registry, Scale, Subresource
-
-STATUS = Subresource("status")
-SCALE = Subresource("scale", "Scale", "autoscaling", "v1")
-WORKLOAD = ("all",)
-NO_LABEL = "field label not supported: {label}"
-
-
-def _field(path: str, label: str = "", empty: str = "") -> Field:
-    return Field(label or path, tuple(path.split(".")), empty)
-
-
-def _fixed(
-    *paths: str, text: str = "field is immutable", forbidden: bool = False, **types: str
-) -> tuple[Immutable, ...]:
-    """Immutable fields; ``types`` names the internal types of those that are structures, by the last word."""
-    split = [tuple(path.split(".")) for path in paths]
-    return tuple(Immutable(path, text, forbidden, types.get(path[-1], "")) for path in split)
-
 
 ROLE_REF = _fixed("roleRef", text="cannot change roleRef", roleRef="RoleRef")
 
@@ -62,11 +48,12 @@ EVENT_RENAMES = (
 )  # fmt: skip
 
 
-def _workload(kind: str, plural: str, *short: str, **more: object) -> Kind:
+def _workload(kind: str, plural: str, *short: str, scale: bool = True, **more: object) -> Kind:
     """A kind of group apps: replicas, a template and a selector that never changes."""
     return Kind(
         "apps", "v1", kind, plural, schema=f"V1{kind}", short_names=short, categories=WORKLOAD, generation=True,
-        subresources=(SCALE, STATUS), scale=Scale(), immutable=_fixed("spec.selector"), **more,  # type: ignore[arg-type]
+        subresources=(SCALE, STATUS) if scale else (STATUS,), scale=Scale() if scale else None,
+        **{"immutable": _fixed("spec.selector"), **more},  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -98,7 +85,7 @@ KINDS = (
          subresources=(Subresource("token", "TokenRequest", "authentication.k8s.io", "v1", ("create",)),),
          returns_deleted=True),
     Kind("", "v1", "Service", "services", schema="V1Service", short_names=("svc",), categories=WORKLOAD,
-         names="label", subresources=(STATUS,), field_error=NO_LABEL,
+         names="dns1035", subresources=(STATUS,), field_error=NO_LABEL,
          fields=(_field("spec.clusterIP"), _field("spec.type")),
          returns_deleted=True),
     Kind("", "v1", "Endpoints", "endpoints", schema="V1Endpoints", short_names=("ep",), create_on_update=True),
@@ -115,6 +102,18 @@ KINDS = (
          )),
     _workload("Deployment", "deployments", "deploy"),
     _workload("ReplicaSet", "replicasets", "rs", fields=(_field("status.replicas", empty="0"),)),
+    _workload("StatefulSet", "statefulsets", "sts", names="label", immutable=()),
+    _workload("DaemonSet", "daemonsets", "ds", scale=False),
+    Kind("apps", "v1", "ControllerRevision", "controllerrevisions", schema="V1ControllerRevision",
+         immutable=_fixed("data")),
+    Kind("batch", "v1", "CronJob", "cronjobs", schema="V1CronJob", short_names=("cj",), categories=WORKLOAD,
+         subresources=(STATUS,), generation=True),
+    Kind("", "v1", "ReplicationController", "replicationcontrollers", schema="V1ReplicationController",
+         short_names=("rc",), categories=WORKLOAD, subresources=(SCALE, STATUS), scale=Scale(), generation=True,
+         fields=(_field("status.replicas", empty="0"),)),
+    Kind("", "v1", "PodTemplate", "podtemplates", schema="V1PodTemplate", returns_deleted=True, generation=True),
+    Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",
+         schema="V2HorizontalPodAutoscaler", short_names=("hpa",), categories=WORKLOAD, subresources=(STATUS,)),
     _rbac("Role", "roles", namespaced=True),
     _rbac("RoleBinding", "rolebindings", namespaced=True, immutable=ROLE_REF),
     _rbac("ClusterRole", "clusterroles", namespaced=False),
@@ -122,6 +121,7 @@ KINDS = (
     Kind("coordination.k8s.io", "v1", "Lease", "leases", schema="V1Lease", create_on_update=True,
          unconditional_update=False),
     Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, "V1PriorityClass", short_names=("pc",),
+         generation=True,
          immutable=_fixed("value", "preemptionPolicy", text="may not be changed in an update.", forbidden=True)),
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", schema="V1EndpointSlice",
          immutable=_fixed("addressType"), generation=True),
@@ -130,6 +130,7 @@ KINDS = (
     Kind("events.k8s.io", "v1", "Event", "events", schema="EventsV1Event", short_names=("ev",), storage="events",
          renames=EVENT_RENAMES, fields=REGARDING_FIELDS, field_error=NO_LABEL, indexes=("regarding.uid",),
          create_on_update=True),
+    *PLATFORM,
     _review("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
     _review("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
     _review("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),

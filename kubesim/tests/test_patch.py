@@ -49,7 +49,7 @@ def test_nested_lists_merge_by_their_own_keys():
     before = pod({"name": "a", "env": [{"name": "X", "value": "1"}], "ports": [{"containerPort": 80}]})
     change = pod({"name": "a", "env": [{"name": "Y", "value": "2"}], "ports": [{"containerPort": 80, "name": "web"}]})
     container = strategic_patch(before, change, POD)["spec"]["containers"][0]
-    assert container["env"] == [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]
+    assert container["env"] == [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]
     assert container["ports"] == [{"containerPort": 80, "name": "web"}]
 
 
@@ -81,9 +81,9 @@ def test_set_element_order_orders_the_result():
 def test_primitive_lists_merge_and_lose_what_is_deleted():
     before = {"metadata": {"finalizers": ["a", "b"]}}
     assert strategic_patch(before, {"metadata": {"finalizers": ["c", "a"]}}, POD)["metadata"]["finalizers"] == [
+        "c",
         "a",
         "b",
-        "c",
     ]
     change = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}
     assert strategic_patch(before, change, POD)["metadata"]["finalizers"] == ["b"]

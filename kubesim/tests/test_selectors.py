@@ -40,10 +40,10 @@ def test_label_selectors_select(selector, labels, expected):
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
-        ("=web", "found '=', expected: identifier"),
-        ("a in web", r"found 'web', expected: '\('"),
-        ("a in (web", r"found '', expected: ',', '\)' or identifier"),
-        ("a b", "found 'b', expected: 'in', 'notin', '=', '==', '!=', 'gt', 'lt'"),
+        ("=web", "found '=', expected: !, identifier, or 'end of string'"),
+        ("a in web", r"found 'web' expected: '\('"),
+        ("a in (web", r"found '', expected: ',' or '\)'"),
+        ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
         ("a,", "found '', expected: identifier after ','"),
         ("-a=b", "name part must consist of alphanumeric characters"),
         ("a=b!", "found '!', expected: ',' or 'end of string'"),
@@ -54,7 +54,6 @@ def test_label_selectors_that_make_no_sense_are_400(selector, message):
     with pytest.raises(ApiError, match=message) as caught:
         parse_labels(selector)
     assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
-    assert caught.value.message.startswith("unable to parse requirement: ")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ NEW: dict[str, Validator] = {
     "secrets": misc.data_errors,
     "events": misc.event_errors,
     "nodes": misc.node_errors,
+    "priorityclasses.scheduling.k8s.io": misc.priority_class_errors,
     "roles.rbac.authorization.k8s.io": misc.role_errors,
     "clusterroles.rbac.authorization.k8s.io": misc.role_errors,
     "rolebindings.rbac.authorization.k8s.io": misc.binding_errors,
@@ -34,6 +35,8 @@ NEW: dict[str, Validator] = {
 
 CHANGED: dict[str, UpdateValidator] = {
     "pods": pods.update_errors,
+    "services": misc.service_update_errors,
+    "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
     "secrets": misc.frozen_errors,
 }

@@ -16,6 +16,7 @@ KEY_RULE = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 FROZEN = "field is immutable when `immutable` is set"
+SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
@@ -36,17 +37,46 @@ def frozen_errors(old: Obj, new: Obj) -> list[FieldError]:
 def service_errors(obj: Obj) -> list[FieldError]:
     """Return what is wrong with a Service."""
     spec, errors = obj.get("spec", {}), []
-    if spec.get("type") not in SERVICE_TYPES:
-        errors.append(unsupported("spec.type", spec.get("type", ""), SERVICE_TYPES))
     ports = spec.get("ports", [])
     if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
         errors.append(required("spec.ports"))
     for at, port in enumerate(ports):
-        if not 0 < port.get("port", 0) < 65536:
-            errors.append(invalid_value(f"spec.ports[{at}].port", port.get("port", 0), PORT_RANGE))
+        path, number, target = f"spec.ports[{at}]", port.get("port", 0), port.get("targetPort", 0)
         if len(ports) > 1 and not port.get("name"):
-            errors.append(required(f"spec.ports[{at}].name"))
+            errors.append(required(f"{path}.name"))
+        if not 0 < number < 65536:
+            errors.append(invalid_value(f"{path}.port", number, PORT_RANGE))
+        if isinstance(target, int) and not 0 < target < 65536:
+            errors.append(invalid_value(f"{path}.targetPort", target, PORT_RANGE))
+    if spec.get("type") not in SERVICE_TYPES:
+        errors.append(unsupported("spec.type", spec.get("type", ""), SERVICE_TYPES))
     return errors
+
+
+def service_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """A service keeps its address."""
+    before, after = old["spec"], new["spec"]
+    if "ExternalName" in (before.get("type"), after.get("type")) or not before.get("clusterIP"):
+        return []
+    if before["clusterIP"] == after.get("clusterIP"):
+        return []
+    return [invalid_value("spec.clusterIPs[0]", [after.get("clusterIP", "")], "may not change once set")]
+
+
+def node_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """A node keeps the range of its pods' addresses."""
+    before, after = old["spec"].get("podCIDR"), new["spec"].get("podCIDR")
+    why = 'node updates may not change podCIDR except from "" to valid'
+    return [forbidden_field("spec.podCIDRs", why)] if before and before != after else []
+
+
+def priority_class_errors(obj: Obj) -> list[FieldError]:
+    """Names that begin with system- are the system's own."""
+    name = obj["metadata"].get("name", "")
+    if not name.startswith("system-") or name in SYSTEM_CLASSES:
+        return []
+    why = "priority class names with 'system-' prefix are reserved for system use only. error: {} is not a known"
+    return [forbidden_field("metadata.name", f"{why.format(name)} system priority class")]
 
 
 def event_errors(obj: Obj) -> list[FieldError]:
@@ -96,17 +126,17 @@ def binding_errors(obj: Obj) -> list[FieldError]:
     if not role.get("name"):
         errors.append(required("roleRef.name"))
     for at, subject in enumerate(obj.get("subjects", ())):
-        errors += _subject_errors(subject, f"subjects[{at}]")
+        errors += _subject_errors(subject, f"subjects[{at}]", namespaced=obj["kind"] == "RoleBinding")
     return errors
 
 
-def _subject_errors(subject: Obj, path: str) -> list[FieldError]:
+def _subject_errors(subject: Obj, path: str, *, namespaced: bool) -> list[FieldError]:
     errors = [] if subject.get("name") else [required(f"{path}.name")]
     match subject.get("kind"):
         case "ServiceAccount":
             if subject.get("name") and (wrong := dns_errors(subject["name"], "subdomain")):
                 errors += [invalid_value(f"{path}.name", subject["name"], why) for why in wrong]
-            if not subject.get("namespace"):
+            if not subject.get("namespace") and not namespaced:
                 errors.append(required(f"{path}.namespace"))
         case "User" | "Group":
             pass

@@ -88,10 +88,10 @@ def _container_errors(container: Obj, path: str, volumes: set[str]) -> Iterator[
         yield required(f"{path}.image")
     elif image != image.strip():
         yield invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace")
-    yield from _enum(container, "imagePullPolicy", PULL_POLICIES, path)
     yield from _port_errors(container.get("ports", ()), f"{path}.ports")
     yield from _env_errors(container.get("env", ()), f"{path}.env")
     yield from _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
+    yield from _enum(container, "imagePullPolicy", PULL_POLICIES, path)
     yield from resource_errors(container.get("resources", {}), f"{path}.resources")
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         yield from _probe_errors(container.get(probe), f"{path}.{probe}")
@@ -237,6 +237,6 @@ def _munged(before: Obj, after: Obj) -> Obj:
 
 def _diff(before: Obj, after: Obj) -> str:
     """Return what changed as the API server shows it: a unified diff of both as it has them in memory."""
-    sides = [json.dumps(internal("PodSpec", spec), indent=1, ensure_ascii=False) for spec in (before, after)]
-    lines = difflib.unified_diff(*(side.splitlines() for side in sides), lineterm="")
+    old, new = (json.dumps(internal("PodSpec", spec), indent=1, ensure_ascii=False) for spec in (before, after))
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="")
     return "".join(f"{line}\n" for line in list(lines)[2:])

@@ -14,8 +14,10 @@ from kubesim.schema.registry import Kind
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
-JOB_COUNTS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
-JOB_COUNTS += ("backoffLimitPerIndex", "maxFailedIndexes")
+JOB_COUNTS = (
+    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
+    *("backoffLimitPerIndex", "maxFailedIndexes"),
+)
 JOB_LABELS = {
     "controller-uid": "uid",
     "job-name": "name",

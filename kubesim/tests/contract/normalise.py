@@ -16,8 +16,12 @@ _RULES = (
     (rf"(?<=[a-z>])-[{_SAFE}]{{5}}\b", "-<random>"),
     (rf"(?<=[a-z>])-(?=[a-z]*\d)[{_SAFE}]{{8,10}}\b", "-<hash>"),
     (rf"(pod-template-hash[=:] ?)\"?[{_SAFE}]{{6,10}}\"?", r"\1<hash>"),
+    (r'"resourceVersion":"\d+"', '"resourceVersion":"<version>"'),
     (r"(resourceVersion|resource version)(\"?: )\"\d+\"", r'\1\2"<version>"'),
-    (r"(NodePort:.*<unset>  |nodePort: |:)3[0-2]\d{3}\b", r"\1<port>"),
+    (r"(NodePort: .*?|nodePort: |:)3[0-2]\d{3}\b", r"\1<port>"),
+    (r"\bW\d{4} [\d:.]+ +\d+ ", "W<time> "),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000", "<time>"),
+    (r"(Created pod: \w+-\d)-\w{5}", r"\1-<random>"),
     (r"\.[0-9a-f]{16}\b", ".<event>"),
     (r"(\A|(?<=[ (]))(\d+[dhms])+ ago\b", "<age> ago"),
     (r"\(x\d+ over (\d+[dhms])+\)", "(repeated)"),
@@ -30,14 +34,24 @@ _RULES = (
     (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
 )
 _COMPILED = [(re.compile(pattern), text) for pattern, text in _RULES]
-_OF_KUBELETS = re.compile(r"(  kubelet$|kubelet, <node>|^ +Container ID:|^ +Image ID:|^ *Kubelet )")
+_LEFT_OUT = (
+    r"  kubelet  ",
+    r"  PodReadyToStartContainers  ",
+    r"kubelet, <node>",
+    r"^ +Container ID:",
+    r"^ +Image ID:",
+    r"^ *Kubelet ",
+    r"^Waiting for deployment ",
+)
+_OF_KUBELETS = re.compile("|".join(_LEFT_OUT))
 
 
 def normalise(text: str, namespace: str) -> str:
     """Return a command's output as every run of it should print it.
 
     Runs of spaces become two, so that a column's width, which follows from ages and names, does not matter; lines
-    that only a kubelet is the author of are left out, because the real control plane runs without one.
+    that only a kubelet is the author of are left out, because the real control plane runs without one, and so are the
+    steps of a roll-out, of which kubectl prints as many as it happens to see.
     """
     text = text.replace(namespace, "<namespace>")
     for pattern, replacement in _COMPILED:
