@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+# RFC 1123, and the underscore that some networks use.
+_HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 
 
 class BadEnvironment(Exception):
@@ -39,29 +46,60 @@ def number(name: str, default: int, *, low: int, high: int) -> int:
 
 
 def folder(name: str, default: Path) -> Path:
-    """Return an absolute folder path; it need not exist."""
-    return Path(text(name, str(default))).expanduser().resolve()
+    """Return an absolute folder path; it need not exist. A relative one counts from the checkout."""
+    try:
+        return (BASE_DIR / Path(text(name, str(default))).expanduser()).resolve()
+    except (RuntimeError, OSError, ValueError) as exc:
+        raise BadEnvironment(f"{name}={text(name)!r} is no folder: {exc}. Run: unset {name}") from None
 
 
 def address(name: str, default: str) -> str:
     """Return an IP address to listen on."""
     value = text(name, default)
     try:
-        return str(ip_address(value))
+        found = ip_address(value)
     except ValueError:
-        raise BadEnvironment(
-            f"{name}={value!r} is not an IP address of this machine. Run: export {name}={default}"
-        ) from None
+        found = None
+    if found is None or found.is_multicast or "%" in value:
+        raise BadEnvironment(f"{name}={value!r} is not an IP address of this machine. Run: export {name}={default}")
+    return str(found)
 
 
 def host(name: str, default: str) -> str:
-    """Return a host name or IP address without scheme, port or path."""
-    value = text(name, default)
-    if any(char in value for char in "/:@ ?#") and not _is_ip(value):
+    """Return a host name in lower case, or an IP address; without scheme, port or path."""
+    value = text(name, default).lower()
+    if not _is_ip(value) and not _HOST_NAME.fullmatch(value):
         raise BadEnvironment(
             f"{name}={value!r} must be a bare host name or address, without http:// or a port. "
             f"Run: export {name}={default}"
         )
+    return str(ip_address(value)) if _is_ip(value) else value
+
+
+def url(name: str, default: str, schemes: Sequence[str]) -> str:
+    """Return a URL of one of the schemes, with a host or a path."""
+    value = text(name, default)
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in schemes and bool(parts.hostname or parts.path.strip("/")) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        # Not the value itself: it may hold a password.
+        known = ", ".join(f"{scheme}://" for scheme in schemes)
+        raise BadEnvironment(f"{name} is not a URL that begins with {known}. Run: unset {name}")
+    return value
+
+
+def time_zone(name: str, default: str) -> str:
+    """Return the name of a time zone that this machine knows."""
+    value = text(name, default)
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, KeyError):
+        raise BadEnvironment(
+            f"{name}={value!r} is not a time zone such as Europe/Vienna. Run: export {name}={default}"
+        ) from None
     return value
 
 
@@ -71,14 +109,17 @@ def secret(name: str) -> str:
     if not path:
         return text(name)
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except OSError as exc:
-        raise BadEnvironment(f"{name}_FILE={path!r} cannot be read ({exc.strerror}). Run: unset {name}_FILE") from exc
+        value = (BASE_DIR / path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as exc:
+        why = getattr(exc, "strerror", None) or "it is not text"
+        raise BadEnvironment(f"{name}_FILE={path!r} cannot be read ({why}). Run: unset {name}_FILE") from exc
+    if not value:
+        raise BadEnvironment(f"{name}_FILE={path!r} is empty. Run: unset {name}_FILE")
+    return value
 
 
 def _is_ip(value: str) -> bool:
     try:
-        ip_address(value)
+        return "%" not in value and bool(ip_address(value))
     except ValueError:
         return False
-    return True

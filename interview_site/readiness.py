@@ -23,13 +23,17 @@ OBSERVER_LEASE = "observer"
 
 def web() -> bool:
     """Return whether the web process answers."""
-    host = f"[{settings.BIND}]" if ":" in settings.BIND else settings.BIND
-    request = urllib.request.Request(f"http://{host}:{settings.PORT}/healthz", headers={"Host": settings.PUBLIC_HOST})
+    url = f"http://{_in_url(settings.BIND)}:{settings.PORT}/healthz"
+    request = urllib.request.Request(url, headers={"Host": _in_url(settings.PUBLIC_HOST)})
     try:
         with urllib.request.urlopen(request, timeout=2) as answer:  # noqa: S310
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def worker() -> bool:
@@ -64,12 +68,11 @@ def missing(probes: Iterable[str] = PROBES) -> list[str]:
     return [name for name in probes if not PROBES[name]()]
 
 
-def wait(limit: float = 60.0, pause: float = 0.1) -> float | None:
-    """Return the seconds until everything answered, or None where it did not within ``limit`` seconds."""
+def wait(stop: threading.Event, limit: float = 60.0, pause: float = 0.1) -> tuple[float, list[str]]:
+    """Wait until everything answers: the seconds that took, and what did not answer within ``limit`` seconds."""
     start, waiting = time.monotonic(), list(PROBES)
-    stop = threading.Event()
-    while waiting and time.monotonic() - start < limit:
+    while waiting and time.monotonic() - start < limit and not stop.is_set():
         waiting = missing(waiting)
         stop.wait(pause if waiting else 0)
     connection.close()
-    return None if waiting else time.monotonic() - start
+    return time.monotonic() - start, waiting

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import tempfile
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import dj_database_url
 
-from interview_site import env
+from interview_site import env, secret_key
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = env.BASE_DIR
 
 EVERY_ADDRESS = {"0.0.0.0", "::"}  # noqa: S104 - compared with, never bound to by default
 # Who can reach us. Everything that names this host follows from these two.
 BIND = env.address("BIND", "127.0.0.1")
 PUBLIC_HOST = env.host("PUBLIC_HOST", BIND if BIND not in EVERY_ADDRESS else "127.0.0.1")
+PUBLIC_HOST_MISSING = BIND in EVERY_ADDRESS and not env.text("PUBLIC_HOST")
 PORT = env.number("PORT", 8000, low=1, high=65535)
 PUBLIC_PORT = env.number("PUBLIC_PORT", PORT, low=1, high=65535)
 PUBLIC_SCHEME = "https" if env.flag("PUBLIC_HTTPS") else "http"
@@ -30,7 +33,7 @@ DATA_DIR = env.folder("DATA_DIR", BASE_DIR / "data")
 def _run_dir() -> Path:
     """Return a folder for sockets: inside DATA_DIR where its path is short enough for a socket's name."""
     inside = DATA_DIR / "run"
-    if len(str(inside)) < 80:
+    if len(os.fsencode(inside)) < 80:
         return inside
     return Path(tempfile.gettempdir()) / f"faultline-{sha256(str(DATA_DIR).encode()).hexdigest()[:12]}"
 
@@ -40,20 +43,12 @@ DEBUG = env.flag("DEBUG")
 WORKERS = env.number("WORKERS", 1, low=1, high=32)
 
 
-def _secret_key() -> str:
-    """Return the configured key, or one of our own that is made once and kept in DATA_DIR."""
-    if key := env.secret("SECRET_KEY"):
-        return key
-    path = DATA_DIR / "secret_key"
-    if not path.exists():
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(50), encoding="utf-8")
-    return path.read_text(encoding="utf-8")
-
-
-SECRET_KEY = _secret_key()
-ALLOWED_HOSTS = sorted({PUBLIC_HOST, BIND} - EVERY_ADDRESS)
+SECRET_KEY = env.secret("SECRET_KEY") or secret_key.kept_in(DATA_DIR)
+# Those who sit at the machine itself may say localhost; links never do.
+_LOCAL_NAMES = {"localhost"} if PUBLIC_HOST == "127.0.0.1" else set()
+ALLOWED_HOSTS = sorted(
+    f"[{name}]" if ":" in name else name for name in ({PUBLIC_HOST, BIND} | _LOCAL_NAMES) - EVERY_ADDRESS
+)
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 
 INSTALLED_APPS = [
@@ -75,7 +70,9 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "interview_site.middleware.CompressedStatic",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
     "interview_site.middleware.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -109,20 +106,21 @@ _SQLITE_OPTIONS = {
     "timeout": 20,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
 }
-DATABASES = {
-    "default": dict(
-        dj_database_url.parse(
-            env.text("DATABASE_URL", f"sqlite:///{DATA_DIR / 'db.sqlite3'}"), conn_max_age=60, conn_health_checks=True
-        )
-    )
-}
-if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    DATABASES["default"]["OPTIONS"] = _SQLITE_OPTIONS
+_DATABASE_URL = env.url("DATABASE_URL", "sqlite:///db", ("postgres", "postgresql", "sqlite"))
+_database: dict[str, Any] = {**dj_database_url.parse(_DATABASE_URL, conn_max_age=60, conn_health_checks=True)}
+if not env.text("DATABASE_URL"):
+    _database["NAME"] = str(DATA_DIR / "db.sqlite3")  # a path need not survive being a URL
+if _database["ENGINE"] == "django.db.backends.sqlite3":
+    _database["OPTIONS"] = _SQLITE_OPTIONS
+else:
+    _database["OPTIONS"] = {"connect_timeout": 5, **_database.get("OPTIONS", {})}
+DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Without REDIS_URL the supervisor starts a private Redis on this socket.
 OWN_REDIS = not env.text("REDIS_URL")
-REDIS_URL = env.text("REDIS_URL", f"unix://{RUN_DIR / 'redis.sock'}?db=0")
+_own_redis = f"unix://{quote(str(RUN_DIR / 'redis.sock'))}?db=0"
+REDIS_URL = env.url("REDIS_URL", _own_redis, ("redis", "rediss", "unix"))
 _QUEUE = {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer", "DEFAULT_TIMEOUT": 300}
 RQ_QUEUES = {"default": _QUEUE, "faults": _QUEUE}
 CHANNEL_LAYERS = {
@@ -134,8 +132,9 @@ CHANNEL_LAYERS = {
 
 # Practice clusters: the control API of `kubesim host`, its certificate authority and its token.
 KUBESIM_PORT = env.number("KUBESIM_PORT", 8443, low=1, high=65535)
+OWN_KUBESIM = not env.text("KUBESIM_URL")
 KUBESIM_DIR = DATA_DIR / "kubesim"
-KUBESIM_URL = env.text("KUBESIM_URL", f"https://{_url_host}:{KUBESIM_PORT}")
+KUBESIM_URL = env.url("KUBESIM_URL", f"https://{_url_host}:{KUBESIM_PORT}", ("https",))
 KUBESIM_CA_FILE = KUBESIM_DIR / "ca.crt"
 KUBESIM_TOKEN_FILE = KUBESIM_DIR / "control-token"
 
@@ -154,7 +153,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 LANGUAGE_CODE = "en"
-TIME_ZONE = env.text("TIME_ZONE", "UTC")
+TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -170,6 +169,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         **{name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},
+        "django.security.DisallowedHost": {"level": "CRITICAL"},  # scanners; they are answered with 400
         "urllib3": {"level": "ERROR"},  # its retries during an outage are told once, by our own loops
     },
 }

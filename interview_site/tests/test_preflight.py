@@ -8,6 +8,8 @@ import pytest
 from conftest import free_port
 from interview_site import preflight, redis_server
 
+pytestmark = pytest.mark.django_db
+
 
 @pytest.fixture(autouse=True)
 def free(settings, tmp_path):
@@ -23,13 +25,75 @@ def test_a_port_in_use_is_named_with_another_one(settings):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings.PORT = taken.getsockname()[1]
         (problem,) = preflight.check()
-    assert f"Run: export PORT={settings.PORT + 1}" in problem
+    other = int(problem.rsplit("Run: export PORT=")[1])
+    assert other not in (settings.PORT, settings.KUBESIM_PORT)
+    with socket.create_server(("127.0.0.1", other)):
+        pass  # it is free
+
+
+def test_a_port_of_the_system_is_answered_with_one_for_everybody(settings, monkeypatch):
+    monkeypatch.setattr(preflight, "_unbindable", lambda address, port: "Permission denied" if port == 80 else "")
+    settings.PORT = 80
+    (problem,) = preflight.check()
+    assert problem.endswith("Run: export PORT=8080")
+
+
+def test_one_port_for_two_servers_is_refused(settings):
+    settings.KUBESIM_PORT = settings.PORT
+    (problem,) = preflight.check()
+    assert "are both" in problem
+    assert "Run: export KUBESIM_PORT=" in problem
 
 
 def test_an_address_of_another_machine_is_named(settings):
     settings.BIND = "192.0.2.1"
-    assert all("192.0.2.1" in problem for problem in preflight.check())
-    assert len(preflight.check()) == 2
+    (problem,) = preflight.check()
+    assert problem.startswith("BIND=192.0.2.1 is not an address of this machine")
+    assert problem.endswith("Run: export BIND=127.0.0.1")
+
+
+def test_every_address_wants_a_name_for_links(settings):
+    settings.BIND, settings.PUBLIC_HOST_MISSING = "0.0.0.0", True
+    (problem,) = preflight.check()
+    assert "Run: export PUBLIC_HOST=" in problem
+
+
+def test_a_public_name_that_this_machine_does_not_know_is_named(settings):
+    settings.PUBLIC_HOST = "interviews.invalid"
+    (problem,) = preflight.check()
+    assert problem.endswith("Run: echo '127.0.0.1 interviews.invalid' | sudo tee -a /etc/hosts")
+
+
+def test_a_second_supervisor_in_the_same_folder_is_refused(settings):
+    running = rf"already runs in .*Run: kill {os.getpid()} "
+    with preflight.alone(), pytest.raises(preflight.NotReady, match=running):
+        preflight.alone()
+    preflight.alone().close()
+
+
+def test_a_folder_that_is_nearly_full_is_refused(monkeypatch):
+    monkeypatch.setattr(preflight, "LEAST_FREE", 2**60)
+    with pytest.raises(preflight.NotReady, match="MiB are free"):
+        preflight.alone()
+
+
+def test_a_redis_that_does_not_answer_is_named(settings):
+    settings.OWN_REDIS, settings.REDIS_URL = False, "redis://127.0.0.1:1"
+    (problem,) = preflight.check()
+    assert "Connection refused" in problem
+    assert "Run: unset REDIS_URL" in problem
+
+
+def test_a_redis_that_answers_is_taken(settings, redis_url):
+    settings.OWN_REDIS, settings.REDIS_URL = False, redis_url
+    assert preflight.check() == []
+
+
+def test_practice_clusters_elsewhere_need_no_port_here(settings):
+    settings.OWN_KUBESIM = False
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings.KUBESIM_PORT = taken.getsockname()[1]
+        assert preflight.check() == []
 
 
 def test_a_file_where_the_data_folder_should_be_is_named(settings, tmp_path):
@@ -45,9 +109,9 @@ def test_a_machine_without_redis_is_told_what_to_install(monkeypatch):
     assert "brew install redis" in problem
 
 
-def test_a_configured_redis_needs_none_of_ours(monkeypatch, settings):
+def test_a_configured_redis_needs_none_of_ours(monkeypatch, settings, redis_url):
     monkeypatch.setattr(redis_server, "find", lambda: None)
-    settings.OWN_REDIS = False
+    settings.OWN_REDIS, settings.REDIS_URL = False, redis_url
     assert preflight.check() == []
 
 

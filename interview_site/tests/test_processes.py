@@ -1,9 +1,4 @@
-"""The supervisor's list, and a process that dies by itself is started again."""
-
-import queue
-import sys
-
-import pytest
+"""The supervisor's list."""
 
 from interview_site import processes
 
@@ -33,22 +28,3 @@ def test_bind_and_public_host_reach_every_server(settings):
     assert "--public-host interviews.example.com" in shells["kubesim"]
     assert "--host 127.0.0.2" in shells["web"]
     assert not any("127.0.0.1" in shell or "localhost" in shell for shell in shells.values())
-
-
-def messages_of(script):
-    process = processes.RestartingProcess(f"exec {sys.executable} -c '{script}'", name="p")
-    events = queue.Queue()
-    process.run(events)
-    return [(message.type, message.data) for message in events.queue]
-
-
-def test_a_process_that_ends_well_is_not_started_again():
-    seen = messages_of("pass")
-    assert [kind for kind, _ in seen] == ["start", "stop"]
-
-
-@pytest.mark.parametrize("code", [1, 137])
-def test_a_process_that_dies_is_started_again_a_few_times(code):
-    seen = messages_of(f"raise SystemExit({code})")
-    assert [kind for kind, _ in seen].count("start") == processes.MOST_RESTARTS + 1
-    assert seen[-1] == ("stop", {"returncode": code})

@@ -1,0 +1,176 @@
+"""Starts processes, starts again what dies, and ends all of it in good order: honcho's parts, in threads.
+
+With honcho's own loop one dead process ends all, and each process has a second one of ours beside it that a closed
+terminal or a ``kill -9`` can leave behind. Here there is one process; where it dies, Linux ends the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TextIO
+
+from honcho.manager import Manager
+from honcho.printer import Message, Printer
+from honcho.process import Process
+
+from interview_site.processes import Command
+
+ASKS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before each new start; the last one goes on where it once stayed up
+STAYED_UP_S = 10.0
+# A worker that is asked twice gives up its job; what still runs after that is killed.
+ASK_AGAIN_S, KILL_S = 4.0, 8.0
+LAST = "redis"
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_us() -> Callable[[], None] | None:
+    """Return what makes Linux end a process when its supervisor has been killed; None elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, int(signal.SIGTERM))
+
+
+END_WITH_US = _end_with_us()
+
+
+class RestartingProcess(Process):  # type: ignore[misc]
+    """A process that is started again when it ends by itself, so that one crash does not end an interview."""
+
+    def __init__(self, *args: Any, stopping: threading.Event, pauses: Sequence[float] = PAUSES, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.stopping = stopping
+        self.pauses = pauses
+
+    def run(self, events: Any = None, ignore_signals: bool = False) -> None:
+        """Run until everything stops, or give up where it has not once stayed up for a while."""
+        self._events = events
+        pauses = iter(self.pauses)
+        returncode = 0
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            returncode = self._run_once()
+            if time.monotonic() - began > STAYED_UP_S:
+                pauses = itertools.chain(self.pauses, itertools.repeat(self.pauses[-1]))
+            pause = next(pauses, None)
+            if pause is None or self.stopping.is_set():
+                break
+            self._send_message(f"ended with {returncode}; starting it again\n".encode())
+            self.stopping.wait(pause)
+        self._send_message({"returncode": returncode}, type="stop")
+
+    def _run_once(self) -> int:
+        child = self._child = self._child_ctor(self.cmd, env=self.env, cwd=self.cwd, preexec_fn=END_WITH_US)
+        if self.stopping.is_set():  # asked while it was being started
+            self.end(signal.SIGTERM)
+        for line in iter(child.stdout.readline, b""):
+            self._send_message(line)
+        child.stdout.close()
+        return int(child.wait())
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal to the process and to its own children."""
+        if self._child is not None and self._child.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._child.pid, number)
+
+
+class Outlet:
+    """Standard output in whole lines; a closed terminal or pipe takes them silently."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._text = ""
+
+    def isatty(self) -> bool:
+        """Return whether colours make sense."""
+        return self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Keep the text until it is flushed."""
+        self._text += text
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what was kept, in one piece."""
+        text, self._text = self._text, ""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class Supervisor(Manager):  # type: ignore[misc]
+    """Runs every command until it is asked to stop, or until one of them does not stay up."""
+
+    def __init__(self, commands: Iterable[Command], folder: str) -> None:
+        self._outlet = Outlet(sys.stdout)
+        super().__init__(Printer(self._outlet))
+        self.events: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.stopping = threading.Event()
+        self._process_ctor = partial(RestartingProcess, stopping=self.stopping)
+        self._signals: list[int] = []
+        self._since = 0.0
+        for command in commands:
+            self.add_process(command.name, command.shell, cwd=folder)
+
+    def loop(self) -> None:
+        """Start everything and return when all of it has ended; ``returncode`` is then 0, or why it ended."""
+        self.returncode = 0
+        for number in ASKS_TO_STOP:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+                signal.signal(number, lambda number, _: self._signals.append(number))
+        for name, entry in self._processes.items():
+            threading.Thread(target=entry["obj"].run, args=(self.events,), name=name, daemon=True).start()
+        while self._running():
+            with suppress(queue.Empty):
+                self._take(self.events.get(timeout=0.1))
+            if self._signals and not self.stopping.is_set():
+                self._stop("Stopping everything ...")
+            if self.stopping.is_set():
+                self._end_what_is_due()
+
+    def say(self, text: str) -> None:
+        """Print a line without a prefix, for a person who waits for it; safe from any thread."""
+        self.events.put(Message("plain", text, None, None, None))
+
+    def _running(self) -> list[str]:
+        return [name for name, entry in self._processes.items() if "returncode" not in entry]
+
+    def _take(self, message: Message) -> None:
+        if message.type == "plain":
+            print(message.data, file=self._outlet, flush=True)
+            return
+        if message.type == "line":
+            self._printer.write(message)
+            return
+        returncode = self._processes[message.name]["returncode"] = message.data["returncode"]
+        if not self.stopping.is_set():
+            self.returncode = returncode or 1
+            self._stop(f"{message.name} does not stay up; its last lines say why. Stopping everything ...")
+
+    def _stop(self, why: str) -> None:
+        self.stopping.set()
+        self._since = time.monotonic()
+        print(why, file=self._outlet, flush=True)
+
+    def _end_what_is_due(self) -> None:
+        """Ask, ask again, kill; what the others talk to comes last, so that they can end in good order."""
+        waited = time.monotonic() - self._since
+        due = [name for name in self._running() if name != LAST] or self._running()
+        for name in due:
+            asked = self._processes[name].setdefault("asked", 0)
+            if asked < 1 + (waited > ASK_AGAIN_S):
+                self._processes[name]["asked"] = asked + 1
+                self._processes[name]["obj"].end(signal.SIGTERM)
+            elif waited > KILL_S:
+                self._processes[name]["obj"].end(signal.SIGKILL)

@@ -1,0 +1,50 @@
+"""What goes out is small, and what was small before stays what it was."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+GZIP = {"Accept-Encoding": "gzip, deflate, br"}
+
+
+@pytest.fixture
+def stylesheet(settings) -> bytes:
+    return (settings.BASE_DIR / "static" / "app.css").read_bytes()
+
+
+def test_static_text_goes_out_compressed(client, stylesheet):
+    for _ in range(2):
+        response = client.get("/static/app.css", headers=GZIP)
+        assert response.headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(response.content) == stylesheet
+        assert int(response.headers["Content-Length"]) < len(stylesheet) / 3
+        assert response.headers["Vary"] == "Accept-Encoding"
+
+
+def test_a_client_that_cannot_decompress_gets_the_file(client, stylesheet):
+    response = client.get("/static/app.css")
+    assert "Content-Encoding" not in response.headers
+    assert response.getvalue() == stylesheet
+    assert response.headers["Vary"] == "Accept-Encoding"
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(client):
+    tag = client.get("/static/app.css", headers=GZIP).headers["ETag"]
+    assert client.get("/static/app.css", headers={**GZIP, "If-None-Match": tag}).status_code == 304
+
+
+def test_a_file_that_is_not_there_is_not_found(client, db):
+    assert client.get("/static/nothing.css", headers=GZIP).status_code == 404
+
+
+def test_pages_go_out_compressed_and_padded_by_a_random_length(client, db):
+    sizes = {len(client.get("/login/", headers=GZIP).content) for _ in range(8)}
+    assert len(sizes) > 1
+
+
+def test_everything_that_pages_load_stays_small(settings):
+    files = [*settings.BASE_DIR.glob("static/*.js"), settings.BASE_DIR / "static" / "app.css"]
+    assert (settings.BASE_DIR / "static" / "app.css").stat().st_size < 40_000
+    assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) < 30_000
