@@ -28,10 +28,11 @@ from kubesim.inprocess import InProcessClient
 from kubesim.nodes import Nodes
 from kubesim.schema.registry import Registry
 from kubesim.seed import Seeder
-from kubesim.store import Store
+from kubesim.store import Event, Store
 from kubesim.times import micro
 
 ADMIN_USER = "kubernetes-admin"
+RBAC_RESOURCES = ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 
 
 @dataclass(slots=True)
@@ -78,8 +79,14 @@ class StorePolicies:
     """Roles, bindings and accounts, straight from the store."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
+        self.revision = 0
         self._store = store
         self._registry = registry
+        for resource in RBAC_RESOURCES:
+            store.subscribe(registry.by_resource(f"{resource}.rbac.authorization.k8s.io"), self._changed)
+
+    def _changed(self, event: Event) -> None:
+        self.revision += 1
 
     def find(self, resource: str, namespace: str, name: str) -> Obj | None:
         """Return one object, or None."""

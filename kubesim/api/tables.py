@@ -32,7 +32,7 @@ def include_policy(value: str) -> str:
 
 
 class Rows:
-    """Encodes objects as rows of one table. What the time does not change is encoded once per version of an object."""
+    """Encodes objects as rows of a table. What the time does not change is encoded once per version of an object."""
 
     def __init__(self, columns: tuple[Column, ...], policy: str, version: str) -> None:
         self._columns = columns

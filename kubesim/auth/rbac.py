@@ -10,9 +10,16 @@ from kubesim.auth.attributes import Attributes
 from kubesim.auth.users import MASTERS, User
 from kubesim.errors import Obj
 
+MOST_KNOWN = 4096
+"""How many (user, namespace) pairs are remembered at once."""
+
 
 class Policies(Protocol):
-    """Where roles and bindings come from."""
+    """Where roles and bindings come from. ``revision`` is another one after every change of any of them."""
+
+    @property
+    def revision(self) -> int:
+        """Return the number of the present state."""
 
     def find(self, resource: str, namespace: str, name: str) -> Obj | None:
         """Return one object, or None."""
@@ -36,6 +43,8 @@ class Authorizer:
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
+        self._revision = -1
+        self._known: dict[tuple[User, str], list[Grant]] = {}
 
     def allows(self, user: User, attributes: Attributes) -> bool:
         """Tell whether any rule bound to the user permits the request."""
@@ -52,8 +61,18 @@ class Authorizer:
                 return f"RBAC: allowed by {grant.binding} of {grant.role} to {grant.subject}"
         return None
 
-    def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """Yield every rule that the user has in a namespace (or, for none, in the cluster)."""
+    def grants(self, user: User, namespace: str) -> list[Grant]:
+        """Return every rule that the user has in a namespace (or, for none, in the cluster)."""
+        if self._revision != self._policies.revision or len(self._known) > MOST_KNOWN:
+            self._known.clear()
+            self._revision = self._policies.revision
+        found = self._known.get((user, namespace))
+        if found is None:
+            found = self._known[user, namespace] = list(self._granted(user, namespace))
+        return found
+
+    def _granted(self, user: User, namespace: str) -> Iterator[Grant]:
+        """Yield the rules from bindings of the cluster, then from those of the namespace."""
         yield from self._bound(user, "clusterrolebindings.rbac.authorization.k8s.io", "")
         if namespace:
             yield from self._bound(user, "rolebindings.rbac.authorization.k8s.io", namespace)

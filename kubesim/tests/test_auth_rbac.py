@@ -8,6 +8,8 @@ from kubesim.auth.users import ADMIN, User, service_account_user
 class Policies:
     """Roles and bindings from a dict."""
 
+    revision = 0
+
     def __init__(self, **tables):
         self.tables = tables
 
@@ -92,3 +94,12 @@ def test_resource_names_and_wildcards():
 )
 def test_a_refusal_is_worded_as_upstream_words_it(attributes, message):
     assert forbidden(User("u"), attributes).message == message
+
+
+def test_it_looks_at_the_roles_again_once_any_of_them_has_changed():
+    policies = Policies(**POLICIES.tables)
+    authorizer, wanted = Authorizer(policies), Attributes("list", resource="pods", namespace="training")
+    assert authorizer.allows(USER, wanted)
+    policies.tables["rolebindings"] = []
+    policies.revision += 1
+    assert not authorizer.allows(USER, wanted)

@@ -2,10 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from kubesim.api.durations import human
+from kubesim.api.tables import rows_of
 from kubesim.schema.cells import (
+    age,
     job_completions,
     job_status,
     node_roles,
@@ -14,6 +17,8 @@ from kubesim.schema.cells import (
     pod_restarts,
     pod_status,
 )
+from kubesim.schema.printers import Column
+from kubesim.store import Stored
 from kubesim.times import stamp
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -100,3 +105,17 @@ def test_a_cordoned_node_with_roles():
     node = {"metadata": {"labels": labels}, "spec": {"unschedulable": True}, "status": {"conditions": ready}}
     assert node_status(node) == "Ready,SchedulingDisabled"
     assert node_roles(node) == "control-plane,etcd"
+
+
+def test_a_row_is_made_once_but_its_age_is_always_that_of_the_moment():
+    calls = []
+
+    def noted(obj, now):
+        calls.append(now)
+        return "x"
+
+    rows = rows_of((Column("Name", "metadata.name"), Column("Noted", noted), Column("Age", age)), "None", "v1")
+    obj = Stored.seal({"metadata": {"name": "a", "creationTimestamp": stamp(NOW)}})
+    shown = [orjson.loads(rows.encode(obj, NOW + timedelta(seconds=n)))["cells"] for n in (5, 90)]
+    assert shown == [["a", "x", "5s"], ["a", "x", "90s"]]
+    assert len(calls) == 2
