@@ -7,31 +7,33 @@ from uuid import UUID, uuid4
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.contrib.auth.models import AnonymousUser, User
-from django.contrib.sessions.backends.base import SessionBase
-from django.http import Http404
+from django.contrib.auth.models import User
 
-from sessions import clock, hub, panels, presence, selectors
+from sessions import clock, doors, hub, panels, presence
+from sessions.doors import Pass
 from sessions.hub import Audience
-from sessions.models import InterviewSession
 
 STRANGER = 4404
 
 
 class PanelConsumer(AsyncWebsocketConsumer):
-    """Sends an audience's frames. ``allowed`` settles who listens; to a stranger there is no such session."""
+    """Sends an audience's frames to those whose pass is valid; to a stranger there is no such session."""
 
     role = ""
     channel_layer_alias = "none"  # else every browser would hold a subscription of its own; the hub has the only one
+    _pass: Pass | None = None
     _feed: hub.Feed | None = None
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
         """Accept who may listen, and begin to send."""
         uuid: UUID = self.scope["url_route"]["kwargs"]["uuid"]
-        if not await self.allowed(uuid):
+        wanted = Pass(str(uuid), self.role, self.scope["session"].session_key or "")
+        if not await database_sync_to_async(doors.valid)([wanted]):
             await self.close(code=STRANGER)
             return
+        self._pass = wanted
+        doors.current().guard(wanted, self._shut)
         self._feed = await hub.current().subscribe(Audience(str(uuid), self.role))
         await self.accept()
         self._tasks = (
@@ -41,6 +43,8 @@ class PanelConsumer(AsyncWebsocketConsumer):
 
     async def disconnect(self, code: int) -> None:
         """Stop sending."""
+        if self._pass is not None:
+            doors.current().forget(self._pass, self._shut)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -50,13 +54,13 @@ class PanelConsumer(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore what a browser says: whatever changes something is a form, with its permission check."""
 
-    async def allowed(self, uuid: UUID) -> bool:
-        """Return whether this browser may see the session in this role."""
-        raise NotImplementedError
-
     def who(self) -> int | None:
         """Return the user whose page this is, or None for the candidate."""
         return None
+
+    def _shut(self) -> None:
+        """Close the socket of somebody who may no longer listen."""
+        self._tasks += (asyncio.create_task(self.close(code=STRANGER)),)
 
     async def _tell_presence(self, uuid: str) -> None:
         """Say that this page is open for as long as it is: people are told who watches them."""
@@ -78,11 +82,6 @@ class InterviewerConsumer(PanelConsumer):
 
     role = panels.INTERVIEWER
 
-    async def allowed(self, uuid: UUID) -> bool:
-        """Ask the same look-up as the page."""
-        user: User | AnonymousUser = self.scope["user"]  # type: ignore[assignment]
-        return await database_sync_to_async(_is_visible)(user, uuid)
-
     def who(self) -> int | None:
         """Name the user."""
         user: User = self.scope["user"]  # type: ignore[assignment]
@@ -93,22 +92,3 @@ class CandidateConsumer(PanelConsumer):
     """For the browser that used the session's join link."""
 
     role = panels.CANDIDATE
-
-    async def allowed(self, uuid: UUID) -> bool:
-        """Ask the browser's own cookie session."""
-        cookies: SessionBase = self.scope["session"]
-        return await database_sync_to_async(_is_candidate)(cookies, uuid)
-
-
-def _is_visible(user: User | AnonymousUser, uuid: UUID) -> bool:
-    if isinstance(user, AnonymousUser):
-        return False
-    try:
-        selectors.session_for(user, uuid)
-    except Http404:
-        return False
-    return True
-
-
-def _is_candidate(cookies: SessionBase, uuid: UUID) -> bool:
-    return cookies.get(selectors.CANDIDATE_KEY) == str(uuid) and InterviewSession.objects.filter(uuid=uuid).exists()

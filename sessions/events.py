@@ -14,6 +14,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from sessions import clock
 from sessions.models import InterviewSession, SessionEvent
@@ -52,6 +53,8 @@ def append(
     )
     event.hash = digest(event)
     event.save(force_insert=True)
+    session.timeline_seal = seal(event.seq, event.hash)
+    InterviewSession.objects.filter(pk=session.pk).update(timeline_seal=session.timeline_seal)
     return event
 
 
@@ -78,11 +81,24 @@ def digest(event: SessionEvent) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def seal(seq: int, newest_hash: str) -> str:
+    """Return the HMAC that binds the end of a time line to this installation's secret key.
+
+    The chain alone can be cut short, or computed anew by whoever can write to the database.
+    """
+    return salted_hmac("sessions.events", f"{seq}:{newest_hash}", algorithm="sha256").hexdigest()
+
+
 def verify_chain(session: InterviewSession) -> int | None:
-    """Return the ``seq`` of the first event that does not fit the chain, or None where it is whole."""
+    """Return the ``seq`` of the first event that does not fit the chain, or None where it is whole.
+
+    One more than the last ``seq`` means that the end was cut off or written by somebody else.
+    """
     previous, expected = "", 1
     for event in SessionEvent.objects.filter(session=session).select_related("session").order_by("seq"):
         if event.seq != expected or event.previous_hash != previous or event.hash != digest(event):
             return expected
         previous, expected = event.hash, expected + 1
-    return None
+    sealed = InterviewSession.objects.values_list("timeline_seal", flat=True).get(pk=session.pk)
+    whole = constant_time_compare(sealed, seal(expected - 1, previous)) if sealed or previous else True
+    return None if whole else expected

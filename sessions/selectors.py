@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.base import SessionBase
 from django.db.models import Prefetch, Q, QuerySet
 from django.http import Http404, HttpRequest
+from django.utils.crypto import constant_time_compare
 
 from faults import selectors as fault_selectors
 from faults.models import ScenarioVersion
@@ -24,6 +28,7 @@ from sessions.models import (
 )
 
 CANDIDATE_KEY = "candidate_of"
+BROWSER_KEY = "candidate_key"
 
 
 def pack_for(scenario: SessionScenario) -> Pack:
@@ -57,7 +62,20 @@ def candidate_session(request: HttpRequest) -> InterviewSession | None:
     uuid = request.session.get(CANDIDATE_KEY)
     if uuid is None:
         return None
-    return InterviewSession.objects.filter(uuid=uuid).select_related("environment").first()
+    session = InterviewSession.objects.filter(uuid=uuid).select_related("environment").first()
+    return session if session and is_candidate(request.session, session) else None
+
+
+def bind_candidate(cookies: SessionBase, session: InterviewSession) -> None:
+    """Make the browser that owns these cookies the candidate's, until the session gets a new join link."""
+    cookies[CANDIDATE_KEY] = str(session.uuid)
+    cookies[BROWSER_KEY] = session.browser_key
+
+
+def is_candidate(cookies: Mapping[str, Any] | SessionBase, session: InterviewSession) -> bool:
+    """Return whether the browser with these cookies joined by the session's newest link."""
+    own = str(cookies.get(BROWSER_KEY, ""))
+    return cookies.get(CANDIDATE_KEY) == str(session.uuid) and constant_time_compare(own, session.browser_key)
 
 
 def assessment_for(session: InterviewSession, user: User) -> Assessment | None:

@@ -44,6 +44,9 @@ class InterviewSession(models.Model):
         null=True, blank=True, help_text="When preparing began; faults live 8 h at most."
     )
     join_token_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256; the token itself is not kept.")
+    browser_key = models.CharField(
+        max_length=43, blank=True, help_text="What the joined browser's cookie session must hold; new with each link."
+    )
     joined_at = models.DateTimeField(null=True, blank=True, help_text="When the candidate opened the join link.")
     first_request_at = models.DateTimeField(null=True, blank=True, help_text="The candidate's first API request.")
     quiet_until = models.DateTimeField(
@@ -55,6 +58,9 @@ class InterviewSession(models.Model):
     release_asked_at = models.DateTimeField(null=True, blank=True)
     released_at = models.DateTimeField(null=True, blank=True, help_text="Faults reverted and the cluster let go.")
     residue = models.JSONField(null=True, blank=True, help_text="Differences left at the release; [] is clean.")
+    timeline_seal = models.CharField(
+        max_length=64, blank=True, help_text="HMAC over the newest event's number and hash; see sessions.events."
+    )
 
     class Meta:
         ordering = ["-created_at", "-id"]

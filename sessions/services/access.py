@@ -32,11 +32,16 @@ UNUSABLE = "This link has been used, replaced or withdrawn. Ask your interviewer
 
 @transaction.atomic
 def issue_join_link(*, session: InterviewSession, actor: User | None) -> str:
-    """Return a new join link, which is shown once; it replaces any earlier one. Only its hash is stored."""
+    """Return a new join link, which is shown once; only its hash is stored.
+
+    It replaces any earlier one, and lets go of the browser that came in by that.
+    """
     session = locked(session)
     require(session, JOINABLE, "be joined")
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    InterviewSession.objects.filter(pk=session.pk).update(join_token_hash=_hash(token))
+    InterviewSession.objects.filter(pk=session.pk).update(
+        join_token_hash=_hash(token), browser_key=secrets.token_urlsafe(TOKEN_BYTES)
+    )
     events.append(session, "link.issued", actor=actor)
     return settings.PUBLIC_URL + reverse("join", args=[token])
 
@@ -45,7 +50,7 @@ def issue_join_link(*, session: InterviewSession, actor: User | None) -> str:
 def consume_join_token(token: str) -> InterviewSession:
     """Return the session that the token opens, and use the token up. Raises SessionError where it opens none.
 
-    The caller binds the browser by ``request.session["candidate_of"] = str(session.uuid)``.
+    The caller binds the browser with ``selectors.bind_candidate``.
     """
     wanted = _hash(token)
     session = InterviewSession.objects.select_for_update().filter(join_token_hash=wanted).first()

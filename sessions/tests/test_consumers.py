@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.db import database_sync_to_async
 from channels.routing import URLRouter
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.backends.db import SessionStore
 
-from sessions import live
+from interview_site.asgi import application
+from sessions import clock, live, services
 from sessions.models import InterviewSession
 from sessions.routing import websocket_urlpatterns
 from sessions.selectors import CANDIDATE_KEY
@@ -37,12 +41,22 @@ class Browser(ApplicationCommunicator):
 
     def __init__(self, path, user=None, cookies=None):
         scope = {"type": "websocket", "path": path, "headers": [], "subprotocols": []}
+        self.cookies = SessionStore()
+        self.user, self.extra = user, cookies or {}
         super().__init__(
-            URLRouter(websocket_urlpatterns), scope | {"user": user or AnonymousUser(), "session": cookies or {}}
+            URLRouter(websocket_urlpatterns), scope | {"user": user or AnonymousUser(), "session": self.cookies}
         )
+
+    def sign_in(self):
+        if self.user:
+            signed_in = {SESSION_KEY: self.user.pk, HASH_SESSION_KEY: self.user.get_session_auth_hash()}
+            self.cookies.update(signed_in)
+        self.cookies.update(self.extra)
+        self.cookies.save()
 
     async def connect(self):
         """Return None where the door opened, else the code with which it was shut."""
+        await database_sync_to_async(self.sign_in)()
         await self.send_input({"type": "websocket.connect"})
         answer = await self.receive_output(5)
         return None if answer["type"] == "websocket.accept" else answer["code"]
@@ -52,6 +66,12 @@ class Browser(ApplicationCommunicator):
 
     async def hear(self):
         return (await self.receive_output(5))["text"]
+
+    async def shut(self):
+        """Return the code with which an open door is shut, within two seconds."""
+        answer = await self.receive_output(2)
+        await self.leave()
+        return answer["code"]
 
     async def leave(self):
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
@@ -116,4 +136,67 @@ async def test_what_a_browser_says_changes_nothing(layer, mine, ada):
     await socket.leave()
     await database_sync_to_async(mine.refresh_from_db)()
     assert mine.state == "draft"
+    await layer().flush()
+
+
+def sign_out(browser, ada, grace, mine):
+    browser.cookies.flush()
+
+
+def deactivate(browser, ada, grace, mine):
+    User.objects.filter(pk=grace.pk).update(is_active=False)
+
+
+def remove(browser, ada, grace, mine):
+    mine.interviewers.remove(grace)
+
+
+def change_password(browser, ada, grace, mine):
+    grace.set_password("another one altogether")
+    grace.save()
+
+
+@pytest.mark.parametrize("lose", [sign_out, deactivate, remove, change_password])
+async def test_who_may_no_longer_listen_is_shut_out_within_two_seconds(layer, mine, ada, grace, lose):
+    await database_sync_to_async(mine.interviewers.add)(grace)
+    kept, lost = Browser(f"/ws/sessions/{mine.uuid}/", user=ada), Browser(f"/ws/sessions/{mine.uuid}/", user=grace)
+    assert [await kept.connect(), await lost.connect()] == [None, None]
+    await database_sync_to_async(lose)(lost, ada, grace, mine)
+    assert await lost.shut() == 4404
+    await send(layer, mine, "interviewer", "for those who stay")
+    assert await kept.hear() == "for those who stay"
+    await kept.leave()
+    await layer().flush()
+
+
+def end(mine, ada):
+    ended = clock.now() - timedelta(seconds=1)
+    InterviewSession.objects.filter(pk=mine.pk).update(state="ended", ended_at=ended)
+
+
+def replace_link(mine, ada):
+    services.issue_join_link(session=mine, actor=ada)
+
+
+@pytest.mark.parametrize("lose", [end, replace_link])
+async def test_the_candidate_is_shut_out_at_the_end_and_by_a_new_link(layer, mine, ada, lose):
+    socket = Browser(f"/ws/candidate/{mine.uuid}/", cookies={CANDIDATE_KEY: str(mine.uuid)})
+    assert await socket.connect() is None
+    await database_sync_to_async(lose)(mine, ada)
+    assert await socket.shut() == 4404
+    again = Browser(f"/ws/candidate/{mine.uuid}/", cookies={CANDIDATE_KEY: str(mine.uuid)})
+    assert await again.connect() == 4404
+    await layer().flush()
+
+
+@pytest.mark.parametrize("origin", [None, b"null", b"https://evil.example", b"http://127.0.0.1.evil.example", b""])
+async def test_another_sites_page_opens_no_socket(layer, mine, origin):
+    headers = [(b"origin", origin)] if origin is not None else []
+    scope = {"type": "websocket", "path": f"/ws/sessions/{mine.uuid}/", "headers": headers, "subprotocols": []}
+    socket = ApplicationCommunicator(application, scope)
+    await socket.send_input({"type": "websocket.connect"})
+    answer = await socket.receive_output(5)
+    assert answer["type"] == "websocket.close"
+    await socket.send_input({"type": "websocket.disconnect", "code": 1006})
+    await socket.wait(5)
     await layer().flush()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, models, transaction
 
 from sessions import events, services
-from sessions.models import SessionEvent
+from sessions.models import InterviewSession, SessionEvent
 from sessions.models.append_only import Rewritten
 
 pytestmark = pytest.mark.usefixtures("time")
@@ -58,6 +58,61 @@ def test_a_forged_event_breaks_the_chain(live):
     raw(f"DROP TRIGGER {TABLE}_append_only" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))
     raw(f"UPDATE {TABLE} SET actor = 'user:mallory' WHERE seq = 2")
     assert events.verify_chain(live) == 2
+
+
+def forge(live, **changes):
+    """Write as somebody would who has the database and this program's source, but not the secret key."""
+    raw(f"DROP TRIGGER IF EXISTS {TABLE}_append_only" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))
+    for seq, values in changes.items():
+        event = live.events.get(seq=int(seq[1:]))
+        for name, value in values.items():
+            setattr(event, name, value)
+        models.Model.save_base(event, force_update=True)
+
+
+def rechain(live):
+    """Compute every hash anew."""
+    previous = ""
+    for event in list(live.events.order_by("seq")):
+        event.previous_hash = previous
+        previous = event.hash = events.digest(event)
+        models.Model.save_base(event, force_update=True)
+
+
+def test_a_chain_that_was_computed_anew_does_not_fit_its_seal(live):
+    count = live.events.count()
+    forge(live, s2={"actor": "user:mallory"})
+    rechain(live)
+    assert events.verify_chain(live) == count + 1
+
+
+def test_two_events_that_changed_places_break_the_chain(live):
+    two, three = live.events.get(seq=2), live.events.get(seq=3)
+    forge(live, s2={"kind": three.kind, "payload": three.payload}, s3={"kind": two.kind, "payload": two.payload})
+    assert events.verify_chain(live) == 2
+
+
+def test_an_event_that_was_added_behind_our_back_does_not_fit_the_seal(live):
+    last = live.events.latest("seq")
+    forged = SessionEvent(session=live, seq=last.seq + 1, at=last.at, session_ms=0, kind="session.praised")
+    forged.previous_hash = last.hash
+    forged.hash = events.digest(forged)
+    forged.save(force_insert=True)
+    assert events.verify_chain(live) == last.seq + 2
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="PostgreSQL refuses deletion outright")
+def test_a_time_line_that_was_cut_short_does_not_fit_its_seal(live):
+    count = live.events.count()
+    raw(f"DELETE FROM {TABLE} WHERE seq = {count}")
+    assert events.verify_chain(live) == count
+    raw(f"DELETE FROM {TABLE}")
+    assert events.verify_chain(live) == 1
+
+
+def test_a_seal_that_was_removed_is_missed(live):
+    InterviewSession.objects.update(timeline_seal="")
+    assert events.verify_chain(live) == live.events.count() + 1
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="PostgreSQL refuses deletion outright")

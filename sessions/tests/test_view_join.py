@@ -41,3 +41,29 @@ def test_an_odd_link_opens_nothing(client, db, token):
 
 def test_it_rejects_put(client, url):
     assert client.put(url).status_code == 405
+
+
+def test_a_new_link_lets_go_of_the_browser_that_came_in_by_the_old_one(client, url, ready, ada):
+    client.post(url)
+    page = f"/c/{ready.uuid}/"
+    assert client.get(page).status_code == 200
+    newer = services.issue_join_link(session=ready, actor=ada)
+    assert [client.get(page + rest).status_code for rest in ("", "kubeconfig/", "panels/all/")] == [404, 404, 404]
+
+    client.post("/join/" + newer.rstrip("/").rpartition("/")[2] + "/")
+    assert client.get(page).status_code == 200
+
+
+def test_joining_changes_the_cookie(client, url):
+    client.get("/login/")
+    session = client.session
+    session["planted"] = True
+    session.save()
+    client.cookies["sessionid"] = planted = session.session_key
+    client.post(url)
+    assert client.cookies["sessionid"].value != planted
+
+
+def test_the_cookie_is_for_this_site_alone(client, url):
+    cookie = client.post(url).cookies["sessionid"]
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")

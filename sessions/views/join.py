@@ -7,9 +7,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from sessions import services
+from sessions import selectors, services
 from sessions.errors import SessionError
-from sessions.selectors import CANDIDATE_KEY
 from sessions.typing import HttpRequest
 
 
@@ -24,7 +23,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     except SessionError as exc:
         return _private(render(request, "candidate/join.html", {"error_text": exc.message}, status=409))
     request.session.cycle_key()
-    request.session[CANDIDATE_KEY] = str(session.uuid)
+    selectors.bind_candidate(request.session, session)
     return redirect("candidate-page", session.uuid)
 
 

@@ -1,0 +1,122 @@
+"""Who may hear a session's panels: asked when a WebSocket opens, and again every second while it stays open.
+
+A page asks for permission with every request; a socket outlives the answer. So whoever has signed out, was removed or
+deactivated, or whose interview has ended, must be found here. All sockets of a process are looked up together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from channels.db import database_sync_to_async
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session as CookieSession
+from django.db import OperationalError
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from sessions import clock, selectors
+from sessions.models import InterviewSession
+from sessions.panels.subject import CANDIDATE
+
+log = logging.getLogger(__name__)
+LOOK_S = 1.0
+FAREWELL = timedelta(seconds=0.8)  # time for the last frame, which tells the candidate that it is over
+OVER = (InterviewSession.State.ENDED, InterviewSession.State.SCORED)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a socket was opened with: the session, the role, and the key of the browser's cookie session."""
+
+    session: str
+    role: str
+    cookies: str
+
+
+def valid(passes: Collection[Pass]) -> set[Pass]:
+    """Return those passes that open their session now; four queries, however many there are."""
+    cookies = _cookies({each.cookies for each in passes})
+    people = User.objects.in_bulk({int(found[SESSION_KEY]) for found in cookies.values() if SESSION_KEY in found})
+    sessions = {
+        str(session.uuid): session
+        for session in InterviewSession.objects.filter(uuid__in={each.session for each in passes}).prefetch_related(
+            "interviewers"
+        )
+    }
+    return {
+        each
+        for each in passes
+        if each.session in sessions and _opens(each, sessions[each.session], cookies.get(each.cookies, {}), people)
+    }
+
+
+def _cookies(keys: set[str]) -> dict[str, dict[str, Any]]:
+    rows = CookieSession.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
+    return {row.session_key: row.get_decoded() for row in rows}
+
+
+def _opens(wanted: Pass, session: InterviewSession, cookies: Mapping[str, Any], people: Mapping[int, User]) -> bool:
+    if wanted.role == CANDIDATE:
+        return selectors.is_candidate(cookies, session) and not _is_over(session)
+    user = people.get(int(cookies.get(SESSION_KEY, 0)))
+    if user is None or not user.is_active:
+        return False
+    if not constant_time_compare(cookies.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash()):
+        return False
+    return user.is_superuser or session.owner_id == user.pk or user in session.interviewers.all()
+
+
+def _is_over(session: InterviewSession) -> bool:
+    ended = session.ended_at
+    return session.state in OVER and (ended is None or clock.now() - ended >= FAREWELL)
+
+
+class Doors:
+    """The open sockets of one event loop, and the task that looks at them; it lives while there are any."""
+
+    def __init__(self) -> None:
+        self._open: dict[Pass, set[Callable[[], object]]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def guard(self, wanted: Pass, shut: Callable[[], object]) -> None:
+        """Call ``shut`` once the pass is no longer valid."""
+        self._open.setdefault(wanted, set()).add(shut)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look_again_and_again())
+
+    def forget(self, wanted: Pass, shut: Callable[[], object]) -> None:
+        """Stop looking after a socket that has closed."""
+        self._open.get(wanted, set()).discard(shut)
+        if not self._open.get(wanted):
+            self._open.pop(wanted, None)
+        if not self._open and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _look_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                found = await database_sync_to_async(valid)(list(self._open))
+            except OperationalError as exc:
+                log.warning("Permissions could not be looked up and are looked up again: %s", exc)
+                continue
+            for wanted in self._open.keys() - found:
+                for shut in self._open.pop(wanted):
+                    shut()
+
+
+_doors: WeakKeyDictionary[asyncio.AbstractEventLoop, Doors] = WeakKeyDictionary()
+
+
+def current() -> Doors:
+    """Return the doors of the running event loop; a web process has one."""
+    return _doors.setdefault(asyncio.get_running_loop(), Doors())
