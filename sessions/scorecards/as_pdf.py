@@ -7,6 +7,8 @@ markup. The compiler reads its own folder only; the template imports no package.
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from pathlib import Path
 
 import typst
@@ -14,14 +16,34 @@ import typst
 from sessions.scorecards.build import Scorecard
 
 _TEMPLATE = Path(__file__).with_name("scorecard.typ")
+_WITHOUT_GLYPH = re.compile(r'the text `(".*?")` could not be displayed')
 
 
 def as_pdf(card: Scorecard) -> bytes:
-    """Return the PDF. System fonts only fill in for characters that typst's own fonts do not have."""
+    """Return the PDF, as PDF/A-2b where every character can be drawn.
+
+    System fonts fill in for what typst's own fonts do not have. Where no font has a character, the document says so.
+    """
+    try:
+        return _compile(card, archival=True)
+    except typst.TypstError as refusal:
+        return _compile(card, missing=_scripts(refusal.diagnostic or str(refusal)))
+
+
+def _compile(card: Scorecard, *, archival: bool = False, missing: list[str] | None = None) -> bytes:
+    """Set the document. PDF/A forbids characters without a glyph, and so tells of them; else they become boxes."""
     pdf: bytes = typst.compile(
         str(_TEMPLATE),
         root=str(_TEMPLATE.parent),
         format="pdf",
-        sys_inputs={"card": json.dumps(card, ensure_ascii=False)},
+        pdf_standards=["a-2b"] if archival else [],
+        sys_inputs={"card": json.dumps(card, ensure_ascii=False), "missing": ", ".join(missing or [])},
     )
     return pdf
+
+
+def _scripts(diagnostic: str) -> list[str]:
+    """Return the scripts of the characters that no font has, such as CJK or Thai, in the words of Unicode."""
+    characters = {character for text in _WITHOUT_GLYPH.findall(diagnostic) for character in text[1:-1]}
+    names = {unicodedata.name(character, "other characters").split(" ")[0] for character in characters}
+    return sorted(name if name == "CJK" else name.capitalize() for name in names)

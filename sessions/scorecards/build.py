@@ -47,7 +47,7 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "session": _session(session),
         "candidate": {"name": session.candidate_name},
         "plan": _plan(session),
-        "scenarios": [_scenario(session, row, pack) for row, pack in packs],
+        "scenarios": _with_regressions(session, [_scenario(session, row, pack) for row, pack in packs]),
         "questions": [_question(row) for row in session.questions.select_related("question_version__question__bank")],
         "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
         "submissions": [_submission(row) for row in session.assessments.select_related("interviewer")],
@@ -132,12 +132,14 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
         "digest": version.digest,
         "category": version.category,
         "difficulty": version.difficulty,
+        "seed": run.seed if run else None,
         "parameters": run.parameters if run else {},
         "timings": {
             "injected": _moment(session, run.injected_at if run else None),
             "symptom_confirmed": _moment(session, run.symptom_at if run else None),
             "fixed": _moment(session, row.fixed_at),
             "held": _moment(session, row.held_at),
+            "regressed": [],
         },
         "points": {
             "earned": sum(check["points"] for check in checks if check["held"]),
@@ -147,6 +149,15 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
         "guards": [_guard(session, check, states.get(check.key)) for check in pack.guards],
         "hints": [_hint(hint) for hint in row.hint_releases.all()],
     }
+
+
+def _with_regressions(session: InterviewSession, scenarios: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the moments at which a repair that had held came undone: only the time line remembers them."""
+    for event in session.events.filter(kind="scenario.regressed").order_by("seq"):
+        for scenario in scenarios:
+            if scenario["id"] == event.payload["scenario"]:
+                scenario["timings"]["regressed"].append(_moment(session, event.at))
+    return scenarios
 
 
 def _check(session: InterviewSession, check: Check, state: CheckState | None) -> dict[str, Any]:
