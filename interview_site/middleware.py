@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Callable
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
@@ -53,23 +53,23 @@ class CompressedStatic:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        if not self._is_for_us(request, response):
+        if not isinstance(response, StreamingHttpResponse) or not self._is_for_us(request, response):
             return response
         patch_vary_headers(response, ("Accept-Encoding",))
         if request.method != "GET" or "gzip" not in request.headers.get("Accept-Encoding", ""):
             return response
-        small = HttpResponse(self._compressed(request.path, response), headers=dict(response.headers))
-        small.headers["Content-Encoding"] = "gzip"
-        small.headers["Content-Length"] = str(len(small.content))
-        response.close()
-        return small
+        small = self._compressed(request.path, response)
+        response.streaming_content = [small]
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Content-Length"] = str(len(small))
+        return response
 
-    def _is_for_us(self, request: HttpRequest, response: HttpResponseBase) -> bool:
+    def _is_for_us(self, request: HttpRequest, response: StreamingHttpResponse) -> bool:
         kind = response.headers.get("Content-Type", "").partition(";")[0]
         is_static = request.path.startswith(f"/{settings.STATIC_URL.strip('/')}/")
         return is_static and response.status_code == 200 and kind in self.TYPES and "Content-Encoding" not in response
 
-    def _compressed(self, path: str, response: HttpResponseBase) -> bytes:
+    def _compressed(self, path: str, response: StreamingHttpResponse) -> bytes:
         tag = response.headers.get("ETag", "")
         known = self._kept.get(path)
         if known is None or known[0] != tag:

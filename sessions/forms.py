@@ -112,8 +112,15 @@ class AnswerForm(forms.Form):
 class CreditForm(forms.Form):
     """Time that the candidate lost through us."""
 
-    minutes = forms.IntegerField(label="Minutes", min_value=1, max_value=MOST_EXTENSION)
-    reason = forms.CharField(label="What failed", max_length=300)
+    minutes = forms.IntegerField(
+        label="Minutes",
+        min_value=1,
+        max_value=MOST_EXTENSION,
+        error_messages={"required": "Say how many minutes.", "invalid": "Give whole minutes."},
+    )
+    reason = forms.CharField(
+        label="What failed", max_length=300, error_messages={"required": "Say what failed: it is written down."}
+    )
 
 
 class AssessmentForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -126,6 +126,7 @@
   document.addEventListener("input", (event) => {
     if (event.target.matches("[data-filter]")) filterList(event.target);
   });
+  document.addEventListener("change", (event) => event.target.matches("[data-submit-on-change]") && event.target.form.requestSubmit());
   const saves = (event) => event.detail.elt.matches("form[data-autosave]"); // tells for itself
   const unreachable = (event) => saves(event) || say("The server cannot be reached. Nothing was sent; what you typed is still here. Try again.");
   document.addEventListener("htmx:sendError", unreachable);
