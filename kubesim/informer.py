@@ -208,11 +208,19 @@ class Informers:
 class WorkQueue:
     """Runs ``sync(key)`` for every key added: a key waits once however often it is added."""
 
-    def __init__(self, clock: Clock, sync: Callable[[str], Awaitable[None]], name: str, workers: int = 1) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        sync: Callable[[str], Awaitable[None]],
+        name: str,
+        workers: int = 1,
+        retry_s: float = FIRST_RETRY_S,
+    ) -> None:
         self._clock = clock
         self._sync = sync
         self._name = name
         self._workers = workers
+        self._retry_s = retry_s
         self._ready: deque[str] = deque()
         self._waiting: set[str] = set()
         self._running: set[str] = set()
@@ -290,7 +298,7 @@ class WorkQueue:
     def _retry(self, key: str) -> None:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self.add_after(key, min(FIRST_RETRY_S * 2 ** min(failures, 30), LONGEST_RETRY_S))
+        self.add_after(key, min(self._retry_s * 2 ** min(failures, 30), LONGEST_RETRY_S))
 
 
 async def cancel(task: asyncio.Task[None] | None) -> None:

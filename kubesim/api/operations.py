@@ -17,6 +17,7 @@ from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
+from kubesim.api.typed import check_typed
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
@@ -150,6 +151,7 @@ class Operations:
         stored = stored_kind(self.registry, kind)
         obj = self._existing(stored, namespace, name)
         wanted = admission.decode_body("DeleteOptions", delete_options or {})
+        options.dry_run = options.dry_run or "All" in wanted.get("dryRun", ())
         return to_served(kind, deletion.delete(self, stored, obj, wanted, options))
 
     def delete_collection(
@@ -238,6 +240,7 @@ class Operations:
         check_depth(change)
         if not isinstance(change, dict):
             raise status.bad_request("error decoding YAML: the configuration is not an object")
+        check_typed(kind, change)
         admission.decode(kind, change, Options())
         if (change.get("metadata") or {}).get("managedFields"):
             raise status.bad_request("metadata.managedFields must be nil")

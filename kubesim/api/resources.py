@@ -14,7 +14,7 @@ from kubesim.api.backend import Backend
 from kubesim.api.negotiate import negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
-from kubesim.api.status import bad_request, not_found
+from kubesim.api.status import bad_request, no_resource, not_found
 from kubesim.api.tables import include_policy
 from kubesim.auth.reviews import expiration
 from kubesim.auth.users import User
@@ -79,12 +79,15 @@ class Resources:
             self._check_host(call)
             raise ApiError(405, "MethodNotAllowed", NO_SHELL)
         if not self._exists(call):
-            return text_response("404 page not found\n", 404)
+            raise no_resource()
         verb = self._verbs.get(info.verb)
         if verb is None or not self._permits(call):
             message = "the server does not allow this method on the requested resource"
             raise ApiError(405, "MethodNotAllowed", message)
-        return await verb(call)
+        response = await verb(call)
+        if kind.deprecated and not response.prepared:
+            response.headers.add("Warning", f'299 - "{kind.deprecated}"')
+        return response
 
     def _exists(self, call: Call) -> bool:
         """Tell whether the path leads anywhere: scope and subresource must be the kind's."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.informer import Informer, Informers, WorkQueue
+from kubesim.informer import FIRST_RETRY_S, Informer, Informers, WorkQueue
 from kubesim.recorder import Recorder
 
 
@@ -24,13 +24,15 @@ class Controller:
     """Brings the objects of one kind to what they ask for. ``source`` is the component its events name."""
 
     source = ""
+    retry_s = FIRST_RETRY_S
+    """Seconds until a failed key is tried again; they double with each failure."""
 
     def __init__(self, context: Context) -> None:
         self.client = context.client
         self.clock = context.clock
         self.informers = context.informers
         self.recorder = Recorder(context.client, context.clock, self.source)
-        self.queue = WorkQueue(context.clock, self._sync, self.source)
+        self.queue = WorkQueue(context.clock, self._sync, self.source, retry_s=self.retry_s)
 
     async def sync(self, namespace: str, name: str) -> None:
         """Bring one object to what it asks for; safe to repeat. ``ApiError`` means: try again later."""

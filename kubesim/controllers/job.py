@@ -41,6 +41,7 @@ class JobController(Controller):
     """Runs jobs."""
 
     source = "job-controller"
+    retry_s = 1.0
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -65,6 +66,7 @@ class JobController(Controller):
         tally = self._tally(job)
         status = dict(job.get("status", {}))
         status["conditions"] = list(status.get("conditions") or [])
+        failure: ApiError | None = None
         await self._start(job, status)
         reason = self._verdict(job, status, tally)
         if reason == "Complete" or has(status, "SuccessCriteriaMet"):
@@ -75,8 +77,10 @@ class JobController(Controller):
             await self._delete(job, tally.active)
             tally.active = []
         elif not is_ending(job):
-            await self._fill(job, tally)
+            failure = await self._fill(job, tally)
         await self._report(job, status, tally)
+        if failure is not None:
+            raise failure
 
     def _tally(self, job: Obj) -> Tally:
         owned = self.pods.by("controller", job["metadata"]["uid"])
@@ -166,8 +170,8 @@ class JobController(Controller):
             await self._untrack(pod)
             await pods.delete(self, job, pod)
 
-    async def _fill(self, job: Obj, tally: Tally) -> None:
-        """Create the pods that are missing, after the back-off that failures ask for."""
+    async def _fill(self, job: Obj, tally: Tally) -> ApiError | None:
+        """Create the pods that are missing, after the back-off that failures ask for; return why one was refused."""
         spec = job["spec"]
         parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
         wanted = parallelism
@@ -179,14 +183,17 @@ class JobController(Controller):
         await self._delete(job, surplus)
         tally.active = [pod for pod in tally.active if pod not in surplus]
         missing = wanted - len(tally.active)
-        if missing <= 0:
-            return
-        wait = self._backoff(job)
+        wait = self._backoff(job) if missing > 0 else 0.0
         if wait > 0:
             self.queue.add_after(_key(job), wait)
-            return
-        for index in self._free_indexes(job, tally)[:missing] if _indexed(job) else [None] * missing:
-            tally.active.append(await pods.create(self, job, pod_of(job, index)))
+        if missing <= 0 or wait > 0:
+            return None
+        try:
+            for index in self._free_indexes(job, tally)[:missing] if _indexed(job) else [None] * missing:
+                tally.active.append(await pods.create(self, job, pod_of(job, index)))
+        except ApiError as error:
+            return error
+        return None
 
     def _backoff(self, job: Obj) -> float:
         """Return the seconds until pods may be created: 10 s after the first failure, doubling."""

@@ -97,6 +97,8 @@ class Kind:
     propagation: str = "Background"
     ttl_s: int = 0
     """Seconds after its last change when an object goes by itself; 0 for never."""
+    deprecated: str = ""
+    """The warning that every answer carries."""
     virtual: bool = False
     """Answered at once and never stored (access reviews)."""
 

@@ -1,0 +1,84 @@
+"""What server-side apply says of a patch that does not fit its kind's type: every error, by path (500)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+from kubesim.schema.types import FieldType, Shape, shape_of
+
+_GO = {str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}"}
+_WORDS = {"string": str, "bytes": str, "time": str, "bool": bool}
+
+
+def check_typed(kind: Kind, wanted: Obj) -> None:
+    """Raise where ``wanted`` has fields that the kind's type does not declare, or values of other types."""
+    shape = shape_of(kind.schema)
+    errors = sorted(_object(shape, wanted, "")) if shape is not None else []
+    if not errors:
+        return
+    metadata = wanted.get("metadata") if isinstance(wanted.get("metadata"), dict) else {}
+    assert metadata is not None
+    what = (
+        f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
+    )
+    listed = errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {error}" for error in errors)
+    raise ApiError(500, "", f"failed to create typed patch object ({what}): {listed}")
+
+
+def _object(shape: Shape, value: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{path}: expected map, got &{{{_shown(value)}}}"
+        return
+    for name, item in value.items():
+        field = shape.fields.get(name)
+        if field is None:
+            yield f"{path}.{name}: field not declared in schema"
+        elif item is not None:
+            yield from _value(field, item, f"{path}.{name}")
+
+
+def _value(field: FieldType, value: Any, path: str) -> Iterator[str]:
+    match field.form:
+        case "object":
+            if field.shape is not None:
+                yield from _object(field.shape, value, path)
+        case "list" if not isinstance(value, list):
+            yield f"{path}: expected list, got &{{{_shown(value)}}}"
+        case "list":
+            for at, item in enumerate(value):
+                where = path + _place(field, item, at)
+                yield from _object(field.shape, item, where) if field.shape else _scalar(field.item, item, where)
+        case "map" if not isinstance(value, dict):
+            yield f"{path}: expected map, got &{{{_shown(value)}}}"
+        case "map":
+            for name, item in value.items():
+                if field.shape is None:
+                    yield from _scalar(field.item, item, f"{path}.{name}")
+        case form:
+            yield from _scalar(form, value, path)
+
+
+def _scalar(form: str, value: Any, path: str) -> Iterator[str]:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if form in ("int", "float") and not number:
+        yield f"{path}: expected numeric (int or float), got {_GO.get(type(value), 'map[string]interface {}')}"
+    elif (wanted := _WORDS.get(form)) is not None and value is not None and type(value) is not wanted:
+        shown = f'"{value}"' if isinstance(value, str) else _shown(value)
+        word = "boolean" if wanted is bool else "string"
+        yield f"{path}: expected {word}, got &value.valueUnstructured{{Value:{shown}}}"
+
+
+def _place(field: FieldType, item: Any, at: int) -> str:
+    """Return how an entry of a list is named: by its key where it has one."""
+    if field.merge_key and isinstance(item, dict) and field.merge_key in item:
+        return f"[{field.merge_key}={orjson.dumps(item[field.merge_key]).decode()}]"
+    return f"[{at}]"
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
