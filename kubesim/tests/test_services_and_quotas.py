@@ -1,0 +1,78 @@
+"""The controllers that count and list: quotas, endpoints, disruption budgets."""
+
+from kubesim.tests.world import container, deployment, pod, world
+
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "web", "labels": {"team": "ml"}},
+    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]},
+}
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "gpus"},
+    "spec": {"hard": {"requests.nvidia.com/gpu": "8", "pods": "4", "count/jobs.batch": "2"}},
+}
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web"},
+    "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+}
+
+
+def named_port(name="web"):
+    return pod(name, container("nginx:1.27", ports=[{"containerPort": 8080, "name": "http"}]))
+
+
+async def test_a_service_lists_its_ready_pods():
+    async with world() as w:
+        await w.create("services", SERVICE)
+        await w.create("pods", named_port())
+        await w.tick(10)
+        (endpoints,) = [obj for obj in await w.items("endpoints") if obj["metadata"]["name"] == "web"]
+        (subset,) = endpoints["subsets"]
+        assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
+        assert [address["ip"] for address in subset["addresses"]] == [(await w.pod())["status"]["podIP"]]
+        (found,) = await w.items("endpointslices.discovery.k8s.io")
+        assert found["metadata"]["labels"]["kubernetes.io/service-name"] == "web"
+        assert found["endpoints"][0]["conditions"] == {"ready": True, "serving": True, "terminating": False}
+
+
+async def test_a_service_without_pods_has_an_empty_list_and_takes_it_along_when_it_goes():
+    async with world() as w:
+        await w.create("services", SERVICE)
+        await w.tick(1)
+        (endpoints,) = await w.items("endpoints")
+        assert "subsets" not in endpoints
+        await w.client.delete("services", "web", "default")
+        await w.tick(1)
+        assert await w.items("endpoints") == []
+
+
+async def test_a_quota_tells_what_is_used():
+    async with world() as w:
+        await w.create("resourcequotas", QUOTA)
+        main = container("nginx:1.27", resources={"limits": {"nvidia.com/gpu": "2"}})
+        await w.create("pods", pod("a", main))
+        await w.tick(1)
+        (quota,) = await w.items("resourcequotas")
+        assert quota["status"]["hard"] == QUOTA["spec"]["hard"]
+        assert quota["status"]["used"] == {"requests.nvidia.com/gpu": "2", "pods": "1", "count/jobs.batch": "0"}
+        await w.client.delete("pods", "a", "default", grace_seconds=0)
+        await w.tick(1)
+        assert (await w.items("resourcequotas"))[0]["status"]["used"]["pods"] == "0"
+
+
+async def test_a_budget_tells_how_many_pods_may_go():
+    async with world() as w:
+        await w.create("poddisruptionbudgets.policy", BUDGET)
+        await w.tick(1)
+        assert await w.messages("NoPods") == ["No matching pods found"]
+        await w.create("deployments.apps", deployment("web", replicas=3))
+        await w.tick(20)
+        status = (await w.items("poddisruptionbudgets.policy"))[0]["status"]
+        counted = {name: status[name] for name in ("currentHealthy", "desiredHealthy", "disruptionsAllowed")}
+        assert counted == {"currentHealthy": 3, "desiredHealthy": 2, "disruptionsAllowed": 1}
+        assert status["conditions"][0]["reason"] == "SufficientPods"
