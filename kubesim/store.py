@@ -135,6 +135,19 @@ class Store:
         """Return all objects of a kind, by namespace and name; an empty namespace means every one."""
         return [*self._table(kind).walk(namespace)]
 
+    def list_at(self, kind: Kind, namespace: str, version: int) -> Objects:
+        """Return what ``list`` returned at a resourceVersion. Raises 410 where history is shorter."""
+        present = {key_of(obj): obj for obj in self._table(kind).walk(namespace)}
+        for event in reversed(self.events_since(version, kind)):
+            key = key_of(event.object)
+            if namespace and key[0] != namespace:
+                continue
+            if event.previous is None:
+                present.pop(key, None)
+            else:
+                present[key] = event.previous
+        return [present[key] for key in sorted(present)]
+
     def select(self, kind: Kind, label: str, value: str) -> Objects:
         """Return the objects whose indexed field (a label of ``kind.indexes``) has a value, in order."""
         table = self._table(kind)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -14,18 +12,20 @@ from aiohttp import web
 
 from kubesim.api import tables
 from kubesim.api.negotiate import Answer
-from kubesim.api.status import bad_request
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 
+LINE = orjson.OPT_APPEND_NEWLINE
 NO_CACHE = {"Cache-Control": "no-cache, private"}
 
 
 def json_response(body: Any, code: int = 200, content_type: str = "application/json") -> web.Response:
     """Return any JSON document."""
-    return web.Response(body=orjson.dumps(body), status=code, content_type=content_type, headers=NO_CACHE)
+    return web.Response(
+        body=orjson.dumps(body, option=LINE), status=code, content_type=content_type, headers=NO_CACHE
+    )
 
 
 def text_response(text: str, code: int = 200) -> web.Response:
@@ -109,43 +109,6 @@ class Encoder:
 def _yaml(body: bytes) -> bytes:
     """Return JSON as YAML."""
     return yaml.safe_dump(orjson.loads(body), sort_keys=True).encode()
-
-
-def page(found: ObjectList, limit: int | None, token: str, *, selected: bool) -> tuple[ObjectList, Obj]:
-    """Cut a list at ``limit`` and return it with its metadata; ``token`` continues an earlier page."""
-    items, version = found.items, found.resource_version
-    if token:
-        start, version = _start(token)
-        items = [obj for obj in items if _key(obj) > start]
-    meta: Obj = {"resourceVersion": version}
-    if limit is not None and 0 < limit < len(items):
-        rest = len(items) - limit
-        items = items[:limit]
-        meta["continue"] = _token(_key(items[-1]), version)
-        if not selected:
-            meta["remainingItemCount"] = rest
-    return ObjectList(items, version), meta
-
-
-def _key(obj: Obj) -> tuple[str, str]:
-    """Return an object's place in a list."""
-    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-
-
-def _token(key: tuple[str, str], version: str) -> str:
-    """Return the opaque token after ``key``."""
-    claims = {"v": "meta.k8s.io/v1", "rv": int(version), "start": "/".join(key)}
-    return base64.urlsafe_b64encode(orjson.dumps(claims)).decode()
-
-
-def _start(token: str) -> tuple[tuple[str, str], str]:
-    """Return what a token says; raises 400 for one that is not ours."""
-    try:
-        claims = orjson.loads(base64.urlsafe_b64decode(token))
-        namespace, _, name = claims["start"].partition("/")
-        return (namespace, name), str(int(claims["rv"]))
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise bad_request("continue key is not valid: " + str(error)) from error
 
 
 def _quoted(text: str) -> str:

@@ -45,12 +45,25 @@ class Operations:
         return subresources.scale_of(kind, obj) if subresource == "scale" else to_served(kind, obj)
 
     def list(
-        self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        version: int | None = None,
     ) -> ObjectList:
-        """Return the selected objects by namespace and name. Raises 400 for a selector that makes no sense."""
-        selected = self._selected(kind, namespace, parse_labels(label_selector), parse_fields(field_selector, kind))
-        version = str(self.store.resource_version)
-        return ObjectList([to_served(kind, obj) for obj in selected], version)
+        """Return the selected objects by namespace and name, as they are or as they were at ``version``.
+
+        Raises 400 for a selector that makes no sense and 410 for a version that is forgotten.
+        """
+        labels, fields = parse_labels(label_selector), parse_fields(field_selector, kind)
+        if version is None or version == self.store.resource_version:
+            selected = self._selected(kind, namespace, labels, fields)
+        else:
+            selects = matcher(labels, fields)
+            selected = [obj for obj in self.store.list_at(kind, namespace, version) if selects(obj)]
+        return ObjectList([to_served(kind, obj) for obj in selected], str(version or self.store.resource_version))
 
     def create(
         self,

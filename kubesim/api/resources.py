@@ -9,8 +9,9 @@ from typing import Any, cast
 from aiohttp import web
 
 from kubesim.api import bodies, streams
-from kubesim.api.answers import Encoder, page, text_response
+from kubesim.api.answers import Encoder, text_response
 from kubesim.api.backend import Backend
+from kubesim.api.listing import check_match, check_version, listed
 from kubesim.api.negotiate import negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
@@ -136,6 +137,7 @@ class Resources:
         info = call.info
         if info.subresource == "log":
             return await streams.log(self._backend, call.request, info, call.user)
+        check_version(self._backend.operations, call.query("resourceVersion"))
         shown = "scale" if info.subresource == "scale" else ""
         obj = self._backend.operations.get(call.kind, call.namespace, info.name, subresource=shown)
         return self._encoder(call).response(obj)
@@ -143,26 +145,11 @@ class Resources:
     async def _list(self, call: Call) -> web.StreamResponse:
         """Answer GET of a collection."""
         encoder = self._encoder(call)
-        limit, token = parse_int("limit", call.query("limit")), call.query("continue")
-        self._check_version(call)
-        labels, fields = call.query("labelSelector"), call.query("fieldSelector")
-        found = self._backend.operations.list(call.kind, call.namespace, label_selector=labels, field_selector=fields)
-        found, meta = page(found, limit, token, selected=bool(labels or fields))
+        initial = call.request.query.get("sendInitialEvents")
+        initial_events = None if initial is None else parse_bool("sendInitialEvents", initial)
+        check_match(call.request.query, initial_events, watch=False)
+        found, meta = listed(self._backend.operations, call.kind, call.namespace, call.request.query)
         return encoder.list_response(found, meta)
-
-    def _check_version(self, call: Call) -> None:
-        """Refuse a list at a version that does not exist yet."""
-        wanted, current = (
-            parse_int("resourceVersion", call.query("resourceVersion")),
-            self._backend.store.resource_version,
-        )
-        match = call.query("resourceVersionMatch")
-        if match and match not in ("Exact", "NotOlderThan"):
-            raise bad_request(f'resourceVersionMatch: Unsupported value: "{match}"')
-        if wanted is not None and wanted > current:
-            message = f"Too large resource version: {wanted}, current: {current}"
-            causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-            raise ApiError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
 
     async def _watch(self, call: Call) -> web.StreamResponse:
         """Answer a watch."""

@@ -11,10 +11,11 @@ from kubesim.api.answers import NO_CACHE, Encoder
 from kubesim.api.backend import Backend, LogRequest
 from kubesim.api.convert import to_served
 from kubesim.api.durations import parse_time
+from kubesim.api.listing import check_match, check_number
 from kubesim.api.negotiate import parse_bool, parse_int
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.selectors import matcher, parse_fields, parse_labels
-from kubesim.api.status import FieldError, bad_request, forbidden_field, invalid_value, not_found
+from kubesim.api.status import bad_request, not_found
 from kubesim.api.watch import BOOKMARK_SECONDS, Watch, WatchOptions, error_line
 from kubesim.auth.users import User
 from kubesim.errors import ApiError
@@ -23,7 +24,6 @@ from kubesim.store import Stored
 
 DEFAULT_WATCH_SECONDS = 3600.0  # upstream: 30 to 60 minutes at random
 WATCH_TYPE = "application/json"
-LIST_OPTIONS = "ListOptions.meta.k8s.io"
 
 
 async def watch(
@@ -70,10 +70,10 @@ def _watch_options(
     """Read the query of a watch; raises 400 and 422 before the stream begins."""
     query = request.query
     version = query.get("resourceVersion", "")
-    parse_int("resourceVersion", version)
     initial = query.get("sendInitialEvents")
     initial_events = None if initial is None else parse_bool("sendInitialEvents", initial)
-    _check_match(query.get("resourceVersionMatch", ""), initial_events)
+    check_match(query, initial_events, watch=True)
+    check_number(version)
     fields = parse_fields(query.get("fieldSelector", ""), kind)
     headers = _once()
 
@@ -92,27 +92,6 @@ def _watch_options(
         parse_bool("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
         initial_events,
     )
-
-
-def _check_match(match: str, initial_events: bool | None) -> None:
-    """Refuse combinations of sendInitialEvents and resourceVersionMatch that mean nothing."""
-    error: FieldError | None = None
-    if initial_events is None:
-        if match:
-            error = forbidden_field(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )
-    elif not match:
-        error = forbidden_field(
-            "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        )
-    elif match != "NotOlderThan":
-        error = invalid_value("resourceVersionMatch", match, "sendInitialEvents requires NotOlderThan")
-    if error is not None:
-        causes = [{"reason": error.reason, "message": error.detail, "field": error.field}]
-        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
-        raise ApiError(422, "Invalid", f'{LIST_OPTIONS} "" is invalid: {error.text()}', details)
 
 
 def _once() -> Callable[[], bool]:
