@@ -11,11 +11,13 @@ from sessions.models.interview import (
     SessionQuestion,
     SessionScenario,
 )
+from sessions.models.limits import Attempt
 from sessions.models.scoring import Assessment, AssessmentRevision, Note, Rating
 
 __all__ = [
     "Assessment",
     "AssessmentRevision",
+    "Attempt",
     "CheckState",
     "ClockEntry",
     "HintRelease",

@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from sessions import selectors, services
+from sessions import limits, selectors, services
 from sessions.errors import SessionError
 from sessions.typing import HttpRequest
 
@@ -18,13 +18,24 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     """Show the button; use the token up when it is pressed."""
     if request.method != "POST":
         return _private(render(request, "candidate/join.html", {"token": token}))
+    address = limits.address(request)
+    if wait := limits.attempt(limits.JOIN_ADDRESS, address):
+        return _too_often(request, wait)
     try:
         session = services.consume_join_token(token)
     except SessionError as exc:
         return _private(render(request, "candidate/join.html", {"error_text": exc.message}, status=409))
+    limits.forgive(limits.JOIN_ADDRESS, address)
     request.session.cycle_key()
     selectors.bind_candidate(request.session, session)
     return redirect("candidate-page", session.uuid)
+
+
+def _too_often(request: HttpRequest, wait_s: int) -> HttpResponse:
+    text = f"Too many links were tried from your address. Wait {wait_s} seconds, then open your link again."
+    response = _private(render(request, "candidate/join.html", {"error_text": text}, status=429))
+    response.headers["Retry-After"] = str(wait_s)
+    return response
 
 
 def _private(response: HttpResponse) -> HttpResponse:
