@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import namespaces, pods, prepare, quota
+from kubesim.admission import namespaces, platform, pods, prepare, quota
 from kubesim.admission.validation import validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.options import Options
@@ -105,6 +105,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     """Complete a new object and refuse what may not be (403, 404, 422)."""
     namespaces.check(ops, kind, new)
     prepare.create(ops, kind, new)
+    platform.complete(ops, kind.resource, new, options)
     if kind.resource == "pods":
         pods.admit(ops, kind, new)
     validate_new(kind, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kubesim.auth.users import User
 from kubesim.errors import Obj
 
 PatchType = Literal["json", "merge", "strategic", "apply"]
@@ -14,9 +15,9 @@ PatchType = Literal["json", "merge", "strategic", "apply"]
 class Options:
     """The options of one request, and what the answer says beside its object.
 
-    ``field_validation`` is Strict, Warn or Ignore; ``force`` belongs to server-side apply;
-    ``wanted`` is what an apply asks for (set by the operation). The last two fields are
-    filled in: ``warnings`` (texts of Warning headers) and ``created`` (a patch or update that made the object: 201).
+    ``requester`` is who asks, where that is somebody from outside. ``field_validation`` is Strict, Warn or Ignore;
+    ``force`` belongs to server-side apply; ``wanted`` is what an apply asks for (set by the operation). Filled in are
+    ``warnings`` (texts of Warning headers) and ``created`` (a patch or update that made the object: 201).
     """
 
     user: str = ""
@@ -27,3 +28,4 @@ class Options:
     wanted: Obj | None = None
     warnings: list[str] = field(default_factory=list)
     created: bool = False
+    requester: User | None = None

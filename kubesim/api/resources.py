@@ -126,6 +126,7 @@ class Resources:
         agent = call.request.headers.get("User-Agent", "unknown").partition("/")[0]
         return Options(
             user=call.user.name,
+            requester=call.user,
             field_manager=call.query("fieldManager") or agent[:128],
             field_validation=validation or "Warn",
             dry_run="All" in dry_run,

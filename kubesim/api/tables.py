@@ -9,7 +9,8 @@ from functools import cache
 import orjson
 
 from kubesim.errors import ApiError, Obj
-from kubesim.schema.printers import DEFAULT, PRINTERS, Column
+from kubesim.schema.columns import Column
+from kubesim.schema.printers import DEFAULT, PRINTERS
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 

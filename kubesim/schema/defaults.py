@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable
 
 from kubesim.errors import Obj
+from kubesim.schema import facts, platform_defaults
 
 MAX_INT32 = 2147483647
 RBAC_GROUP = "rbac.authorization.k8s.io"
 FILE_MODE = {"defaultMode": 420}
 CONTAINER = {"resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+JOB = {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False}
 
 STATIC: dict[str, Obj] = {
     "V1PodSpec": {
@@ -43,7 +45,6 @@ STATIC: dict[str, Obj] = {
     "V1PodCondition": {"lastProbeTime": None},
     "V1DeploymentSpec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
     "V1ReplicaSetSpec": {"replicas": 1},
-    "V1JobSpec": {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False},
     "V1Secret": {"type": "Opaque"},
     "V1ServiceSpec": {"type": "ClusterIP", "sessionAffinity": "None"},
     "V1ServicePort": {"protocol": "TCP"},
@@ -98,19 +99,21 @@ def deployment_spec(obj: Obj) -> None:
 
 
 def job(obj: Obj) -> None:
-    """A job without labels takes those of its template."""
-    labels = obj.get("spec", {}).get("template", {}).get("metadata", {}).get("labels")
+    """One pod, six retries; per-index limits and failure policies change the rest. Templates of jobs have none of it.
+
+    A job without labels takes those of its pod template.
+    """
+    spec = obj.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", MAX_INT32 if spec.get("backoffLimitPerIndex") is not None else 6)
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    for name, value in JOB.items():
+        spec.setdefault(name, value)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj.get("metadata", {}).get("labels"):
         obj.setdefault("metadata", {})["labels"] = dict(labels)
-
-
-def job_spec(obj: Obj) -> None:
-    """One pod, six retries; per-index limits and failure policies change the rest."""
-    if "completions" not in obj and "parallelism" not in obj:
-        obj["completions"] = 1
-    obj.setdefault("parallelism", 1)
-    obj.setdefault("backoffLimit", MAX_INT32 if obj.get("backoffLimitPerIndex") is not None else 6)
-    obj.setdefault("podReplacementPolicy", "Failed" if obj.get("podFailurePolicy") else "TerminatingOrFailed")
 
 
 def secret(obj: Obj) -> None:
@@ -161,13 +164,14 @@ COMPUTED: dict[str, Callable[[Obj], None]] = {
     "V1Pod": pod,
     "V1DeploymentSpec": deployment_spec,
     "V1Job": job,
-    "V1JobSpec": job_spec,
     "V1Secret": secret,
     "V1ServicePort": service_port,
     "V1ServiceSpec": service_spec,
     "RbacV1Subject": subject,
     "V1LimitRangeItem": limit_item,
 }
+STATIC |= platform_defaults.STATIC
+COMPUTED |= platform_defaults.COMPUTED
 
 
 def _default(name: str) -> Callable[[Obj], None]:
@@ -175,8 +179,8 @@ def _default(name: str) -> Callable[[Obj], None]:
 
     def apply(obj: Obj) -> None:
         for field, value in static.items():
-            if field not in obj:
-                obj[field] = dict(value) if isinstance(value, dict) else value
+            if field not in obj or (not obj[field] and (name, field) in facts.WRITTEN):
+                obj[field] = value.copy() if isinstance(value, dict | list) else value
         if computed is not None:
             computed(obj)
 

@@ -56,7 +56,7 @@ PLATFORM = (
     )),
     _storage("VolumeAttachment", "volumeattachments", subresources=(STATUS,), unconditional_update=False,
              immutable=fixed("spec", text="field is immutable")),
-    _storage("CSIDriver", "csidrivers", unconditional_update=False, generation=True,
+    _storage("CSIDriver", "csidrivers", unconditional_update=False,
              immutable=fixed("spec.attachRequired", "spec.volumeLifecycleModes")),
     _storage("CSINode", "csinodes", unconditional_update=False),
     _storage("VolumeAttributesClass", "volumeattributesclasses", "vac", immutable=(

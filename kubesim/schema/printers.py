@@ -6,15 +6,8 @@ A column is a name and a value: a dotted path into the object, or a function of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-
-from kubesim.errors import Obj
 from kubesim.schema.cells import (
-    Cell,
     Value,
-    age,
     container_names,
     count,
     data_count,
@@ -50,37 +43,8 @@ from kubesim.schema.cells import (
     slice_ports,
     subjects,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table."""
-
-    name: str
-    value: Value
-    wide: bool = False
-    type: str = "string"
-    format: str = ""
-
-    def definition(self) -> Obj:
-        """Return the columnDefinition that the Table carries."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": "",
-            "priority": int(self.wide),
-        }
-
-    def cell(self, obj: Obj, now: datetime) -> Cell:
-        """Return the column's value for one object."""
-        if callable(self.value):
-            return self.value(obj, now)
-        found = dig(obj, self.value)
-        if self.type == "integer":
-            return int(found or 0)
-        return "" if found is None else found if isinstance(found, bool) else str(found)
-
+from kubesim.schema.columns import AGE, NAME, Column, kind_columns
+from kubesim.schema.platform_printers import PLATFORM
 
 TEMPLATE_WIDE = (
     Column("Containers", container_names, wide=True),
@@ -89,22 +53,13 @@ TEMPLATE_WIDE = (
 SELECTOR_WIDE = Column("Selector", label_selector, wide=True)
 
 
-NAME = Column("Name", "metadata.name", format="name")
-AGE = Column("Age", age)
-
-
 def _budget(path: str) -> Value:
     """Return minAvailable or maxUnavailable, ``N/A`` without."""
     return lambda obj, now: "N/A" if dig(obj, path) is None else str(dig(obj, path))
 
 
-def _kind_columns(*columns: Column, wide: Iterable[Column] = ()) -> tuple[Column, ...]:
-    """Return name, the given columns, age, and what -o wide adds."""
-    return (NAME, *columns, AGE, *wide)
-
-
 PRINTERS: dict[str, tuple[Column, ...]] = {
-    "pods": _kind_columns(
+    "pods": kind_columns(
         Column("Ready", pod_ready),
         Column("Status", pod_status),
         Column("Restarts", pod_restarts),
@@ -127,46 +82,52 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         Column("Kernel-Version", node_info("kernelVersion"), wide=True),
         Column("Container-Runtime", node_info("containerRuntimeVersion"), wide=True),
     ),
-    "namespaces": _kind_columns(Column("Status", "status.phase")),
-    "configmaps": _kind_columns(Column("Data", data_count, type="integer")),
-    "secrets": _kind_columns(Column("Type", "type"), Column("Data", data_count, type="integer")),
-    "serviceaccounts": _kind_columns(Column("Secrets", count("secrets"), type="integer")),
-    "services": _kind_columns(
+    "namespaces": kind_columns(Column("Status", "status.phase")),
+    "configmaps": kind_columns(Column("Data", data_count, type="integer")),
+    "secrets": kind_columns(Column("Type", "type"), Column("Data", data_count, type="integer")),
+    "serviceaccounts": kind_columns(Column("Secrets", count("secrets"), type="integer")),
+    "services": kind_columns(
         Column("Type", "spec.type"),
         Column("Cluster-IP", or_none("spec.clusterIP")),
         Column("External-IP", external_ip),
         Column("Port(s)", ports),
         wide=(Column("Selector", map_selector, wide=True),),
     ),
-    "endpoints": _kind_columns(Column("Endpoints", endpoints)),
-    "endpointslices.discovery.k8s.io": _kind_columns(
+    "endpoints": kind_columns(Column("Endpoints", endpoints)),
+    "endpointslices.discovery.k8s.io": kind_columns(
         Column("AddressType", "addressType"), Column("Ports", slice_ports), Column("Endpoints", slice_endpoints)
     ),
-    "resourcequotas": _kind_columns(Column("Request", quota(())), Column("Limit", quota(("limits.",)))),
+    "resourcequotas": kind_columns(Column("Request", quota(())), Column("Limit", quota(("limits.",)))),
     "limitranges": (NAME, Column("Created At", "metadata.creationTimestamp")),
-    "jobs.batch": _kind_columns(
+    "jobs.batch": kind_columns(
         Column("Status", job_status),
         Column("Completions", job_completions),
         Column("Duration", job_duration),
         wide=(*TEMPLATE_WIDE, SELECTOR_WIDE),
     ),
-    "deployments.apps": _kind_columns(
+    "deployments.apps": kind_columns(
         Column("Ready", lambda d, now: f"{dig(d, 'status.readyReplicas') or 0}/{dig(d, 'spec.replicas') or 0}"),
         Column("Up-to-date", "status.updatedReplicas", type="integer"),
         Column("Available", "status.availableReplicas", type="integer"),
         wide=(*TEMPLATE_WIDE, SELECTOR_WIDE),
     ),
-    "replicasets.apps": _kind_columns(
+    "replicasets.apps": kind_columns(
         Column("Desired", "spec.replicas", type="integer"),
         Column("Current", "status.replicas", type="integer"),
         Column("Ready", "status.readyReplicas", type="integer"),
         wide=(*TEMPLATE_WIDE, SELECTOR_WIDE),
     ),
-    "statefulsets.apps": _kind_columns(
+    "statefulsets.apps": kind_columns(
         Column("Ready", lambda s, now: f"{dig(s, 'status.readyReplicas') or 0}/{dig(s, 'spec.replicas') or 0}"),
         wide=TEMPLATE_WIDE,
     ),
-    "daemonsets.apps": _kind_columns(
+    "replicationcontrollers": kind_columns(
+        Column("Desired", "spec.replicas", type="integer"),
+        Column("Current", "status.replicas", type="integer"),
+        Column("Ready", "status.readyReplicas", type="integer"),
+        wide=(*TEMPLATE_WIDE, Column("Selector", map_selector, wide=True)),
+    ),
+    "daemonsets.apps": kind_columns(
         Column("Desired", "status.desiredNumberScheduled", type="integer"),
         Column("Current", "status.currentNumberScheduled", type="integer"),
         Column("Ready", "status.numberReady", type="integer"),
@@ -195,7 +156,7 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
     ),
     "roles.rbac.authorization.k8s.io": (NAME, Column("Created At", "metadata.creationTimestamp")),
     "clusterroles.rbac.authorization.k8s.io": (NAME, Column("Created At", "metadata.creationTimestamp")),
-    "rolebindings.rbac.authorization.k8s.io": _kind_columns(
+    "rolebindings.rbac.authorization.k8s.io": kind_columns(
         Column("Role", role_name),
         wide=(
             Column("Users", subjects("User"), wide=True),
@@ -203,7 +164,7 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
             Column("ServiceAccounts", subjects("ServiceAccount"), wide=True),
         ),
     ),
-    "leases.coordination.k8s.io": _kind_columns(Column("Holder", "spec.holderIdentity")),
+    "leases.coordination.k8s.io": kind_columns(Column("Holder", "spec.holderIdentity")),
     "priorityclasses.scheduling.k8s.io": (
         NAME,
         Column("Value", "value", type="integer"),
@@ -211,7 +172,7 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         AGE,
         Column("PreemptionPolicy", or_unset("preemptionPolicy")),
     ),
-    "poddisruptionbudgets.policy": _kind_columns(
+    "poddisruptionbudgets.policy": kind_columns(
         Column("Min Available", _budget("spec.minAvailable")),
         Column("Max Unavailable", _budget("spec.maxUnavailable")),
         Column("Allowed Disruptions", "status.disruptionsAllowed", type="integer"),
@@ -219,4 +180,5 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
 }
 PRINTERS["clusterrolebindings.rbac.authorization.k8s.io"] = PRINTERS["rolebindings.rbac.authorization.k8s.io"]
 PRINTERS["events.events.k8s.io"] = PRINTERS["events"]
+PRINTERS |= PLATFORM
 DEFAULT = (NAME, Column("Created At", "metadata.creationTimestamp"))

@@ -49,18 +49,18 @@ class Shape:
     def __init__(self, name: str, fields: dict[str, FieldType]) -> None:
         self.name = name
         self.fields = fields
-        self.structs = [f for f in fields.values() if f.form == "object" and _is_struct(f)]
+        self.structs = [f for f in fields.values() if f.form == "object" and (name, f.name) in facts.STRUCTS]
         """Objects that are always there: Go structs that are no pointers."""
-        self.zeros = {f.name: _ZEROS[f.form] for f in fields.values() if f.required and f.form in _ZEROS}
+        self.zeros = {
+            f.name: _ZEROS[f.form]
+            for f in fields.values()
+            if f.form in _ZEROS and (f.required or (name, f.name) in facts.WRITTEN)
+        }
         """Scalars that are always written, with their zero values where nobody has set them."""
 
     def field(self, name: str) -> FieldType | None:
         """Return a field's type, or None for a field that the type does not have."""
         return self.fields.get(name)
-
-
-def _is_struct(field: FieldType) -> bool:
-    return field.name == "spec" or (field.required and field.name not in facts.POINTERS)
 
 
 @cache

@@ -17,7 +17,7 @@ from kubesim.schema.cells import (
     pod_restarts,
     pod_status,
 )
-from kubesim.schema.printers import Column
+from kubesim.schema.columns import Column
 from kubesim.store import Stored
 from kubesim.times import stamp
 

@@ -10,6 +10,7 @@ from kubesim.clock import ManualClock
 from kubesim.schema.kinds import registry
 from kubesim.schema.types import shape_of
 from kubesim.store import Store
+from kubesim.tests import examples
 
 CONTAINERS = {
     "containers": [
@@ -58,7 +59,7 @@ OBJECTS = {
     "priorityclasses.scheduling.k8s.io": {"value": 100},
     "endpointslices.discovery.k8s.io": {"addressType": "IPv4", "endpoints": [], "ports": [{"port": 80}]},
     "poddisruptionbudgets.policy": {"spec": {"minAvailable": 1, "selector": SELECTOR}},
-}
+} | examples.OBJECTS
 KINDS = list(registry.stored())
 
 
@@ -72,11 +73,12 @@ def ops():
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
 def test_a_new_object_of_each_kind_loads_in_the_official_models(ops, kind):
-    sent = {**OBJECTS[kind.resource], "metadata": {"name": "a"}}
+    name = examples.NAMES.get(kind.resource, "a")
+    sent = {**OBJECTS[kind.resource], "metadata": {"name": name}}
     made = ops.create(kind, "ml" if kind.namespaced else "", sent)
     model = getattr(official, kind.schema)
-    assert model.from_dict(made).metadata.name == "a"
-    assert ops.patch(kind, "ml" if kind.namespaced else "", "a", {"metadata": {"labels": {"x": "y"}}})
+    assert model.from_dict(made).metadata.name == name
+    assert ops.patch(kind, "ml" if kind.namespaced else "", name, {"metadata": {"labels": {"x": "y"}}})
 
 
 @pytest.mark.parametrize("kind", registry.all(), ids=lambda kind: f"{kind.resource}-{kind.version}")

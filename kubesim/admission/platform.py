@@ -1,0 +1,96 @@
+"""What the strategies and admission plugins set on new volumes, claims, certificate requests, nodes and ingresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kubesim.api import meta
+from kubesim.api.options import Options
+from kubesim.errors import Obj
+
+if TYPE_CHECKING:
+    from kubesim.api.operations import Operations
+
+PROTECTION = {
+    "persistentvolumes": "kubernetes.io/pv-protection",
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "volumeattributesclasses.storage.k8s.io": "kubernetes.io/vac-protection",
+}
+"""The finalizers that keep a volume as long as somebody uses it."""
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
+
+
+def complete(ops: Operations, resource: str, new: Obj, options: Options) -> None:
+    """Complete a new object in place."""
+    if finalizer := PROTECTION.get(resource):
+        kept = new["metadata"].get("finalizers", [])
+        new["metadata"]["finalizers"] = kept if finalizer in kept else [*kept, finalizer]
+    step = STEPS.get(resource)
+    if step is not None:
+        step(ops, new, options)
+
+
+def volume(ops: Operations, new: Obj, options: Options) -> None:
+    """A volume says since when it is in its phase."""
+    new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": meta.rfc3339(ops.clock.now())}
+
+
+def claim(ops: Operations, new: Obj, options: Options) -> None:
+    """A claim that names no class at all gets the default one."""
+    if "storageClassName" not in new["spec"]:
+        default = _default_class(ops, "storageclasses.storage.k8s.io", DEFAULT_STORAGE)
+        if default:
+            new["spec"]["storageClassName"] = default
+
+
+def ingress(ops: Operations, new: Obj, options: Options) -> None:
+    """An ingress that names no class gets the default one."""
+    annotations = new["metadata"].get("annotations", {})
+    if "ingressClassName" not in new["spec"] and "kubernetes.io/ingress.class" not in annotations:
+        default = _default_class(ops, "ingressclasses.networking.k8s.io", DEFAULT_INGRESS)
+        if default:
+            new["spec"]["ingressClassName"] = default
+
+
+def _default_class(ops: Operations, resource: str, mark: str) -> str:
+    """Return the default class; of several the newest."""
+    found = [
+        obj["metadata"]
+        for obj in ops.store.list(ops.registry.by_resource(resource))
+        if obj["metadata"].get("annotations", {}).get(mark) == "true"
+    ]
+    newest = max(found, key=lambda metadata: metadata["creationTimestamp"], default=None)
+    return str(newest["name"]) if newest else ""
+
+
+def certificate_request(ops: Operations, new: Obj, options: Options) -> None:
+    """A certificate request says who made it, whatever it says itself."""
+    spec, user = new["spec"], options.requester
+    for name in ("username", "uid", "groups", "extra"):
+        spec.pop(name, None)
+    info = user.info() if user is not None else {"username": options.user}
+    spec |= {name: value for name, value in info.items() if value}
+
+
+def node(ops: Operations, new: Obj, options: Options) -> None:
+    """A node is tainted until it is ready, and can allot all that it has."""
+    status = new.setdefault("status", {})
+    if status.get("capacity"):
+        status.setdefault("allocatable", dict(status["capacity"]))
+    if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in status.get("conditions", ())):
+        return
+    taints = new["spec"].get("taints", [])
+    if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
+        new["spec"]["taints"] = [*taints, dict(NOT_READY)]
+
+
+STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
+    "persistentvolumes": volume,
+    "persistentvolumeclaims": claim,
+    "ingresses.networking.k8s.io": ingress,
+    "certificatesigningrequests.certificates.k8s.io": certificate_request,
+    "nodes": node,
+}

@@ -1,0 +1,94 @@
+"""Writes ``tags.json``: what the models do not tell of the types in ``types.json``, read from Go's struct tags.
+
+``python -m kubesim.schema.tags_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR``. For each type: ``merge`` (the merge
+keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are always
+there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that are
+not), ``quantities``, ``int64``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import orjson
+
+from kubesim.schema.facts import PRIMITIVE, TAGS
+from kubesim.schema.types import TYPES
+
+STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.M | re.S)
+NAMED = re.compile(r"^type (\w+) ((?:\[\]|map\[\w+\])?[\w.]+)\s*$", re.M)
+INLINE = re.compile(r'^\s+([\w.]+)\s+`json:",inline"', re.M)
+FIELD = re.compile(r'^\s+(?:\w+\s+)?([\w\[\]\.\*]+)\s+`json:"(\w+)([^"]*)"([^`]*)`', re.M)
+SCALARS = ("string", "bool", "int32", "int64", "int", "float64")
+OWN_JSON = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration", "RawExtension", "FieldsV1")
+Facts = dict[str, dict[str, str] | list[str]]
+
+
+class Package:
+    """The types of one Go package."""
+
+    def __init__(self, folder: Path, group: str) -> None:
+        paths = [path for path in sorted(folder.glob("*.go")) if not path.name.startswith(("generated", "zz_"))]
+        text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+        self.structs: dict[str, str] = dict(STRUCT.findall(text))
+        self.named: dict[str, str] = dict(NAMED.findall(text))
+        self.group = group
+        self.version = folder.name.capitalize()
+
+    def model(self, name: str, known: set[str]) -> str:
+        """Return the name of a type in ``types.json``, which carries the group where two groups share a name."""
+        named = (f"{self.group}{self.version}{name}", f"{self.version}{name}")
+        return next((found for found in named if found in known), "")
+
+    def facts(self, name: str, meta: Package) -> Facts:
+        """Return what the tags of one struct say."""
+        facts: Facts = {"merge": {}, "structs": [], "omitted": [], "quantities": [], "int64": [], "written": []}
+        wanted = [name]
+        while wanted:
+            body = self.structs.get(wanted.pop(), "")
+            wanted += INLINE.findall(body)
+            for kind, field, options, tags in FIELD.findall(body):
+                self._read(facts, kind, field, options, tags, meta)
+        return {key: value for key, value in facts.items() if value}
+
+    def _read(self, facts: Facts, kind: str, field: str, options: str, tags: str, meta: Package) -> None:
+        key = re.search(r'patchMergeKey:"(\w+)"', tags)
+        merge, structs, omitted, quantities, int64, written = facts.values()
+        assert isinstance(merge, dict)
+        if "merge" in (re.search(r'patchStrategy:"([\w,]+)"', tags) or ["", ""])[1].split(","):
+            merge[field] = key[1] if key else PRIMITIVE
+        bare = kind.lstrip("*")
+        resolved = self.named.get(bare, bare)
+        inner = resolved.rpartition("]")[2].rpartition(".")[2]
+        if inner in ("Quantity", "ResourceList"):
+            quantities.append(field)  # type: ignore[union-attr]
+        if inner == "int64":
+            int64.append(field)  # type: ignore[union-attr]
+        if kind.startswith(("*", "[", "map")) or "[" in resolved or inner in (*OWN_JSON, "ResourceList", "TypeMeta"):
+            return
+        if resolved in SCALARS or inner in ("UID", "NodeName"):
+            (omitted if "omitempty" in options else written).append(field)  # type: ignore[union-attr]
+        elif (inner in self.structs or inner in meta.structs or "." in bare) and "omitzero" not in options:
+            structs.append(field)  # type: ignore[union-attr]
+
+
+def main() -> None:
+    """Read the folders that are named on the command line."""
+    api, machinery = Path(sys.argv[1]), Path(sys.argv[2])
+    known = set(orjson.loads(TYPES.read_bytes()))
+    meta = Package(machinery / "pkg/apis/meta/v1", "")
+    packages = [Package(folder, folder.parent.name.capitalize()) for folder in sorted(api.glob("*/v[12]"))]
+    table: dict[str, Facts] = {}
+    for package in (meta, *packages):
+        for name in package.structs:
+            model, facts = package.model(name, known), package.facts(name, meta)
+            if model and facts:
+                table[model] = facts
+    TAGS.write_bytes(orjson.dumps(table, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
+    sys.stdout.write(f"{len(table)} types\n")
+
+
+if __name__ == "__main__":
+    main()
