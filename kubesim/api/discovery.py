@@ -7,6 +7,15 @@ from collections.abc import Iterable
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry, Subresource
 
+ORDER = """
+apiregistration.k8s.io apps events.k8s.io authentication.k8s.io authorization.k8s.io autoscaling batch
+certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io storage.k8s.io admissionregistration.k8s.io
+apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io
+flowcontrol.apiserver.k8s.io
+"""
+RANKS = {name: rank for rank, name in enumerate(ORDER.split())}
+"""Clients show kinds in the order of their groups."""
+
 
 def api_versions(server: str) -> Obj:
     """Answer /api."""
@@ -48,14 +57,14 @@ def aggregated(registry: Registry, version: str, *, legacy: bool) -> Obj:
 
 
 def _groups(registry: Registry) -> Iterable[tuple[str, list[str]]]:
-    """Return every named group with its versions, preferred first, in the order of their adding."""
+    """Return every named group with its versions, preferred first, in upstream's order; others come last."""
     versions: dict[str, list[str]] = {}
     for kind in registry.all():
         if kind.group:
             known = versions.setdefault(kind.group, [])
             if kind.version not in known:
                 known.append(kind.version)
-    return versions.items()
+    return sorted(versions.items(), key=lambda entry: RANKS.get(entry[0], len(RANKS)))
 
 
 def _group(name: str, versions: list[str]) -> Obj:

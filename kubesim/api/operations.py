@@ -195,9 +195,12 @@ class Operations:
         if kind.generation and admission.desire(old) != admission.desire(new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new = meta.ordered(new)
-        if _unmanaged(new) == _unmanaged(old) and _managers(new) in (_managers(old), None):
+        same = _unmanaged(new) == _unmanaged(old)
+        if same and options.wanted is None and _managers(new) in (_managers(old), []):
             return old
         managed.record(kind, old, new, subresource, options, self.clock.now())
+        if same and _managers(new) == _managers(old):
+            return old
         if options.dry_run:
             return new
         if deletion.is_due(kind, new):
@@ -317,8 +320,10 @@ def _unmanaged(obj: Obj) -> Obj:
     return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
 
 
-def _managers(obj: Obj) -> list[Obj] | None:
-    return obj["metadata"].get("managedFields") or None
+def _managers(obj: Obj) -> list[Obj]:
+    """Return who set what, but not when: to apply again what is there already changes nothing."""
+    entries = obj["metadata"].get("managedFields") or []
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
 
 
 def _check_subresource(kind: Kind, name: str) -> None:

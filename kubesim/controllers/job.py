@@ -15,6 +15,7 @@ from kubesim.times import parse, stamp
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
+BATCH_S = 1.0
 FIRST_BACKOFF_S = 10.0
 LONGEST_BACKOFF_S = 600.0
 TEXTS = {
@@ -52,7 +53,16 @@ class JobController(Controller):
         """Watch Jobs and their pods."""
         self.pods.add_index("tracked", _tracking_job)
         self.watch_owned(self.pods, "Job")
-        self.watch_own(self.jobs)
+        self.jobs.add_handler(self._changed)
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Look at a job; at one whose status alone changed (by our own report) after a moment."""
+        job = new or old
+        assert job is not None
+        if old is None or new is None or old["metadata"]["generation"] != new["metadata"]["generation"]:
+            self.queue.add(_key(job))
+        else:
+            self.queue.add_after(_key(job), BATCH_S)
 
     async def sync(self, namespace: str, name: str) -> None:
         """Count what has ended, decide how the job stands, and start what is missing."""
