@@ -15,7 +15,9 @@ from markdown_it.tree import SyntaxTreeNode
 LIMIT_BYTES = 500_000  # some 600 questions; the worst text of this size takes seconds to read, not minutes
 
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])(?:\s+|$)")
-_NUMBER = re.compile(r"^\d{1,3}[.)]\s+")
+_NUMBER = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3})*[.)]|Q(?:uestion)?\s*\d{1,3}\s*[.):]?|Q\s*:)\s+", re.IGNORECASE)
+_FRONT_MATTER = re.compile(r"---\n(.*\n)*?---\n")
+_MOST_LINES_NAMED = 8
 
 
 class ImportProblem(Exception):
@@ -40,6 +42,7 @@ class Outline:
     sections: list[Section]
     preamble: list[SyntaxTreeNode]
     comment_lines: list[int]
+    front_matter_end: int
     link_definitions: list[tuple[int, str]]
 
     def source(self, node: SyntaxTreeNode) -> str:
@@ -77,7 +80,8 @@ def decode(raw: bytes) -> str:
 
 def read(text: str) -> Outline:
     """Split Markdown into sections. Raises ImportProblem where it holds HTML."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
+    text, front_matter_end = _without_front_matter(text)
     env: dict[str, Any] = {}
     tokens = MarkdownIt("commonmark").parse(text, env)
     comments = _refuse_html(tokens)
@@ -92,7 +96,16 @@ def read(text: str) -> Outline:
     links = [
         (row["map"][0] + 1, f"[{name.lower()}]: {row['href']}") for name, row in env.get("references", {}).items()
     ]
-    return Outline(text.split("\n"), sections, preamble, comments, links)
+    return Outline(text.split("\n"), sections, preamble, comments, front_matter_end, links)
+
+
+def _without_front_matter(text: str) -> tuple[str, int]:
+    """Return the text with the YAML at its top made blank, and the last line of that; 0 where there is none."""
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        return text, 0
+    lines = found[0].count("\n")
+    return "\n" * lines + text[found.end() :], lines
 
 
 def line_of(node: SyntaxTreeNode) -> int:
@@ -112,19 +125,26 @@ def plain(node: SyntaxTreeNode) -> str:
     return " ".join("".join(parts).split())
 
 
+def without_number(title: str) -> str:
+    """Return a title without the number that people put in front: "3.", "2.1)", "Q4:", "Question 5"."""
+    return _NUMBER.sub("", title) or title
+
+
 def _title(node: SyntaxTreeNode) -> str:
-    return _NUMBER.sub("", plain(node))
+    return without_number(plain(node))
 
 
 def _refuse_html(tokens: list[Token]) -> list[int]:
     """Return the lines of comments; raise for any other HTML, which would be shown otherwise than written."""
-    comments = []
-    for line, html in _html(tokens):
-        if not html.strip().startswith("<!--"):
-            sample = " ".join(html.split())[:40]
-            raise ImportProblem(f"Line {line}: HTML is not read ({sample}). Put it in backticks or remove it.")
-        comments.append(line)
-    return comments
+    found = [(line, html.strip()) for line, html in _html(tokens)]
+    other = [(line, html) for line, html in found if not html.startswith("<!--")]
+    if other:
+        lines = sorted({line for line, _ in other})
+        named = ", ".join(map(str, lines[:_MOST_LINES_NAMED])) + (" and more" if lines[_MOST_LINES_NAMED:] else "")
+        sample = " ".join(other[0][1].split())[:40]
+        word = "Line" if len(lines) == 1 else "Lines"
+        raise ImportProblem(f"{word} {named}: HTML is not read ({sample}). Put it in backticks or remove it.")
+    return [line for line, _ in found]
 
 
 def _html(tokens: list[Token]) -> Iterator[tuple[int, str]]:

@@ -9,6 +9,7 @@ knowingly ignored is reported with its line.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,16 +22,22 @@ from sessions.importers.outline import ImportProblem, Outline, Section
 TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH, REMARK_LENGTH = 300, 120, 120, 1000
 
 _LABELS = {
-    **dict.fromkeys(["expected answer", "expected answers", "answer"], "expected_answer"),
-    **dict.fromkeys(["follow-ups", "follow ups", "followups", "follow-up questions"], "follow_ups"),
-    **dict.fromkeys(["hints", "hint", "hints if struggling"], "hints"),
+    **dict.fromkeys(["expected answer", "expected answers", "answer", "answers", "a"], "expected_answer"),
+    **dict.fromkeys([f"{word} answer" for word in ("model", "sample", "ideal", "good", "strong")], "expected_answer"),
+    **dict.fromkeys(["follow-ups", "follow ups", "followups", "follow-up", "followup"], "follow_ups"),
+    **dict.fromkeys(["follow-up questions", "follow up questions", "followup questions"], "follow_ups"),
+    **dict.fromkeys(["hints", "hint", "hints if struggling", "clues"], "hints"),
     **dict.fromkeys(["question", "prompt"], "prompt"),
     **dict.fromkeys(
         ["discussion points", "discussion points & follow-ups", "discussion points and follow-ups"],
         "discussion_points",
     ),
 }
-_CONTENTS = ("table of contents", "contents")
+_CONTENTS = ("table of contents", "contents", "toc", "index")
+_COLON = re.compile("[:\uff1a]")
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014", "-"))
+_REMARK_IN_LABEL = re.compile(r"\s*\([^)]*\)\s*$")
+_CROWDED_HEADING = re.compile(r"#{1,6}[^#\s!]")
 # Opens a question even where the question mark was forgotten ("do" would take "do not ask about ..." for one).
 _ASKING = {
     *("how", "what", "why", "when", "where", "which", "who", "whose"),
@@ -108,9 +115,12 @@ class _Reader:
         self.promised: list[tuple[int, str]] = []
         self.seen_titles: set[str] = set()
         self.opened: list[Section] = []
+        self.labelled: list[tuple[int, ParsedQuestion, str]] = []
 
     def run(self) -> ParsedBank:
         sections = self.source.sections
+        if end := self.source.front_matter_end:
+            self.bank.ignored.append(Remark(1, "", f"front matter, lines 1-{end}"))
         for line in self.source.comment_lines:
             self.bank.ignored.append(Remark(line, "", "a comment"))
         for node in self.source.preamble:
@@ -122,16 +132,19 @@ class _Reader:
             self._section(section, following, first=index == 0)
         self._check_contents()
         self._check_categories()
+        self._check_labels()
         self.bank.not_placed.sort(key=lambda remark: remark.line)
         return self.bank
 
     def _section(self, section: Section, following: Section | None, *, first: bool) -> None:
         label = _label(section.title)
-        if section.title.lower().strip(": ") in _CONTENTS:
+        if section.title.lower().strip(": ") in _CONTENTS or _is_contents(section):
             self._contents(section)
         elif label and self.question:
+            self._note_label(label, section.line)
             self._take_blocks(section.blocks, label)
-            self._warn_if_empty(section, label)
+        elif asked := _bold_questions(section):
+            self._open_bold_questions(section, asked)
         elif self._is_question(section, following):
             self._open_question(section)
         elif first and section.level == 1 and following:
@@ -149,6 +162,15 @@ class _Reader:
     def _open_question(self, section: Section) -> None:
         self.question = self._add(section.title, section.line)
         self._take_blocks(section.blocks, "")
+
+    def _open_bold_questions(self, section: Section, asked: list[int]) -> None:
+        """Take a section in which bold paragraphs ask and labelled parts follow each of them."""
+        head = Section(section.title, section.line, section.level, section.blocks[: asked[0]])
+        self._open_category(head)
+        for start, end in zip(asked, [*asked[1:], len(section.blocks)], strict=True):
+            node = section.blocks[start]
+            self.question = self._add(outline.without_number(outline.plain(node)), outline.line_of(node))
+            self._take_blocks(section.blocks[start + 1 : end], "")
 
     def _open_bank(self, section: Section) -> None:
         self.bank.title = self.category = _fit(section.title, section.line, CATEGORY_LENGTH)
@@ -174,8 +196,9 @@ class _Reader:
             for nested in _candidates(item.children[1:]):
                 self._bare(nested) if nested.type == "list_item" else self._not_placed(nested, "text under a remark")
             return
-        question = self._add(text, outline.line_of(item))
-        question.prompt = "\n\n".join(self.source.source(child) for child in item.children[1:])
+        self.question = self._add(outline.without_number(text), outline.line_of(item))
+        self._take_blocks(item.children[1:], "")
+        self.question = None
 
     def _add(self, title: str, line: int) -> ParsedQuestion:
         category = self.category or "General"
@@ -187,15 +210,48 @@ class _Reader:
     def _take_blocks(self, blocks: list[SyntaxTreeNode], label: str) -> None:
         """Put each block under the label that stands over it; without one it belongs to the prompt."""
         for node in blocks:
-            if node.type == "paragraph" and (found := _labelled(node)):
-                label = found
-                self._put(label, _after_label(self.source.source(node)), [])
+            if node.type == "paragraph" and (found := _labelled(node) or _label_of_line(self._first_line(node))):
+                label = self._take_labelled_lines(node, found)
             elif node.type in ("bullet_list", "ordered_list"):
                 self._take_list(node, label)
             else:
+                self._warn_of_mistakes(node)
                 self._put(label or "prompt", self.source.source(node), [])
 
+    def _take_labelled_lines(self, node: SyntaxTreeNode, label: str) -> str:
+        """Take a paragraph that begins with a label, as any of its lines may; return the last of these labels."""
+        lines = self.source.source(node).split("\n")
+        starts = [0, *(index for index, line in enumerate(lines) if index and _label_of_line(line))]
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            label = _label_of_line(lines[start]) or label
+            self._note_label(label, outline.line_of(node) + start)
+            self._put(label, _after_label("\n".join(lines[start:end])), [])
+        return label
+
+    def _first_line(self, node: SyntaxTreeNode) -> str:
+        return self.source.source(node).split("\n", 1)[0]
+
+    def _warn_of_hidden_labels(self, node: SyntaxTreeNode) -> None:
+        """Tell of a label on a line of its own that Markdown takes for more of the list item above it."""
+        start, end = node.map or (0, 0)
+        for number, line in enumerate(self.source.lines[start:end], start + 1):
+            if line.startswith("**") and _label_of_line(line):
+                reason = "part of the list above it: put an empty line in front, or make it an item"
+                self.bank.notices.append(Remark(number, line[:REMARK_LENGTH], reason))
+
+    def _warn_of_mistakes(self, node: SyntaxTreeNode) -> None:
+        """Tell of a paragraph that was surely meant to be a heading or a label; it is kept where it stands."""
+        text = self.source.source(node)
+        if node.type == "paragraph" and _CROWDED_HEADING.match(text):
+            self.bank.notices.append(self._notice(node, "not a heading: a space is missing after the #"))
+        elif node.type == "paragraph" and _is_bold(node) and _COLON.search(text[-4:]):
+            self.bank.notices.append(self._notice(node, "not a label that the format knows; it was kept as text"))
+
+    def _notice(self, node: SyntaxTreeNode, reason: str) -> Remark:
+        return Remark(outline.line_of(node), outline.plain(node)[:REMARK_LENGTH], reason)
+
     def _take_list(self, node: SyntaxTreeNode, label: str) -> None:
+        self._warn_of_hidden_labels(node)
         labels = [_labelled(item) for item in node.children]
         if not any(labels):
             self._put(label or "prompt", "", [node])
@@ -203,6 +259,7 @@ class _Reader:
         for item, found in zip(node.children, labels, strict=True):
             if found:
                 first, *rest = item.children
+                self._note_label(found, outline.line_of(item))
                 self._put(found, _after_label(self.source.item_source(first)), rest)
             else:
                 self._not_placed(item, "has no label that the format knows")
@@ -221,9 +278,15 @@ class _Reader:
             return [self.source.item_source(item) for item in node.children]
         return [self.source.source(node)]
 
-    def _warn_if_empty(self, section: Section, label: str) -> None:
-        if not getattr(self.question, label):
-            self.bank.notices.append(Remark(section.line, section.title, "a part with nothing in it"))
+    def _note_label(self, label: str, line: int) -> None:
+        assert self.question is not None
+        self.labelled.append((line, self.question, label))
+
+    def _check_labels(self) -> None:
+        for line, question, label in self.labelled:
+            if not getattr(question, label):
+                name = label.replace("_", " ")
+                self.bank.notices.append(Remark(line, question.title, f"a question with an empty part: {name}"))
 
     def _contents(self, section: Section) -> None:
         self.question = None
@@ -266,8 +329,16 @@ def _candidates(blocks: list[SyntaxTreeNode]) -> Iterator[SyntaxTreeNode]:
 
 
 def _label(text: str) -> str:
-    """Return the field that a heading or a label names, or an empty string."""
-    return _LABELS.get(text.lower().strip(" :*_"), "")
+    """Return the field that a heading or a label names, or "". Emoji and "(if stuck)" are no hindrance."""
+    plain = _REMARK_IN_LABEL.sub("", text.lower().translate(_DASHES).strip(" :*_\uff1a"))
+    first = next((index for index, char in enumerate(plain) if char.isalnum()), len(plain))
+    return _LABELS.get(" ".join(plain[first:].split()), "")
+
+
+def _label_of_line(line: str) -> str:
+    """Return the field whose label a line of Markdown begins with; a label alone needs its colon or bold type."""
+    head = _COLON.split(line, maxsplit=1)[0]
+    return _label(head.strip("*_ ")) if head != line or line.strip().startswith("**") else ""
 
 
 def _labelled(node: SyntaxTreeNode) -> str:
@@ -275,16 +346,49 @@ def _labelled(node: SyntaxTreeNode) -> str:
     if node.type == "list_item" and not (node.children and node.children[0].type == "paragraph"):
         return ""
     text = outline.plain(node)
-    head, colon, _ = text.partition(":")
-    return _label(head) if colon else _label(text)
+    head = _COLON.split(text, maxsplit=1)[0]
+    return _label(head) if head != text or len(head) > 1 else ""
 
 
 def _after_label(markdown: str) -> str:
     """Return what follows the label in its own paragraph, without the emphasis the label stands in."""
-    head, _, rest = markdown.partition(":")
-    stripped = head.lstrip()
+    first, _, rest = markdown.partition("\n")
+    if not _COLON.search(first) and _label_of_line(first):
+        return rest.strip()
+    head, *tail = _COLON.split(markdown, maxsplit=1)
+    stripped = head[next((index for index, char in enumerate(head) if char.isalnum() or char in "*_"), 0) :]
     marks = stripped[: len(stripped) - len(stripped.lstrip("*_"))]
-    return rest.strip().removeprefix(marks).strip()
+    return tail[0].strip().removeprefix(marks).strip() if tail else ""
+
+
+def _is_contents(section: Section) -> bool:
+    """Whether a section holds nothing but a list of links into the file itself."""
+    items = [item for node in section.blocks for item in node.walk() if item.type == "list_item"]
+    return bool(items) and all(_is_link_inside(item) for item in items) and len(section.blocks) == 1
+
+
+def _is_link_inside(item: SyntaxTreeNode) -> bool:
+    inline = next((node for node in item.walk() if node.type == "inline"), None)
+    links = [node for node in (inline.children if inline else []) if node.type == "link"]
+    return len(links) == 1 and str(links[0].attrs.get("href", "")).startswith("#")
+
+
+def _bold_questions(section: Section) -> list[int]:
+    """Return the places of bold paragraphs that ask and have a labelled part behind them, where there are several."""
+    blocks = section.blocks
+    asked = [
+        index
+        for index, node in enumerate(blocks[:-1])
+        if node.type == "paragraph" and _is_bold(node) and outline.plain(node).endswith("?")
+        if any(_labelled(following) for following in _candidates(blocks[index + 1 : index + 2]))
+    ]
+    return asked if len(asked) > 1 else []
+
+
+def _is_bold(paragraph: SyntaxTreeNode) -> bool:
+    inline = next(iter(paragraph.children), None)
+    parts = [node for node in (inline.children if inline else []) if node.content.strip() or node.type != "text"]
+    return len(parts) == 1 and parts[0].type == "strong"
 
 
 def _fit(text: str, line: int, limit: int) -> str:

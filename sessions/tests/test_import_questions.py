@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as settings_for_fuzzing
 from hypothesis import strategies as st
 
-from sessions.importers.outline import ImportProblem
+from sessions.importers.outline import ImportProblem, decode
 from sessions.importers.questions import parse
 from sessions.models import Question, QuestionBank, QuestionVersion
 
@@ -56,9 +56,27 @@ one feeder.
 
 
 LINES = [line for line in OURS.splitlines() if "ontents" not in line and "(#" not in line] + [
-    *("- - **Hints:** deep", "  - below", "    code", "> quoted", "```", "1. one", "Prompt: go", "**Hints**", "---")
+    *("- - **Hints:** deep", "  - below", "    code", "> quoted", "```", "1. one", "Prompt: go", "**Hints**", "---"),
+    *(
+        "Answer",
+        "**Expected answer**: bold",
+        "**A:** short",
+        "\U0001f4a1 Clues: bright",
+        "**Is it so?**",
+        "##Crowded?",
+    ),
+    *("Expected", "answer: torn", "**Red flags:**", "* [ ] Hints (if stuck): box", "\t- tabbed", "| a | b |"),
 ]
-LABELS = {"expectedanswer", "followups", "hints", "hintsifstruggling", "question", "discussionpointsfollowups"}
+LABELS = {
+    "expectedanswer",
+    "followups",
+    "hints",
+    "hintsifstruggling",
+    "question",
+    "discussionpointsfollowups",
+    "answer",
+}
+WITH_LABEL = re.compile(r"^\W*(prompt|expected answer|answer|a|clues|hints \(if stuck\))\W*:", re.IGNORECASE)
 
 
 @pytest.fixture
@@ -139,6 +157,71 @@ def test_labels_may_be_headings_or_paragraphs():
     assert (other.expected_answer, other.hints) == ("- Heat", ["up"])
 
 
+HEAD = "# Bank\n## Heat\n### Why?\n"
+SHAPES = {
+    "setext": "Bank\n====\n\nHeat\n----\n\nWhy?\n----\n\n"
+    "Expected answer:\n- heat\n\nFollow-ups:\n1. one\n2. two\n\nHints:\n- up",
+    "tabs": HEAD + "-\tExpected answer: heat\n-\t**Follow-ups:**\n\t-\tone\n\t-\ttwo\n-\tHints:\n\t-\tup",
+    "windows": "\ufeff# Bank\r\n## Heat\r\n### Why?\r\n"
+    "- Expected answer: heat\r\n- Follow-ups:\r\n  - one\r\n  - two\r\n- Hints: up",
+    "colon outside": HEAD + "**Answer**: heat\n\n**Follow-ups**:\n1. one\n2. two\n\n**Hints** :\n- up",
+    "line by line": HEAD + "**Answer:** heat\n**Hints:** up\n**Follow-up questions**\n\n- one\n- two",
+    "emoji": HEAD
+    + "- \u2705 **Model answer:** heat\n- \U0001f501 Follow\u2011ups\uff1a\n  - one\n  - two\n- Clues: up",
+    "label headings": "# Bank\n## Heat\n### Q1: Why?\n"
+    "#### \u2705 Answer\nheat\n#### Follow-ups (pick two)\n- one\n- two\n#### Hints\n- up",
+    "in a list": "# Bank\n## Heat\n1. **Why?**\n"
+    "   - Answer: heat\n   - Follow-ups:\n     - one\n     - two\n   - Hints:\n     - up",
+    "hard spaces": HEAD + "-\u00a0**Answer:**\u00a0heat\n- Follow-ups:\n  1. one\n  2. two\n- Hints\u00a0: up",
+    "front matter": "---\ntitle: x\n---\n" + HEAD + "- Answer: heat\n- Follow-ups:\n  - one\n  - two\n- Hints: up",
+}
+
+
+@pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
+def test_people_write_the_same_question_in_many_shapes(text):
+    bank = parse(decode(text.encode()))
+    (question,) = bank.questions
+    assert (bank.title, question.category, question.title) == ("Bank", "Heat", "Why?")
+    assert question.expected_answer.removeprefix("- ") == "heat"
+    assert (question.follow_ups, question.hints) == (["one", "two"], ["up"])
+    assert bank.not_placed == bank.notices == []
+
+
+def test_bold_paragraphs_that_ask_are_questions_where_there_are_several():
+    text = "# Bank\n## Heat\n**Q1: Why?**\n\nAnswer: a\n\n**Q2: How?**\n\n- Answer: b\n- Hints: c"
+    assert [(q.title, q.expected_answer, q.hints) for q in parse(text).questions] == [
+        ("Why?", "a", []),
+        ("How?", "b", ["c"]),
+    ]
+    single = parse("# Bank\n## Design it\n**How would you?**\n\nAnswer: a").questions
+    assert [(q.title, q.prompt) for q in single] == [("Design it", "**How would you?**")]
+
+
+def test_tables_and_code_with_headings_stay_in_the_answer():
+    table, code = "| a | b |\n| - | - |\n| 1 | 2 |", "```sh\n# no heading?\nls\n```"
+    question = parse(f"## Why?\n**Answer:**\n\n{table}\n\n{code}\n\n**Hints:**\n- up").questions[0]
+    assert question.expected_answer == f"{table}\n\n{code}"
+    assert question.hints == ["up"]
+
+
+def test_it_warns_of_what_was_surely_meant_otherwise():
+    bank = parse(
+        "## Why?\n- Expected answer:\n\n**Red flags:**\n\n##How?\n\n## Who?\n**Answer:**\n- me\n**Hints:** nobody"
+    )
+    assert [(remark.line, remark.reason.split(":")[0]) for remark in bank.notices] == [
+        (4, "not a label that the format knows; it was kept as text"),
+        (6, "not a heading"),
+        (11, "part of the list above it"),
+        (2, "a question with an empty part"),
+    ]
+
+
+def test_a_list_of_links_is_a_table_of_contents_by_any_name():
+    bank = parse("# Bank\n## Overview\n- [Why?](#why)\n- [How?](#how)\n## Why?\n- Answer: a")
+    assert [question.line for question in bank.questions] == [5]
+    assert [(remark.line, remark.text) for remark in bank.notices] == [(4, "How?")]
+
+
 def test_the_documented_example_reads_as_the_documentation_says():
     page = (settings.BASE_DIR / "docs/question-format.md").read_text(encoding="utf-8")
     bank = parse(page.split("```markdown\n")[1].split("\n```")[0])
@@ -170,7 +253,7 @@ def test_no_order_of_lines_breaks_it_or_loses_a_word(lines):
     except ImportProblem:
         return
     for line in lines:
-        words = _words(line.lstrip("#* 0123456789.-").removeprefix("Prompt:"))
+        words = _words(WITH_LABEL.sub("", line.lstrip("#* 0123456789.-\t")))
         assert words in kept or words in LABELS
 
 
@@ -226,6 +309,7 @@ def test_the_bank_can_be_named(bank_file):
         pytest.param(b"## Why?\n## What?\n## Why?\n", "Line 3: .* already asked in line 1", id="duplicate headings"),
         pytest.param(b"## Why?\n<script>alert(1)</script>\n", "Line 2: HTML is not read", id="HTML block"),
         pytest.param(b"## Why?\nso\nsaid <img src=x onerror=alert(1)>\n", "Line 3: HTML", id="inline HTML"),
+        pytest.param(b"## Why?\n<br>\n\nget <name>\n", "Lines 2, 4: HTML is not read", id="HTML in many places"),
         pytest.param(b"## " + b"why " * 100 + b"?\n", "Line 1: .* the limit is 300", id="long heading"),
         pytest.param(b"##\n- Expected answer: x\n", "Line 1: the heading is empty", id="empty heading"),
     ],
