@@ -11,9 +11,6 @@ from django.conf import settings
 
 from interview_site import redis_server
 
-# The worker does not take the serializer from the queue's settings, and by itself it would expect pickles.
-RQWORKER = ("rqworker", "--verbosity", "0", "--serializer", "rq.serializers.JSONSerializer")
-
 
 @dataclass(frozen=True)
 class Command:
@@ -36,7 +33,7 @@ def commands() -> Iterator[Command]:
         yield Command("kubesim", _kubesim())
     yield Command("web", _web())
     for index in range(1, settings.WORKERS + 1):
-        yield Command(f"worker.{index}", _manage(*RQWORKER, "faults", "default"))
+        yield Command(f"worker.{index}", _manage("rqworker", "--verbosity", "0", "faults", "default"))
     yield Command("observer", _manage("observe"))
 
 

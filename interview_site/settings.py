@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from hashlib import sha256
@@ -10,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import dj_database_url
+from django.utils.log import CallbackFilter
 
 from interview_site import env, secret_key
 
@@ -122,6 +124,7 @@ OWN_REDIS = not env.text("REDIS_URL")
 _own_redis = f"unix://{quote(str(RUN_DIR / 'redis.sock'))}?db=0"
 REDIS_URL = env.url("REDIS_URL", _own_redis, ("redis", "rediss", "unix"))
 _QUEUE = {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer", "DEFAULT_TIMEOUT": 300}
+RQ = {"WORKER_CLASS": "interview_site.worker.Worker"}
 RQ_QUEUES = {"default": _QUEUE, "faults": _QUEUE}
 CHANNEL_LAYERS = {
     "default": {
@@ -161,14 +164,22 @@ WHITENOISE_USE_FINDERS = True  # no collectstatic step: the files are served fro
 WHITENOISE_AUTOREFRESH = DEBUG
 FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 
+
+def _no_probe(record: logging.LogRecord) -> bool:
+    """Return whether a record tells of something else than "not ready", which is an answer and no failure."""
+    return "/readyz" not in record.getMessage()
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"no_probe": {"()": CallbackFilter, "callback": _no_probe}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         **{name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},
+        "django.request": {"filters": ["no_probe"]},
         "django.security.DisallowedHost": {"level": "CRITICAL"},  # scanners; they are answered with 400
         "urllib3": {"level": "ERROR"},  # its retries during an outage are told once, by our own loops
     },

@@ -21,8 +21,8 @@ from interview_site import outages
         (RedisConnectionError("Connection refused.\nmore"), "Connection refused. Run: make run"),
     ],
 )
-def test_it_names_what_to_do(error, words, settings):
-    settings.DATABASES["default"]["NAME"] = "/data/db.sqlite3"
+def test_it_names_what_to_do(error, words, settings, monkeypatch):
+    monkeypatch.setitem(settings.DATABASES["default"], "NAME", "/data/db.sqlite3")
     line = outages.explain(error)
     assert words in line
     assert "\n" not in line
