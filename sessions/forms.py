@@ -27,7 +27,9 @@ class SessionForm(forms.Form):
     """A new session: from a plan, or from picks. Choices are handed in, so that the page reads them once."""
 
     plan = forms.UUIDField(required=False, widget=forms.HiddenInput)
-    candidate_name = forms.CharField(label="Candidate's name", max_length=120)
+    candidate_name = forms.CharField(
+        label="Candidate's name", max_length=120, error_messages={"required": "Say who the candidate is."}
+    )
     title = forms.CharField(max_length=200, required=False)
     minutes = forms.IntegerField(label="Minutes", min_value=SHORTEST, max_value=LONGEST, required=False)
     scheduled_at = forms.DateTimeField(

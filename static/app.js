@@ -21,7 +21,8 @@
   }
 
   // Where the focus is inside a part of the page that is about to be replaced, and where it belongs afterwards.
-  const focusable = (root) => [...root.querySelectorAll("a[href], button, input:not([type=hidden]), textarea, select, summary, [tabindex]")];
+  const wanted = "a[href], button, input:not([type=hidden]), textarea, select, summary, [tabindex]";
+  const focusable = (root) => [...root.querySelectorAll(wanted)].filter((part) => part.checkVisibility() && part.tabIndex >= 0);
   function place(root, element = document.activeElement) {
     if (!root || !root.contains(element)) return null;
     const { id } = element;
@@ -139,15 +140,16 @@
   document.addEventListener("faultline:done", (event) => event.target.closest("dialog")?.close());
 
   // A button that is replaced by its own answer must not leave the keyboard nowhere.
-  let focus = null;
+  const focused = new Map();
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const { target } = event.detail;
-    focus = target && { id: target.id, back: place(target) };
+    const back = place(event.detail.target);
+    if (back) focused.set(event.detail.target.id, back);
   });
-  document.addEventListener("htmx:afterSettle", () => {
-    const fresh = focus?.back && document.getElementById(focus.id);
-    if (fresh && (document.activeElement === document.body || document.activeElement === null)) focus.back(fresh);
-    if (fresh) focus = null;
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const id = event.detail.target?.id;
+    const fresh = focused.has(id) && document.getElementById(id);
+    if (fresh && document.activeElement === document.body) focused.get(id)(fresh);
+    focused.delete(id);
   });
 
   for (const part of document.querySelectorAll("[data-theme-toggle], [data-needs-js]")) part.hidden = false;

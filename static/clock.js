@@ -18,7 +18,7 @@
   const marks = [30, 15, 5, 0];
   let before = null;
   function warn(left) {
-    const crossed = before === null ? undefined : marks.find((mark) => before > mark * 60000 && left <= mark * 60000);
+    const crossed = before === null ? undefined : marks.findLast((mark) => before > mark * 60000 && left <= mark * 60000);
     before = left;
     if (crossed === undefined) return;
     faultline.say(crossed ? `${crossed} minutes left.` : "The planned time is over. The interview goes on until it is ended.", 30000);

@@ -50,6 +50,7 @@ PANELS: Final[dict[str, Panel]] = dict(
         _panel("events", INTERVIEWER, cluster.events),
         _panel("checks", INTERVIEWER, progress.checks),
         _panel("hints", INTERVIEWER, progress.hints),
+        _panel("outcome", INTERVIEWER, people.outcome),
         _panel("timeline", INTERVIEWER, timeline.timeline),
         _panel("questions", INTERVIEWER, progress.questions, pushed=False),
         _panel("rubric", INTERVIEWER, scoring.rubric, pushed=False),

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 
 from sessions import presence
 from sessions.models import InterviewSession
-from sessions.panels.subject import Context, Subject
+from sessions.panels.subject import Context, Subject, assessments_of, clock_of, started_at_of
 
 _STATES = InterviewSession.State
 _JOINABLE = (_STATES.DRAFT, _STATES.PREPARING, _STATES.READY, _STATES.LIVE, _STATES.PAUSED)
@@ -35,6 +35,16 @@ def watchers(subject: Subject) -> Context:
     watching = _named(members, found.users) if found else None
     quiet_until = session.quiet_until if session.is_quiet(subject.now) else None
     return {"watching": watching, "members": [_name(user) for user in members], "quiet_until": quiet_until}
+
+
+def outcome(subject: Subject) -> Context:
+    """Return when the interview began and ended, and who has submitted; never what."""
+    times = clock_of(subject.session, subject.now)
+    return {
+        "started": started_at_of(subject.session),
+        "elapsed_ms": times["elapsed_ms"],
+        "submissions": assessments_of(subject.session),
+    }
 
 
 def _named(members: list[User], present: frozenset[int]) -> list[str]:

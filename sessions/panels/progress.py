@@ -95,7 +95,9 @@ def candidate_clock(subject: Subject) -> Context:
 def candidate_tab(session: InterviewSession) -> dict[str, str]:
     """Return title and icon of the candidate's browser tab."""
     screen = candidate_screen(session)
-    return {"tab_title": f"{_CANDIDATE_TABS[screen]}: {session.title}", "tab_icon": words.ICONS[screen]}
+    paused = session.state == InterviewSession.State.PAUSED
+    word, icon = ("Paused", "paused") if paused else (_CANDIDATE_TABS[screen], screen)
+    return {"tab_title": f"{word}: {session.title}", "tab_icon": words.ICONS[icon]}
 
 
 def statement(subject: Subject) -> Context:
@@ -190,7 +192,7 @@ def _light(session: InterviewSession) -> Context:
     if session.first_request_at:
         return {"lamp": "on", "lamp_text": "Connected"}
     if session.joined_at:
-        return {"lamp": "wait", "lamp_text": "Waiting for the first kubectl request"}
+        return {"lamp": "wait", "lamp_text": "No kubectl yet"}
     return {"lamp": "off", "lamp_text": "Not joined"}
 
 

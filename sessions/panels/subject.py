@@ -105,6 +105,12 @@ def clock_of(session: InterviewSession, now: datetime) -> Context:
     }
 
 
+def started_at_of(session: InterviewSession) -> datetime | None:
+    """Return when the clock first started, from entries fetched once."""
+    _fetch(session, "clock_entries")
+    return clock.started_at(session)
+
+
 def screen_of(session: InterviewSession) -> str:
     """Return which screen of the interviewer fits the session's state; a page that shows another one reloads."""
     states = InterviewSession.State

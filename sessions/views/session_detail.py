@@ -21,11 +21,10 @@ from sessions.panels.subject import (
     INTERVIEWER,
     OBSERVED,
     Subject,
-    assessments_of,
-    clock_of,
     own_assessment,
     scenarios_of,
     screen_of,
+    started_at_of,
 )
 from sessions.typing import HttpRequest
 
@@ -82,16 +81,13 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 
 def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
-    times = clock_of(session, clock.now())
     assessment = own_assessment(session, request.user)
     form = AssessmentForm(instance=assessment, initial={"version": assessment.version}) if assessment else None
     return {
         "assessment": assessment,
         "form": form,
-        "submissions": assessments_of(session),
         "quarantined": _quarantined(session),
-        "started": clock.started_at(session),
-        "elapsed_ms": times["elapsed_ms"],
+        "started": started_at_of(session),
         "may_reopen": session.state == InterviewSession.State.ENDED and session.release_asked_at is None,
     }
 

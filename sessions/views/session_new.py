@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from sessions import selectors, services
@@ -45,6 +46,7 @@ def session_new(request: HttpRequest) -> HttpResponse:
         return redirect("session-detail", session.uuid)
     composing = chosen is None and ("compose" in request.GET or request.method == "POST")
     context = {"form": form, "plans": plans, "plan": chosen, "composing": composing, "banks": banks}
+    context["time_zone"] = f"Time zone: {timezone.get_current_timezone_name()}."
     return render(request, "sessions/new.html", context, status=422 if form.errors else 200)
 
 
