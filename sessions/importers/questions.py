@@ -19,7 +19,7 @@ from markdown_it.tree import SyntaxTreeNode
 from sessions.importers import outline
 from sessions.importers.outline import ImportProblem, Outline, Section
 
-TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH, REMARK_LENGTH = 300, 120, 120, 1000
+TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH, REMARK_LENGTH, LABEL_LENGTH = 300, 120, 120, 1000, 80
 
 _LABELS = {
     **dict.fromkeys(["expected answer", "expected answers", "answer", "answers", "a"], "expected_answer"),
@@ -330,6 +330,8 @@ def _candidates(blocks: list[SyntaxTreeNode]) -> Iterator[SyntaxTreeNode]:
 
 def _label(text: str) -> str:
     """Return the field that a heading or a label names, or "". Emoji and "(if stuck)" are no hindrance."""
+    if len(text) > LABEL_LENGTH:
+        return ""
     plain = _REMARK_IN_LABEL.sub("", text.lower().translate(_DASHES).strip(" :*_\uff1a"))
     first = next((index for index, char in enumerate(plain) if char.isalnum()), len(plain))
     return _LABELS.get(" ".join(plain[first:].split()), "")
