@@ -64,6 +64,7 @@ class QuestionBankAdmin(Admin[QuestionBank]):
             "title": "Import questions",
             "form": form,
             "report": report,
+            "bank": QuestionBank.objects.filter(slug=report.bank).first() if report else None,
         }
         return render(request, "admin/interview_sessions/import.html", context, status=422 if form.errors else 200)
 
@@ -162,7 +163,8 @@ class PlanAdmin(Admin[Plan]):
     list_display = ("newest_title", "slug", "minutes", "part_count", "version", "archived")
     list_filter = ("archived",)
     search_fields = ("slug", "versions__title", "versions__summary")
-    readonly_fields = ("outline",)
+    readonly_fields = ("outline", "usable")
+    save_as = True
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Plan]:
         newest = PlanVersion.objects.filter(plan=OuterRef("pk")).order_by("-number")
@@ -170,8 +172,8 @@ class PlanAdmin(Admin[Plan]):
         return super().get_queryset(request).annotate(**columns)
 
     def get_fields(self, request: HttpRequest, obj: Plan | None = None) -> Any:
-        fields = ("slug", "title", "summary", "parts", "archived")
-        return (*fields, "outline") if obj else fields
+        fields = ("slug", "title", "summary", "parts", "usable", "archived")
+        return ("outline", *fields) if obj else fields
 
     def has_delete_permission(self, request: HttpRequest, obj: Plan | None = None) -> bool:
         return False  # sessions keep their plan; a plan that is no longer wanted is archived
@@ -200,10 +202,15 @@ class PlanAdmin(Admin[Plan]):
         number: int | None = plan.newest_number
         return number
 
-    @admin.display(description="frozen scenarios")
-    def outline(self, plan: Plan) -> str:
+    @admin.display(description="newest version")
+    def outline(self, plan: Plan) -> SafeString | str:
         newest = plan.versions.first()
-        return ", ".join(str(version) for version in newest.scenarios.all()) if newest else "There is no version yet."
+        return plan_preview(newest) if newest else "There is no version yet."
+
+    @admin.display(description="what parts can name")
+    def usable(self, plan: Plan) -> SafeString:
+        names = {"scenarios": plans.usable_scenarios(), "questions": plans.usable_questions()}
+        return render_to_string("admin/interview_sessions/_usable.html", {"names": names})
 
 
 class ScenarioInline(ReadOnlyInline[InterviewSession]):
@@ -248,6 +255,24 @@ class InterviewSessionAdmin(ReadOnlyAdmin[InterviewSession]):
             reverse("session-detail", args=[session.uuid]),
             reverse("scorecard", args=[session.uuid]),
         )
+
+
+def plan_preview(version: PlanVersion) -> SafeString:
+    """Return a plan as its readers see it, with the titles of what it names, as safe HTML."""
+    wanted = [uuid for part in version.parts for uuid in part["questions"]]
+    newest = QuestionVersion.objects.filter(question=OuterRef("pk")).order_by("-number").values("title")[:1]
+    rows = Question.objects.filter(uuid__in=wanted).annotate(title=Subquery(newest))
+    titles = {str(uuid): title for uuid, title in rows.values_list("uuid", "title")}
+    frozen = {row.scenario.slug: str(row) for row in version.scenarios.select_related("scenario")}
+    parts = [
+        {
+            **part,
+            "scenarios": [frozen.get(slug, slug) for slug in part["scenarios"]],
+            "questions": [titles.get(uuid, uuid) for uuid in part["questions"]],
+        }
+        for part in version.parts
+    ]
+    return render_to_string("admin/interview_sessions/_plan.html", {"version": version, "parts": parts})
 
 
 def question_preview(version: QuestionVersion) -> SafeString:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from sessions.importers import banks, outline, plans
 from sessions.importers.outline import ImportProblem
@@ -56,6 +58,17 @@ class TextListField(forms.CharField):
         return [text.strip() for text in texts if text.strip()]
 
 
+class Suggesting(forms.TextInput):
+    """A text field that offers what other rows have, so that a category is not made twice by a slip."""
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        """Return the field with its list of suggestions, as safe HTML."""
+        known = Question.objects.order_by("category").values_list("category", flat=True).distinct()
+        options = format_html_join("", "<option>{}</option>", ((category,) for category in known))
+        field = super().render(name, value, {**(attrs or {}), "list": f"known-{name}"}, renderer)
+        return format_html('{}<datalist id="known-{}">{}</datalist>', field, name, options)
+
+
 class QuestionForm(QuestionModelForm):
     """A question with the wording of its newest version; saving another wording makes a new version."""
 
@@ -69,6 +82,7 @@ class QuestionForm(QuestionModelForm):
     class Meta:
         model = Question
         fields = ("bank", "category", "archived")
+        widgets = {"category": Suggesting(attrs={"class": "vTextField"})}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -111,7 +125,7 @@ class PlanForm(PlanModelForm):
     parts = forms.CharField(
         widget=_area(22),
         help_text="YAML or JSON: a list of parts with title, minutes, scenarios (slugs) and questions "
-        "(a question's title, bank/key or UUID).",
+        "(a question's title, bank/key or UUID). What can be named is listed below.",
         initial="- title: First part\n  minutes: 30\n  scenarios: []\n  questions: []\n",
     )
 
@@ -142,6 +156,9 @@ class ImportForm(forms.Form):
     """A Markdown question bank to take in."""
 
     file = forms.FileField(help_text="Markdown, UTF-8, at most 0.5 MB. The format is in docs/question-format.md.")
+    check_only = forms.BooleanField(
+        required=False, label="Only check", help_text="Show what the import would do, and change nothing."
+    )
     bank = forms.SlugField(
         required=False, max_length=80, help_text="Slug of the bank; empty: made from the file's first heading."
     )
@@ -153,7 +170,7 @@ class ImportForm(forms.Form):
             return cleaned
         try:
             text = outline.decode(cleaned["file"].read(outline.LIMIT_BYTES + 1))
-            cleaned["report"] = banks.import_bank(text, slug=cleaned["bank"])
+            cleaned["report"] = banks.import_bank(text, slug=cleaned["bank"], check_only=cleaned["check_only"])
         except ImportProblem as exc:
             self.add_error("file", str(exc))
         return cleaned

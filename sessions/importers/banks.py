@@ -53,11 +53,19 @@ def read_file(path: Path) -> str:
     return outline.decode(raw)
 
 
-def import_bank(text: str, *, slug: str = "", fallback_title: str = "Questions", keep_edits: bool = False) -> Report:
+def import_bank(
+    text: str,
+    *,
+    slug: str = "",
+    fallback_title: str = "Questions",
+    keep_edits: bool = False,
+    check_only: bool = False,
+) -> Report:
     """Take a bank's Markdown into the database; a second time changes nothing.
 
     Without ``slug`` the bank is named after the file's first heading. With ``keep_edits`` a question that
     already had the file's wording in any version is left as it is, so that seeding never undoes an admin's edit.
+    With ``check_only`` the report says what would happen, and nothing is kept.
     Raises ImportProblem, and then has written nothing.
     """
     parsed = questions.parse(text)
@@ -67,7 +75,9 @@ def import_bank(text: str, *, slug: str = "", fallback_title: str = "Questions",
         raise ImportProblem(f"“{slug}” cannot name a bank: use small letters, digits and hyphens, at most 80.")
     with transaction.atomic():
         bank, _ = QuestionBank.objects.get_or_create(slug=slug, defaults={"title": title})
-        return _write(bank, parsed, keep_edits)
+        report = _write(bank, parsed, keep_edits)
+        transaction.set_rollback(check_only)
+    return report
 
 
 def _write(bank: QuestionBank, parsed: ParsedBank, keep_edits: bool) -> Report:

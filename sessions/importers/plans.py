@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from django.db import transaction
 from django.db.models import OuterRef, Subquery
 from django.utils.text import slugify
 
-from faults.models import ScenarioVersion
+from faults.models import Scenario, ScenarioVersion
 from sessions.models import Plan, PlanVersion, Question, QuestionVersion
 
 LIMIT_CHARACTERS = 50_000
@@ -105,6 +106,23 @@ def newest_scenarios(slugs: Iterable[str]) -> list[ScenarioVersion]:
     return list(found.select_related("scenario"))
 
 
+def usable_scenarios() -> list[str]:
+    """Return the slugs that a plan may name."""
+    rows = Scenario.objects.filter(archived=False, versions__isnull=False).order_by("slug").distinct()
+    return list(rows.values_list("slug", flat=True))
+
+
+def usable_questions() -> list[str]:
+    """Return the questions that a plan may name, each as short as it can be named: by title, or as bank/key."""
+    return sorted(_names({str(uuid) for *_, uuid in _references()}).values())
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that offers the likeliest name; empty where none is like it."""
+    found = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean “{found[0]}”?" if found else ""
+
+
 def _content(version: PlanVersion) -> tuple[str, str, list[Part]]:
     return version.title, version.summary, version.parts
 
@@ -159,7 +177,8 @@ def _check_scenarios(parts: list[Part]) -> None:
     seen: set[str] = set()
     for number, slug in wanted:
         if slug not in known:
-            raise PlanProblem(f"Part {number}: no scenario {slug[:80]!r} in the catalogue (or it is archived).")
+            near = _near(slug, usable_scenarios())
+            raise PlanProblem(f"Part {number}: no scenario {slug[:80]!r} in the catalogue (or it is archived).{near}")
         if slug in seen:
             raise PlanProblem(f"Part {number}: the scenario {slug!r} is in the plan twice.")
         seen.add(slug)
@@ -173,7 +192,8 @@ def _with_question_uuids(parts: list[Part]) -> list[Part]:
             matches = found.get(text, [])
             if len(matches) != 1:
                 problem = "means several questions: write bank/key" if matches else "is not in any bank (or archived)"
-                raise PlanProblem(f"Part {number}: the question “{text[:80]}” {problem}.")
+                near = "" if matches else _near(text, (title for _, _, title, _ in _references()))
+                raise PlanProblem(f"Part {number}: the question “{text[:80]}” {problem}.{near}")
             if matches[0] in seen:
                 raise PlanProblem(f"Part {number}: the question “{text[:80]}” is in the plan twice.")
             seen.add(matches[0])

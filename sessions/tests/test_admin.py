@@ -141,6 +141,28 @@ def test_a_file_can_be_imported_in_the_browser(signed_in, db):
     assert QuestionBank.objects.get().slug == "uploaded"
 
 
+def test_a_file_can_be_checked_before_it_is_imported(signed_in, db):
+    raw = b"# Uploaded\n\n## Why?\n- **Expected answer:** heat\n- Scoring: none\n"
+
+    def send(**fields):
+        file = SimpleUploadedFile("bank.md", raw)
+        return text_of(signed_in.post(url("questionbank", "import"), {"file": file, **fields}))
+
+    html = send(check_only="on")
+    assert "Checked, nothing was changed." in html
+    assert "Line 5 could not be placed" in html
+    assert not QuestionBank.objects.exists()
+    html = send()
+    assert f"?bank__id__exact={QuestionBank.objects.get().pk}" in html
+    assert text_of(signed_in.get(f"{url('question', 'changelist')}?bank__id__exact={QuestionBank.objects.get().pk}"))
+
+
+def test_the_category_field_offers_what_there_is(signed_in, question_version):
+    html = text_of(signed_in.get(url("question", "add")))
+    assert 'list="known-category"' in html
+    assert "<option>Basics</option>" in html
+
+
 def test_a_bad_file_is_refused_at_its_field(signed_in, db):
     response = signed_in.post(
         url("questionbank", "import"), {"file": SimpleUploadedFile("bank.md", b"# A\n\xff"), "bank": ""}
@@ -166,6 +188,34 @@ def test_a_plan_is_made_and_edited_as_versions(signed_in, question_version):
     signed_in.post(url("plan", "change", plan.pk), {**PLAN, "parts": PARTS.replace("20", "25")})
     assert [version.parts[0]["minutes"] for version in plan.versions.all()] == [25, 20]
     assert plan.versions.first().parts[0]["questions"] == [str(question_version.question.uuid)]
+
+
+def test_a_plan_shows_what_it_holds_and_what_it_could(signed_in, question_version, scenario_version):
+    parts = "- title: Talk\n  minutes: 20\n  scenarios: [architecture-mismatch]\n  questions: [house/why-etcd]\n"
+    signed_in.post(url("plan", "add"), {**PLAN, "parts": parts})
+    html = text_of(signed_in.get(url("plan", "change", Plan.objects.get().pk)))
+    assert "Talk, 20 min" in html
+    assert "<li>Why does etcd need quorum?</li>" in html
+    assert "<code>architecture-mismatch</code>" in html
+
+
+def test_a_plan_can_be_copied_under_another_slug(signed_in, question_version):
+    signed_in.post(url("plan", "add"), PLAN)
+    change = url("plan", "change", Plan.objects.get().pk)
+    refused = signed_in.post(change, {**PLAN, "_saveasnew": "1"})
+    assert "already exists" in text_of(refused)
+    assert signed_in.post(change, {**PLAN, "slug": "talk-2", "_saveasnew": "1"}).status_code == 302
+    assert sorted(Plan.objects.values_list("slug", flat=True)) == ["talk", "talk-2"]
+    assert all(plan.versions.count() == 1 for plan in Plan.objects.all())
+
+
+def test_a_slip_in_a_plan_is_answered_with_the_likeliest_name(signed_in, question_version, scenario_version):
+    for wrong, likeliest in (
+        ("scenarios: [architecture-missmatch]", "architecture-mismatch"),
+        ("questions: [Why does etcd need a quorum]", "Why does etcd need quorum?"),
+    ):
+        response = signed_in.post(url("plan", "add"), {**PLAN, "parts": f"- title: T\n  minutes: 20\n  {wrong}\n"})
+        assert f"Did you mean “{likeliest}”?" in text_of(response)
 
 
 def test_a_wrong_plan_is_refused_with_the_part_and_keeps_what_was_typed(signed_in, question_version):

@@ -336,6 +336,15 @@ def test_the_plain_report_reads_well(bank_file):
 
 
 @pytest.mark.django_db
+def test_checking_reports_and_changes_nothing(bank_file):
+    assert run(bank_file, "--check")["new"] == 4
+    out = StringIO()
+    call_command("import_questions", str(bank_file), "--check", stdout=out)
+    assert out.getvalue().startswith("Checked only: nothing was changed.\nTiny bank")
+    assert not QuestionBank.objects.exists()
+
+
+@pytest.mark.django_db
 def test_the_source_bank_comes_in_whole(source):
     report = run(source)
 

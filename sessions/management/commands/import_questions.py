@@ -1,4 +1,4 @@
-"""manage.py import_questions FILE [--bank SLUG] [--json]: take a Markdown question bank (docs/question-format.md)."""
+"""manage.py import_questions FILE [--bank SLUG] [--check] [--json]: import a bank (docs/question-format.md)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,23 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument("--bank", default="", metavar="SLUG", help="default: made from the file's first heading")
+        parser.add_argument("--check", action="store_true", help="report what would happen and change nothing")
         parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
         try:
-            report = banks.import_bank(banks.read_file(path), slug=options["bank"], fallback_title=path.stem)
+            text = banks.read_file(path)
+            report = banks.import_bank(
+                text, slug=options["bank"], fallback_title=path.stem, check_only=options["check"]
+            )
         except ImportProblem as exc:
             raise CommandError(str(exc)) from exc
         if options["json"]:
             self.stdout.write(json.dumps(report.as_dict(), ensure_ascii=False, indent=2))
         else:
-            self.stdout.write("\n".join(_lines(report)))
+            head = ["Checked only: nothing was changed."] if options["check"] else []
+            self.stdout.write("\n".join([*head, *_lines(report)]))
 
 
 def _lines(report: Report) -> Iterator[str]:
