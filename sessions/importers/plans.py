@@ -71,7 +71,7 @@ def parts_as_yaml(parts: Iterable[Part]) -> str:
     """Return parts as the YAML that ``parse_parts`` reads; questions are named by title where that is unique."""
     named = _names({uuid for part in parts for uuid in part["questions"]})
     plain = [{**part, "questions": [named.get(uuid, uuid) for uuid in part["questions"]]} for part in parts]
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=LIMIT_CHARACTERS)
 
 
 @transaction.atomic
