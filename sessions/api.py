@@ -10,12 +10,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.contrib.auth.models import User
+from django.http import Http404, HttpResponse
 from django.http import HttpRequest as DjangoHttpRequest
-from django.http import HttpResponse
 from ninja import NinjaAPI, Router, Schema, Status
-from ninja.errors import ValidationError
+from ninja.errors import HttpError, ValidationError
+from ninja.parser import Parser
 from ninja.security import django_auth
+from ninja.types import DictStrAny
 from pydantic import AwareDatetime
 
 from faults.api import router as faults_router
@@ -106,6 +109,15 @@ class SessionOut(Schema):
         return list(session.phases.all())
 
 
+class StrictParser(Parser):
+    """Reads JSON as RFC 8259 has it: no NaN, no half characters, no nesting without end."""
+
+    def parse_body(self, request: DjangoHttpRequest) -> DictStrAny:
+        """Return the body; ninja answers 400 for a ValueError."""
+        body: DictStrAny = orjson.loads(request.body)
+        return body
+
+
 REFUSED = {409: Problem, 422: Problem}
 
 
@@ -168,12 +180,23 @@ def change_session(request: HttpRequest, uuid: UUID, action: str) -> Any:
 
 def make_api() -> NinjaAPI:
     """Return the API with its refusals in one shape."""
-    api = NinjaAPI(title="Faultline", version="1", urls_namespace="api", docs_url=None)  # its page loads from a CDN
+    # Without the page of the documentation, which loads from a CDN.
+    api = NinjaAPI(title="Faultline", version="1", urls_namespace="api", docs_url=None, parser=StrictParser())
     api.add_router("/sessions", router)
     api.add_router("/faults", faults_router)
     api.add_exception_handler(SessionError, _refused)
     api.add_exception_handler(ValidationError, _invalid)
+    api.add_exception_handler(HttpError, _http_error)
+    api.add_exception_handler(Http404, lambda request, exc: _problem(request, "There is no such thing.", 404))
     return api
+
+
+def _http_error(request: DjangoHttpRequest, exc: Any) -> HttpResponse:
+    return _problem(request, str(exc), exc.status_code)
+
+
+def _problem(request: DjangoHttpRequest, message: str, status: int) -> HttpResponse:
+    return api.create_response(request, {"message": message, "field": ""}, status=status)
 
 
 def _refused(request: DjangoHttpRequest, exc: Any) -> HttpResponse:
@@ -199,7 +222,8 @@ def _found(model: Any, uuids: list[UUID], field: str) -> list[Any]:
 
 
 def _people(names: list[str]) -> list[User]:
-    people = {user.username: user for user in User.objects.filter(username__in=names, is_active=True)}
+    possible = [name for name in names if "\x00" not in name]  # which not every database can be asked for
+    people = {user.username: user for user in User.objects.filter(username__in=possible, is_active=True)}
     if missing := [name for name in names if name not in people]:
         raise SessionError(f"There is no user {missing[0]!r}.", "interviewers")
     return [people[name] for name in names]

@@ -26,6 +26,7 @@ from sessions.services.rows import clean_text
 SHORTEST, LONGEST = 5, 450  # minutes; with the grace time the longest stays inside the 8 hours of a fault
 MINUTES_PER_QUESTION = 5
 LATE = timedelta(minutes=5)
+FARTHEST = timedelta(days=366)  # a later one is a slip; at the end of the calendar no clock could be shown
 
 Part = tuple[dict[str, Any], list[ScenarioVersion], list[QuestionVersion]]
 
@@ -133,6 +134,8 @@ def _checked_minutes(minutes: int | None, parts: list[Part]) -> int:
 def _checked_time(at: datetime | None) -> datetime | None:
     if at is not None and at < clock.now() - LATE:
         raise SessionError("The planned start lies in the past.", "scheduled_at")
+    if at is not None and at > clock.now() + FARTHEST:
+        raise SessionError("The planned start is more than a year away.", "scheduled_at")
     return at
 
 

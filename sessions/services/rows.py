@@ -41,6 +41,8 @@ def clean_text(value: str, *, field: str, name: str, limit: int, required: bool 
         raise SessionError(f"{name} has {len(text)} characters; at most {limit} fit.", field)
     if "\x00" in text:
         raise SessionError(f"{name} contains a null character.", field)
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise SessionError(f"{name} contains half of a character.", field)
     return text
 
 
