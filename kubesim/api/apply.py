@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubesim.api import status
-from kubesim.api.managed import Fields, fields_of, item_key, key_fields
+from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said
 from kubesim.api.options import Options
 from kubesim.api.patch import strategic_patch
 from kubesim.errors import ApiError, Obj
@@ -22,7 +22,7 @@ def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Op
     merged = strategic_patch(current, wanted, shape)
     if not options.force:
         _check_conflicts(kind, current, merged, shape, options)
-    given_up = _given_up(current, fields_of(wanted, shape), subresource, options)
+    given_up = _given_up(current, said(wanted, shape), subresource, options)
     return _without(merged, given_up, shape)
 
 

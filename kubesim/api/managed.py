@@ -21,6 +21,7 @@ SYSTEM = frozenset(
     ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "name", "namespace")
     + ("deletionTimestamp", "deletionGracePeriodSeconds")
 )
+MISSING: Any = object()
 DEFAULT_MANAGER = "unknown"
 
 
@@ -28,7 +29,9 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     """Write ``metadata.managedFields`` of a new object in place: its maker owns what was sent and defaulted."""
     sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
     mine = _entry_of([], kind, "", options)
-    mine["fieldsV1"] = _changed({}, options.wanted or sent, shape_of(kind.schema))
+    shape = shape_of(kind.schema)
+    wanted = options.wanted
+    mine["fieldsV1"] = _changed(shape.empty if shape else {}, sent, shape) if wanted is None else said(wanted, shape)
     mine["time"] = rfc3339(now)
     new["metadata"]["managedFields"] = [mine]
 
@@ -37,11 +40,12 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
     """Write ``metadata.managedFields`` of a changed object in place, carrying over those of ``old``."""
     shape = shape_of(kind.schema)
     changed, present = _changed(old, new, shape), _changed({}, new, shape)
-    found = new["metadata"].get("managedFields") or old["metadata"].get("managedFields", ())
+    given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
+    found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known
     entries = [{"fieldsV1": {}, **entry} for entry in found]
     if options.wanted is not None:
         mine = _entry_of(entries, kind, subresource, options)
-        mine["fieldsV1"] = _changed({}, options.wanted, shape)
+        mine["fieldsV1"] = said(options.wanted, shape)
         mine["time"] = rfc3339(now)
         for entry in entries:
             if entry is not mine:
@@ -57,9 +61,30 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         entry["fieldsV1"] = _within(entry["fieldsV1"], present)
     kept = [entry for entry in entries if entry["fieldsV1"]]
     if kept:
-        new["metadata"]["managedFields"] = kept
+        new["metadata"]["managedFields"] = sorted(kept, key=_rank)
     else:
         new["metadata"].pop("managedFields", None)
+
+
+def _is_set(fields: Any) -> bool:
+    """Tell whether a client sent a field set; what it sends else is not taken."""
+    return isinstance(fields, dict) and all(map(_is_set, fields.values()))
+
+
+def _rank(entry: Obj) -> tuple[str, ...]:
+    """The order of the entries: what was applied before what was updated, then the older ones first."""
+    return tuple(entry.get(name, "") for name in ("operation", "time", "manager", "apiVersion", "subresource"))
+
+
+def said(wanted: Obj, shape: Shape | None) -> Fields:
+    """Return the fields that an apply speaks of; only entries of keyed lists are owned beside what is in them."""
+    return _undotted(_changed({}, wanted, shape))
+
+
+def _undotted(fields: Fields, *, entry: bool = False) -> Fields:
+    return {
+        name: _undotted(inner, entry=name.startswith("k:")) for name, inner in fields.items() if entry or name != "."
+    }
 
 
 def _entry_of(entries: list[Obj], kind: Kind, subresource: str, options: Options) -> Obj:
@@ -79,15 +104,15 @@ def _entry_of(entries: list[Obj], kind: Kind, subresource: str, options: Options
 
 
 def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fields:
-    """Return the fields whose values differ from the old object's."""
+    """Return the fields whose values differ from the old object's; ``MISSING`` stands for no old object."""
     found: Fields = {}
     for name, value in new.items():
-        before = old.get(name) if isinstance(old, dict) else None
+        before = old.get(name, MISSING) if isinstance(old, dict) else MISSING
         if value == before or (top and name in ("kind", "apiVersion")):
             continue
         if top and name == "metadata":
-            fields = _metadata(before or {}, value)
-            before = before or {}
+            before = {} if before is MISSING else before
+            fields = _metadata(before, value)
         else:
             fields = _field(before, value, shape.field(name) if shape else None)
         if fields or not _only_lost(before, value):
@@ -106,25 +131,27 @@ def _metadata(old: Obj, new: Obj) -> Fields:
 
 
 def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
-    if isinstance(value, dict) and value and (field is None or field.form != "any"):
-        fields = _changed(before, value, field.shape if field and field.form == "object" else None, top=False)
-        return fields if before is not None else {".": {}, **fields} if field and field.form == "map" else fields
+    """Return the fields inside one; "." says that the structure itself is new."""
+    dot: Fields = {".": {}} if before is MISSING else {}
+    if isinstance(value, dict) and value and not (field is not None and (field.form == "any" or field.atomic)):
+        return dot | _changed(before, value, field.shape if field and field.form == "object" else None, top=False)
     if isinstance(value, list) and field is not None and field.merge_key:
-        return _items(before, value, field)
+        return dot | _items(before, value, field)
     return {}
 
 
 def _items(before: Any, value: list[Any], field: FieldType) -> Fields:
-    old = {item_key(item, field): item for item in before or ()}
-    fields: Fields = {} if before else {".": {}}
+    old = {item_key(item, field): item for item in before} if isinstance(before, list) else {}
+    fields: Fields = {}
     for item in value:
         key = item_key(item, field)
-        if old.get(key) != item:
-            inner = _changed(old.get(key, {}), item, field.shape, top=False)
-            if key not in old:
-                fields[key] = {".": {}, **inner}
-            elif inner:
-                fields[key] = inner
+        if old.get(key) == item:
+            continue
+        inner = {} if field.atomic else _changed(old.get(key, MISSING), item, field.shape, top=False)
+        if key in old:
+            fields |= {key: inner} if inner else {}
+        else:
+            fields[key] = inner if field.atomic else {".": {}, **inner}
     return fields
 
 

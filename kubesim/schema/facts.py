@@ -45,3 +45,13 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules")}
 """Lists that are written even where they are empty."""
+
+_ATOMIC = (
+    "V1ConfigMapKeySelector V1CrossVersionObjectReference V1EndpointAddress V1FileKeySelector V1LabelSelector "
+    "V1LocalObjectReference V1NodeSelector V1NodeSelectorTerm V1ObjectFieldSelector V1ObjectReference "
+    "V1OwnerReference V1ResourceFieldSelector V1RoleRef V1ScopeSelector V1SecretKeySelector V1SecretReference "
+    "V1TopologySelectorTerm V1TypedLocalObjectReference RbacV1Subject"
+)
+ATOMIC_TYPES = frozenset(_ATOMIC.split())
+"""Objects that somebody sets as a whole or not at all."""
+ATOMIC_MAPS = {("V1PodSpec", "nodeSelector"), ("V1ServiceSpec", "selector")}

@@ -8,7 +8,7 @@ quantities, which the models do not tell, are in ``facts.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class FieldType:
     required: bool = False
     list_type: str = "atomic"
     merge_key: str = ""
+    atomic: bool = False
+    """Whether the object, the map, or each entry of the list has one owner for all that is in it."""
 
     @property
     def shape(self) -> Shape | None:
@@ -57,6 +59,13 @@ class Shape:
             if f.form in _ZEROS and (f.required or (name, f.name) in facts.WRITTEN)
         }
         """Scalars that are always written, with their zero values where nobody has set them."""
+
+    @cached_property
+    def empty(self) -> dict[str, Any]:
+        """The object of which nothing is set yet, as Go writes it: structs, and lists that are always written."""
+        structs = {field.name: field.shape.empty for field in self.structs if field.shape is not None}
+        lists = [f.name for f in self.fields.values() if f.required and f.form in ("list", "map")]
+        return dict.fromkeys(lists) | structs
 
     def field(self, name: str) -> FieldType | None:
         """Return a field's type, or None for a field that the type does not have."""
@@ -88,6 +97,7 @@ def _field(owner: str, name: str, text: str) -> FieldType:
     field.item = "" if is_type or not form else inner
     if (owner, name) in facts.QUANTITIES:
         field.form, field.item = (form, "quantity") if form else ("quantity", "")
+    field.atomic = inner in facts.ATOMIC_TYPES or (owner, name) in facts.ATOMIC_MAPS
     if form == "list":
         _set_merging(owner, field)
     return field

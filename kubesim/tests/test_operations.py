@@ -507,7 +507,7 @@ def test_applying_over_anothers_field_is_a_conflict_unless_forced(ops):
     forced = Options(field_manager="ci", force=True)
     after = ops.patch(DEPLOYMENTS, "ml", "web", wanted, patch_type="apply", options=forced)
     assert after["spec"]["replicas"] == 4
-    first, second = after["metadata"]["managedFields"]
+    second, first = after["metadata"]["managedFields"]
     assert "f:replicas" not in first["fieldsV1"]["f:spec"]
     assert second["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
 
