@@ -44,6 +44,14 @@ def _end_with_us() -> Callable[[], None] | None:
 END_WITH_US = _end_with_us()
 
 
+def _in_the_foreground() -> bool:
+    """Return whether a person sits before us at a terminal."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
+
+
 class RestartingProcess(Process):  # type: ignore[misc]
     """A process that is started again when it ends by itself, so that one crash does not end an interview."""
 
@@ -129,12 +137,15 @@ class Supervisor(Manager):  # type: ignore[misc]
         for number in ASKS_TO_STOP:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
                 signal.signal(number, lambda number, _: self._signals.append(number))
+        terminal = _in_the_foreground() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
         for name, entry in self._processes.items():
             threading.Thread(target=entry["obj"].run, args=(self.events,), name=name, daemon=True).start()
         while self._running():
             with suppress(queue.Empty):
                 self._take(self.events.get(timeout=0.1))
-            if self._signals and not self.stopping.is_set():
+            # `make` does not pass on that its terminal was closed.
+            closed = terminal and not os.isatty(sys.stdin.fileno())
+            if (self._signals or closed) and not self.stopping.is_set():
                 self._stop("Stopping everything ...")
             if self.stopping.is_set():
                 self._end_what_is_due()

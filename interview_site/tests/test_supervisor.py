@@ -1,11 +1,13 @@
 """What dies is started again; what is asked to stop ends in good order; nothing is left behind."""
 
+import fcntl
 import io
 import os
 import queue
 import signal
 import subprocess
 import sys
+import termios
 import threading
 
 import pytest
@@ -116,6 +118,31 @@ def test_every_way_to_ask_ends_it_all(program, number):
     assert program.returncode == 0
     assert rest == "Stopping everything ...\n"
     assert gone(pids) or not sys.platform.startswith("linux")
+
+
+LEADER = """
+import signal, subprocess, sys
+
+signal.signal(signal.SIGHUP, lambda *_: None)  # as make, which waits for its children
+subprocess.call([sys.executable, "-c", sys.argv[1]])
+"""
+
+
+def test_a_closed_terminal_ends_it_all(tmp_path):
+    terminal, ours = os.openpty()
+    with (tmp_path / "out").open("w") as out:
+        leader = subprocess.Popen(
+            [sys.executable, "-c", LEADER, PROGRAM],
+            stdin=ours,
+            stdout=out,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+    os.close(ours)
+    wait_until(lambda: (tmp_path / "out").read_text().count("|") == 2, leader)
+    os.close(terminal)
+    assert leader.wait(timeout=20) == 0
+    assert (tmp_path / "out").read_text().endswith("Stopping everything ...\n")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends the children of a killed process")
