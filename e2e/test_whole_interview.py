@@ -222,7 +222,7 @@ def test_rehearse_runs_against_the_running_installation(installation):
 def test_admin_pages_open(browser, installation):
     admin = Person(browser, installation.url)
     admin.page.goto("/admin/")
-    admin.page.get_by_label("Username:").fill("admin")
+    admin.page.get_by_label("User name").fill("admin")
     admin.page.get_by_label("Password").fill(installation.password("admin"))
     admin.page.get_by_role("button", name=re.compile("Log in|Sign in")).click()
     for path in ("faults/scenario/", "interview_sessions/question/", "interview_sessions/plan/"):
