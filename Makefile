@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
+INSTALL_FAILED = echo "error: not everything could be installed; the lines above say why. Run: make clean $(or $(MAKECMDGOALS),run)"; exit 1
 # Tests start their own servers; two workers suit two cores.
 TEST_WORKERS ?= 2
 
@@ -38,18 +40,18 @@ bench: setup-dev ## Measure: make bench NAME=kubesim (or rehearse); figures besi
 	@$(BIN)/python -m bench $(NAME)
 
 lint: setup-dev ## Style, types, layers, templates, licences
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m mypy
+	@$(BIN)/python -c "from importlinter.cli import lint_imports_command as run; run()" --no-cache
 	@find templates -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2 --check
 	@$(BIN)/python -m interview_site.licences
 	@$(BIN)/python -W ignore manage.py makemigrations --check --dry-run
 	@$(BIN)/python -W ignore manage.py check
 
 format: setup-dev ## Put everything into form
-	@$(BIN)/ruff check --fix-only .
-	@$(BIN)/ruff format .
+	@$(BIN)/python -m ruff check --fix-only .
+	@$(BIN)/python -m ruff format .
 	@find templates -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
 
 testcluster: setup ## Build (once, with Go) and start a real control plane on loopback, to compare kubesim with
@@ -76,15 +78,16 @@ $(VENV)/bin/python:
 	  echo "error: Python 3.11 or newer is needed, $$($(PYTHON) -V 2>&1) was found. Run: make $(or $(MAKECMDGOALS),run) PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "error: Python's venv module is missing. Run: sudo apt install python3-venv"; exit 1; }
-	@[ -w . ] || { echo "error: this folder cannot be written to. Run: sudo chown -R $$USER ."; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@[ -w . ] || { echo "error: this folder cannot be written to. Run: sudo chown -R $$(id -un) ."; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); \
+	  echo "error: the virtual environment could not be made; the lines above say why. Run: sudo apt install python3-venv"; exit 1; }
 
 $(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
 	@echo "Installing the locked packages (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+	@$(INSTALL) requirements/run.lock || { $(INSTALL_FAILED); }
 	@touch $@
 
 $(DEV_STAMP): requirements/dev.lock $(RUN_STAMP)
 	@echo "Installing the locked test tools (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(INSTALL) requirements/dev.lock || { $(INSTALL_FAILED); }
 	@touch $@
