@@ -16,7 +16,7 @@ from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
-from kubesim.schema.registry import Kind
+from kubesim.schema.registry import Kind, OwnType
 from kubesim.schema.types import shape_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None)
     obj = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
     obj["metadata"] = {} if obj.get("metadata") is None else obj["metadata"]
     _check_kind(kind, obj)
-    shape = shape_of(kind.schema)
+    if kind.custom is not None:
+        return _decode_custom(kind, kind.custom, obj, options, patch)
+    shape = kind.shape
     if shape is None:
         copied: Obj = orjson.loads(orjson.dumps(obj))
         return copied
@@ -60,6 +62,17 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None)
             raise patch.refused(exc.conversion if patch.strategic else str(exc)) from exc
         raise status.bad_request(f"{_cannot(kind)}: {exc}") from exc
     _answer_unknown(kind, decoder.unknown, options, patch)
+    return decoded
+
+
+def _decode_custom(kind: Kind, own: OwnType, obj: Obj, options: Options, patch: Patched | None) -> Obj:
+    """Copy a custom object as its schema has it; what is wrong with its values is found when it is validated."""
+    unknown: list[str] = []
+    try:
+        decoded = own.decode(obj, unknown)
+    except DecodeError as exc:
+        raise status.bad_request(f"{_cannot(kind)}: {exc}") from exc
+    _answer_unknown(kind, unknown, options, patch)
     return decoded
 
 
@@ -116,6 +129,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
     """Complete a changed object and refuse what may not change (422)."""
     if subresource == "":
         prepare.update(ops, kind, old, new)
+        platform.update(kind.resource, old, new)
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
         validate_update(kind, old, new)

@@ -19,6 +19,7 @@ PROTECTION = {
 }
 """The finalizers that keep a volume as long as somebody uses it."""
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
 
@@ -31,6 +32,22 @@ def complete(ops: Operations, resource: str, new: Obj, options: Options) -> None
     step = STEPS.get(resource)
     if step is not None:
         step(ops, new, options)
+
+
+def daemonset(ops: Operations, new: Obj, options: Options) -> None:
+    """A daemon set counts its templates in an annotation that outlived its field."""
+    new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), TEMPLATE_GENERATION: "1"}
+
+
+def update(resource: str, old: Obj, new: Obj) -> None:
+    """Complete a changed object in place."""
+    if resource == "daemonsets.apps":
+        count = int((old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0"))
+        count += old["spec"]["template"] != new["spec"]["template"]
+        notes = new["metadata"].get("annotations") or {}
+        new["metadata"]["annotations"] = {**notes, TEMPLATE_GENERATION: str(count)}
+    if resource == "certificatesigningrequests.certificates.k8s.io":
+        new["spec"] = old["spec"]
 
 
 def volume(ops: Operations, new: Obj, options: Options) -> None:
@@ -93,4 +110,5 @@ STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "ingresses.networking.k8s.io": ingress,
     "certificatesigningrequests.certificates.k8s.io": certificate_request,
     "nodes": node,
+    "daemonsets.apps": daemonset,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.cronjob import CronJobController
+from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
 from kubesim.controllers.disruption import DisruptionController
 from kubesim.controllers.endpoints import EndpointsController
@@ -13,7 +15,8 @@ from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
 from kubesim.controllers.quota import QuotaController
-from kubesim.controllers.replicaset import ReplicaSetController
+from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
+from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
 
@@ -40,8 +43,12 @@ class Controllers:
             ServiceAccountController(context, root_ca),
             GarbageCollector(context, collected),
             ReplicaSetController(context),
+            ReplicationControllerController(context),
             DeploymentController(context),
+            StatefulSetController(context),
+            DaemonSetController(context),
             JobController(context),
+            CronJobController(context),
             EndpointsController(context),
             DisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),

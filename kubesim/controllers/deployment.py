@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Any
 
-import orjson
-
 from kubesim.controllers.base import Context, Controller, controller_of, delete_if_there, is_ending, owner_reference
+from kubesim.controllers.history import safe_hash
 from kubesim.errors import Obj
 from kubesim.times import parse, stamp
 
@@ -17,7 +15,6 @@ DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
 HASH = "pod-template-hash"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class DeploymentController(Controller):
@@ -356,8 +353,7 @@ def _share(value: Any, replicas: int, rounded: Any) -> int:
 
 def template_hash(template: Obj, collisions: int = 0) -> str:
     """Return a name part for a pod template, in the letters that upstream uses."""
-    digest = hashlib.sha256(orjson.dumps([_bare(template), collisions], option=orjson.OPT_SORT_KEYS)).digest()
-    return "".join(SAFE_LETTERS[byte % len(SAFE_LETTERS)] for byte in digest[:10])
+    return safe_hash([_bare(template), collisions])
 
 
 def _bare(template: Obj) -> Obj:

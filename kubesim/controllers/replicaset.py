@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.api.selectors import from_struct
+from kubesim.api.selectors import LabelSelector, from_struct
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, controller_of, is_ending, owner_reference
 from kubesim.errors import ApiError, Obj
@@ -15,15 +15,17 @@ class ReplicaSetController(Controller):
     """Creates and deletes pods until the number is right."""
 
     source = "replicaset-controller"
+    kind = "ReplicaSet"
+    resource = "replicasets.apps"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.sets = self.informers["replicasets.apps"]
+        self.sets = self.informers[self.resource]
         self.pods = self.informers["pods"]
 
     def listen(self) -> None:
         """Watch ReplicaSets and their pods."""
-        self.watch_owned(self.pods, "ReplicaSet")
+        self.watch_owned(self.pods, self.kind)
         self.watch_own(self.sets)
         self.pods.add_handler(self._stray)
 
@@ -32,8 +34,12 @@ class ReplicaSetController(Controller):
         if new is None or controller_of(new) is not None or not pods.is_active(new):
             return
         for owner in self.sets.by("namespace", new["metadata"]["namespace"]):
-            if from_struct(owner["spec"]["selector"]).selects(new):
+            if self.selector(owner).selects(new):
                 self.queue.add(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}")
+
+    def selector(self, owner: Obj) -> LabelSelector:
+        """Return what selects the pods of an owner."""
+        return from_struct(owner["spec"]["selector"])
 
     async def sync(self, namespace: str, name: str) -> None:
         """Adopt, create or delete pods, then report."""
@@ -52,7 +58,7 @@ class ReplicaSetController(Controller):
 
     async def _adopt(self, owner: Obj) -> None:
         """Become the controller of matching pods that have none."""
-        selector = from_struct(owner["spec"]["selector"])
+        selector = self.selector(owner)
         for pod in self.pods.by("namespace", owner["metadata"]["namespace"]):
             if controller_of(pod) is None and pods.is_active(pod) and selector.selects(pod) and not is_ending(owner):
                 references = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
@@ -95,6 +101,18 @@ class ReplicaSetController(Controller):
         await self.write_status(self.sets, owner, status)
         if wait and counts["availableReplicas"] < counts["readyReplicas"]:
             self.queue.add_after(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}", wait)
+
+
+class ReplicationControllerController(ReplicaSetController):
+    """The same for ReplicationControllers, whose selector is a plain map of labels."""
+
+    source = "replication-controller"
+    kind = "ReplicationController"
+    resource = "replicationcontrollers"
+
+    def selector(self, owner: Obj) -> LabelSelector:
+        """Return what selects the pods of an owner."""
+        return from_struct({"matchLabels": owner["spec"].get("selector") or {}})
 
 
 def pods_labels(pod: Obj) -> dict[str, str]:

@@ -23,6 +23,17 @@ MODELS = {
     "deployments.apps": "V1Deployment",
     "replicasets.apps": "V1ReplicaSet",
     "events": "CoreV1Event",
+    "statefulsets.apps": "V1StatefulSet",
+    "daemonsets.apps": "V1DaemonSet",
+    "controllerrevisions.apps": "V1ControllerRevision",
+    "cronjobs.batch": "V1CronJob",
+    "replicationcontrollers": "V1ReplicationController",
+    "horizontalpodautoscalers.autoscaling": "V2HorizontalPodAutoscaler",
+    "persistentvolumes": "V1PersistentVolume",
+    "persistentvolumeclaims": "V1PersistentVolumeClaim",
+    "certificatesigningrequests.certificates.k8s.io": "V1CertificateSigningRequest",
+    "endpointslices.discovery.k8s.io": "V1EndpointSlice",
+    "resourcequotas": "V1ResourceQuota",
     "leases.coordination.k8s.io": "V1Lease",
     "namespaces": "V1Namespace",
     "serviceaccounts": "V1ServiceAccount",
@@ -131,3 +142,24 @@ def deployment(name: str, image: str = "nginx:1.27", replicas: int = 3, **spec: 
         "metadata": {"name": name},
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec},
     }
+
+
+def stateful_set(name: str, replicas: int = 2, **spec: Any) -> Obj:
+    """Return a stateful set."""
+    made = deployment(name, replicas=replicas, serviceName=name, **spec)
+    return made | {"kind": "StatefulSet"}
+
+
+def daemon_set(name: str, image: str = "nginx:1.27", **spec: Any) -> Obj:
+    """Return a daemon set."""
+    made = deployment(name, image)
+    del made["spec"]["replicas"]
+    return made | {"kind": "DaemonSet", "spec": made["spec"] | spec}
+
+
+def cron_job(name: str, schedule: str, *command: str, **spec: Any) -> Obj:
+    """Return a cron job whose jobs run a command."""
+    template = {"spec": job(name, container("busybox:1.36", *command))["spec"]}
+    metadata = {"name": name}
+    body = {"schedule": schedule, "jobTemplate": template, **spec}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": body}

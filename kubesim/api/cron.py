@@ -1,0 +1,113 @@
+"""Schedules of cron jobs: checked in the words of upstream's parser, reckoned by croniter."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
+    (0, 59, {}),
+    (0, 23, {}),
+    (1, 31, {}),
+    (1, 12, {name: at + 1 for at, name in enumerate(MONTHS)}),
+    (0, 6, {name: at for at, name in enumerate(DAYS)}),
+)
+"""Least, greatest and names of minute, hour, day, month, weekday."""
+WORDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+EVERY = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot be read; the message is upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When something happens: a cron expression, or every so many seconds."""
+
+    expression: str
+    every_s: float
+    zone: tzinfo
+
+    def after(self, moment: datetime) -> datetime:
+        """Return the first time after ``moment``, in UTC."""
+        if self.every_s:
+            return moment.replace(microsecond=0) + timedelta(seconds=self.every_s)
+        found: datetime = croniter(self.expression, moment.astimezone(self.zone)).get_next(datetime)
+        return found.astimezone(UTC)
+
+
+def parse(text: str, zone: str | None = None) -> Schedule:
+    """Read a schedule, in a named time zone or in UTC. Raises ``ScheduleError``."""
+    where = ZoneInfo(zone) if zone else UTC
+    if text.startswith("@every "):
+        return Schedule("", _duration(text), where)
+    if text.startswith("@"):
+        if text not in WORDS:
+            raise ScheduleError(f"unrecognized descriptor: {text}")
+        return Schedule(WORDS[text], 0.0, where)
+    if not text:
+        raise ScheduleError("empty spec string")
+    fields = text.split()
+    if len(fields) != len(FIELDS):
+        raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    for field, (low, high, names) in zip(fields, FIELDS, strict=True):
+        for part in field.split(","):
+            _check(part, low, high, names)
+    return Schedule(" ".join(field.replace("?", "*") for field in fields), 0.0, where)
+
+
+def _duration(text: str) -> float:
+    parts = EVERY.findall(text.removeprefix("@every "))
+    if "".join(number + unit for number, unit in parts) != text.removeprefix("@every ") or not parts:
+        given = text.removeprefix("@every ")
+        raise ScheduleError(f'failed to parse duration {text}: time: invalid duration "{given}"')
+    return max(1.0, float(int(sum(float(number) * UNITS[unit] for number, unit in parts))))
+
+
+def _check(part: str, low: int, high: int, names: dict[str, int]) -> None:
+    """Raise for one entry of a field: ``*``, ``5``, ``1-5``, ``*/15``, ``mon-fri``."""
+    span, slash, step = part.partition("/")
+    if "/" in step:
+        raise ScheduleError(f"too many slashes: {part}")
+    first, dash, last = span.partition("-")
+    if "-" in last:
+        raise ScheduleError(f"too many hyphens: {part}")
+    if first in ("*", "?"):
+        start, end = low, high
+    else:
+        start = _number(first, names)
+        end = _number(last, names) if dash else high if slash else start
+    if slash and _number(step, {}) == 0:
+        raise ScheduleError(f"step of range should be a positive number: {part}")
+    if start < low:
+        raise ScheduleError(f"beginning of range ({start}) below minimum ({low}): {part}")
+    if end > high:
+        raise ScheduleError(f"end of range ({end}) above maximum ({high}): {part}")
+    if start > end:
+        raise ScheduleError(f"beginning of range ({start}) beyond end of range ({end}): {part}")
+
+
+def _number(text: str, names: dict[str, int]) -> int:
+    if text.lower() in names:
+        return names[text.lower()]
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+    if int(text) < 0:
+        raise ScheduleError(f"negative number ({int(text)}) not allowed: {text}")
+    return int(text)

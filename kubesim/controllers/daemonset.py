@@ -1,0 +1,298 @@
+"""DaemonSets: one pod on every node that may have one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kubesim.controllers import pods
+from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.history import HASH_LABEL, History
+from kubesim.controllers.shares import share
+from kubesim.errors import ApiError, Obj
+from kubesim.scheduler.state import NodeState
+from kubesim.scheduler.terms import selects_node, tolerates
+from kubesim.times import parse
+
+GENERATION = "deprecated.daemonset.template.generation"
+GENERATION_LABEL = "pod-template-generation"
+NODE = "node.kubernetes.io/"
+TOLERATED = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+"""What a daemon's pods bear wherever they run, in upstream's order; those on the host's network bear one more."""
+KILL_FIRST_S, KILL_LONGEST_S = 1.0, 900.0
+
+
+@dataclass
+class Look:
+    """The nodes of a set and their pods."""
+
+    owner: Obj
+    revision: Obj
+    wanted: list[str]
+    """Nodes that shall have a pod, by name."""
+    leaving: set[str]
+    """Nodes where a pod that is there goes."""
+    on: dict[str, list[Obj]] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The hash of the template in force."""
+        return str(self.revision["metadata"]["labels"][HASH_LABEL])
+
+    def current(self, pod: Obj) -> bool:
+        """Whether a pod is of the template in force."""
+        return bool((pod["metadata"].get("labels") or {}).get(HASH_LABEL) == self.digest)
+
+
+class DaemonSetController(Controller):
+    """Keeps a pod of each set on each node that it selects and that it may run on."""
+
+    source = "daemonset-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.sets = self.informers["daemonsets.apps"]
+        self.pods = self.informers["pods"]
+        self.nodes = self.informers["nodes"]
+        self.history = History(self, HASH_LABEL)
+        self._killed: dict[str, int] = {}
+
+    def listen(self) -> None:
+        """Watch DaemonSets, their pods, and what of nodes decides who may run there."""
+        self.watch_owned(self.pods, "DaemonSet")
+        self.watch_own(self.sets)
+        self.nodes.add_handler(self._node_changed)
+
+    def _node_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if old is not None and new is not None and _placement(old) == _placement(new):
+            return
+        for owner in self.sets.items():
+            self.queue.add(queue_key(owner))
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Create and delete the pods of one set, roll it on, and report."""
+        owner = self.sets.get(namespace, name)
+        if owner is None:
+            return
+        selector = owner["spec"].get("selector") or {}
+        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            text = "This daemon set is selecting all pods. A non-empty selector is required."
+            await self.recorder.warning(owner, "SelectingAll", text)
+            return
+        revision = await self.history.current(owner)
+        failure = None
+        if not is_ending(owner):
+            try:
+                await self._manage(self._look(owner, revision))
+                await self._roll(self._look(owner, revision))
+            except ApiError as error:
+                failure = error
+            await self.history.trim(owner, {revision["metadata"]["name"]})
+        await self._report(self._look(owner, revision))
+        if failure is not None:
+            raise failure
+
+    def _look(self, owner: Obj, revision: Obj) -> Look:
+        look = Look(owner, revision, [], set())
+        for node in sorted(self.nodes.items(), key=lambda node: node["metadata"]["name"]):
+            runs, stays = placement(owner, node)
+            name = node["metadata"]["name"]
+            if runs:
+                look.wanted.append(name)
+            if not stays:
+                look.leaving.add(name)
+        for pod in self.pods.by("controller", owner["metadata"]["uid"]):
+            look.on.setdefault(node_of(pod), []).append(pod)
+        return look
+
+    async def _manage(self, look: Look) -> None:
+        """Give every wanted node its pod, and take away what should not run, or has ended."""
+        for name in look.wanted:
+            there = [pod for pod in look.on.get(name, ()) if not await self._cleared(look.owner, pod, name)]
+            if not there:
+                await self._create(look, name)
+            elif not _surge(look):
+                active = sorted((pod for pod in there if not is_ending(pod)), key=_age)
+                for surplus in active[1:]:
+                    await pods.delete(self, look.owner, surplus)
+        known = {node["metadata"]["name"] for node in self.nodes.items()}
+        for name, found in look.on.items():
+            for pod in found:
+                if (name in look.leaving or name not in known) and not is_ending(pod):
+                    await pods.delete(self, look.owner, pod)
+
+    async def _cleared(self, owner: Obj, pod: Obj, node: str) -> bool:
+        """Delete a pod that has ended, after a pause where its predecessors failed too; tells whether it is gone."""
+        phase, meta = pods.phase_of(pod), pod["metadata"]
+        if phase not in pods.ENDED or is_ending(pod):
+            return False
+        key, name = f"{owner['metadata']['uid']}/{node}", f"{meta['namespace']}/{meta['name']}"
+        if phase == "Failed":
+            failures = self._killed.get(key, 0)
+            ended = (self.clock.now() - parse(meta["creationTimestamp"])).total_seconds()
+            wait = min(KILL_FIRST_S * 2 ** min(failures - 1, 30), KILL_LONGEST_S) if failures else 0.0
+            if ended < wait:
+                self.queue.add_after(queue_key(owner), wait - ended)
+                return False
+            self._killed[key] = failures + 1
+            text = f"Found failed daemon pod {name} on node {node}, will try to kill it"
+            await self.recorder.warning(owner, "FailedDaemonPod", text)
+        else:
+            text = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
+            await self.recorder.normal(owner, "SucceededDaemonPod", text)
+        await pods.delete(self, owner, pod)
+        return self.pods.get(meta["namespace"], meta["name"]) is None
+
+    async def _create(self, look: Look, node: str) -> None:
+        made = await pods.create(self, look.owner, pod_for(look.owner, node, look.digest))
+        look.on.setdefault(node, []).append(made)
+
+    async def _roll(self, look: Look) -> None:
+        """Replace pods of old templates, as many at a time as the strategy allows."""
+        strategy = look.owner["spec"]["updateStrategy"]
+        if strategy["type"] != "RollingUpdate":
+            return
+        if _surge(look):
+            await self._roll_with_surge(look)
+            return
+        limit = share(strategy["rollingUpdate"].get("maxUnavailable", 1), len(look.wanted))
+        unavailable, broken, candidates = 0, [], []
+        for name in look.wanted:
+            living = [pod for pod in look.on.get(name, ()) if not is_ending(pod)]
+            pod = living[0] if living else None
+            if pod is None:
+                unavailable += 1
+            elif not self._available(look.owner, pod):
+                unavailable += 1
+                broken += [] if look.current(pod) else [pod]
+            elif not look.current(pod):
+                candidates.append(pod)
+        for pod in [*broken, *candidates[: max(0, limit - unavailable)]]:
+            await pods.delete(self, look.owner, pod)
+
+    async def _roll_with_surge(self, look: Look) -> None:
+        """Start the new pod beside the old one, which goes when the new one is available."""
+        limit = share(look.owner["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], len(look.wanted))
+        surging = 0
+        waiting = []
+        for name in look.wanted:
+            living = [pod for pod in look.on.get(name, ()) if not is_ending(pod)]
+            new = [pod for pod in living if look.current(pod)]
+            old = [pod for pod in living if not look.current(pod)]
+            if new and old:
+                if self._available(look.owner, new[0]) or not self._available(look.owner, old[0]):
+                    await self._delete_all(look.owner, old)
+                else:
+                    surging += 1
+            elif old:
+                waiting.append(name)
+        for name in waiting[: max(0, limit - surging)]:
+            await self._create(look, name)
+
+    async def _delete_all(self, owner: Obj, found: list[Obj]) -> None:
+        for pod in found:
+            await pods.delete(self, owner, pod)
+
+    def _available(self, owner: Obj, pod: Obj) -> bool:
+        wait = owner["spec"].get("minReadySeconds", 0)
+        if pods.is_available(pod, wait, self.clock.now()):
+            return True
+        if pods.ready_since(pod) is not None:
+            self.queue.add_after(queue_key(owner), wait)
+        return False
+
+    async def _report(self, look: Look) -> None:
+        owner, there = look.owner, [name for name in look.wanted if look.on.get(name)]
+        oldest = [min(look.on[name], key=_age) for name in there]
+        newest = [next((pod for pod in look.on[name] if look.current(pod)), None) for name in there]
+        ready = sum(any(pods.ready_since(pod) is not None for pod in look.on[name]) for name in there)
+        available = sum(any(self._available(owner, pod) for pod in look.on[name]) for name in there)
+        known = {node["metadata"]["name"] for node in self.nodes.items()}
+        stray = sum(name in known and name not in look.wanted for name in look.on)
+        status: Obj = {
+            "currentNumberScheduled": len(oldest),
+            "numberMisscheduled": stray,
+            "desiredNumberScheduled": len(look.wanted),
+            "numberReady": ready,
+            "observedGeneration": owner["metadata"].get("generation", 1),
+        }
+        more = {
+            "updatedNumberScheduled": sum(pod is not None for pod in newest),
+            "numberAvailable": available,
+            "numberUnavailable": len(look.wanted) - available,
+        }
+        await self.write_status(self.sets, owner, status | {name: count for name, count in more.items() if count})
+
+
+def placement(owner: Obj, node: Obj) -> tuple[bool, bool]:
+    """Tell whether a set's pod shall run on a node, and whether one that is there may stay."""
+    spec = owner["spec"]["template"]["spec"]
+    if spec.get("nodeName", node["metadata"]["name"]) != node["metadata"]["name"]:
+        return False, False
+    if not selects_node(spec, NodeState(node)):
+        return False, False
+    borne = tolerations_of(spec)
+    untolerated = {t["effect"] for t in node.get("spec", {}).get("taints") or () if not tolerates(borne, t)}
+    return not untolerated & {"NoSchedule", "NoExecute"}, "NoExecute" not in untolerated
+
+
+def pod_for(owner: Obj, node: str, digest: str) -> Obj:
+    """Return a set's pod for one node: bound to it by its affinity, bearing what daemons bear."""
+    pod = pods.from_template(owner, owner["spec"]["template"])
+    generation = (owner["metadata"].get("annotations") or {}).get(GENERATION, "1")
+    pod["metadata"]["labels"] |= {HASH_LABEL: digest, GENERATION_LABEL: generation}
+    spec = pod["spec"]
+    spec["affinity"] = _bound_to(spec.get("affinity") or {}, node)
+    spec["tolerations"] = tolerations_of(spec)
+    return pod
+
+
+def tolerations_of(spec: Obj) -> list[Obj]:
+    """Return what a template's pods bear: what it says, and what every daemon bears."""
+    marks = [*TOLERATED, *([("network-unavailable", "NoSchedule")] if spec.get("hostNetwork") else [])]
+    borne = [{"key": NODE + key, "operator": "Exists", "effect": effect} for key, effect in marks]
+    given = spec.get("tolerations") or []
+    return [*given, *(entry for entry in borne if entry not in given)]
+
+
+def _bound_to(affinity: Obj, node: str) -> Obj:
+    """Return an affinity that admits one node only, keeping what is preferred."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    own = dict(affinity.get("nodeAffinity") or {})
+    own["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+    return {**affinity, "nodeAffinity": own}
+
+
+def node_of(pod: Obj) -> str:
+    """Return the node of a daemon's pod, also before it is scheduled."""
+    if name := pod["spec"].get("nodeName"):
+        return str(name)
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for match in term.get("matchFields") or ():
+            return str(match["values"][0])
+    return ""
+
+
+def _surge(look: Look) -> bool:
+    rolling = look.owner["spec"]["updateStrategy"].get("rollingUpdate") or {}
+    return share(rolling.get("maxSurge", 0), len(look.wanted)) > 0
+
+
+def _age(pod: Obj) -> tuple[str, str]:
+    return pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
+
+
+def _placement(node: Obj) -> tuple[object, ...]:
+    return (
+        node["metadata"].get("labels"),
+        node.get("spec", {}).get("taints"),
+        node.get("spec", {}).get("unschedulable"),
+    )

@@ -1,0 +1,96 @@
+"""ControllerRevisions: every template that a StatefulSet or DaemonSet has had, by number."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from kubesim.controllers.base import Controller, delete_if_there, owner_reference
+from kubesim.errors import ApiError, Obj
+
+RESOURCE = "controllerrevisions.apps"
+HASH_LABEL = "controller-revision-hash"
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def safe_hash(value: Any) -> str:
+    """Return a name part as upstream makes them: a 32-bit number whose digits are written as harmless letters."""
+    digest = hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).digest()
+    return "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in str(int.from_bytes(digest[:4])))
+
+
+def data_of(owner: Obj) -> Obj:
+    """Return what a revision keeps: the template, as a patch that replaces it."""
+    return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+
+
+def template_of(revision: Obj) -> Obj:
+    """Return the pod template of a revision."""
+    template = revision["data"]["spec"]["template"]
+    return {name: value for name, value in template.items() if name != "$patch"}
+
+
+class History:
+    """The revisions of the owners of one controller. ``hash_label`` marks the revision's hash."""
+
+    def __init__(self, controller: Controller, hash_label: str) -> None:
+        self._controller = controller
+        self._hash_label = hash_label
+        self.revisions = controller.informers[RESOURCE]
+
+    def owned(self, owner: Obj) -> list[Obj]:
+        """Return the revisions of an owner, oldest first."""
+        found = self.revisions.by("controller", owner["metadata"]["uid"])
+        return sorted(found, key=lambda revision: (revision["revision"], revision["metadata"]["name"]))
+
+    async def current(self, owner: Obj) -> Obj:
+        """Return the revision of the owner's template: a new one, or an old one that is the newest again."""
+        owned, wanted = self.owned(owner), data_of(owner)
+        number = owned[-1]["revision"] + 1 if owned else 1
+        same = next((revision for revision in reversed(owned) if revision["data"] == wanted), None)
+        if same is None:
+            return await self._create(owner, wanted, number)
+        if same is not owned[-1]:
+            meta = same["metadata"]
+            same = await self._controller.client.patch(
+                RESOURCE, meta["name"], meta["namespace"], {"revision": number}
+            )
+            self.revisions.note(same)
+        return same
+
+    async def _create(self, owner: Obj, data: Obj, number: int) -> Obj:
+        meta, collisions = owner["metadata"], owner.get("status", {}).get("collisionCount") or 0
+        while True:
+            digest = safe_hash([data, collisions])
+            labels = {**(owner["spec"]["template"]["metadata"].get("labels") or {}), self._hash_label: digest}
+            revision = {
+                "apiVersion": "apps/v1",
+                "kind": "ControllerRevision",
+                "metadata": {
+                    "name": f"{meta['name']}-{digest}",
+                    "namespace": meta["namespace"],
+                    "labels": labels,
+                    "annotations": dict(meta.get("annotations") or {}),
+                    "ownerReferences": [owner_reference(owner)],
+                },
+                "data": data,
+                "revision": number,
+            }
+            try:
+                made = await self._controller.client.create(RESOURCE, revision, namespace=meta["namespace"])
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+                collisions += 1
+                continue
+            self.revisions.note(made, created=True)
+            return made
+
+    async def trim(self, owner: Obj, kept: set[str]) -> None:
+        """Delete the oldest revisions beyond the limit, sparing those (by name) that are in use."""
+        unused = [revision for revision in self.owned(owner) if revision["metadata"]["name"] not in kept]
+        limit = owner["spec"].get("revisionHistoryLimit", 10)
+        for revision in unused[: max(0, len(unused) - limit)]:
+            await delete_if_there(self._controller, RESOURCE, revision)
