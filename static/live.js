@@ -1,7 +1,7 @@
 // Keeps the panels of one page current: frames from a WebSocket, or a poll every five seconds without one.
 // A frame is a whole panel with its sequence number; after a gap or a reconnect all panels are fetched by HTTP.
 (() => {
-  const page = document.querySelector("[data-socket]");
+  const page = document.querySelector("[data-live]");
   if (!page) return;
   const light = document.querySelector("[data-link]");
   const last = new Map();
@@ -125,11 +125,11 @@
   }
 
   tab(document.querySelector("[data-title]"));
-  connect();
+  if (page.dataset.socket) connect();
   // Polls without a socket; with one, looks now and then whether something was missed that no later frame told of.
   setInterval(() => {
-    const soon = !opened || ["prepare", "releasing"].includes(page.dataset.screen);
-    if (!document.hidden && (soon || ++ticks % 6 === 0)) snapshot();
+    const soon = (page.dataset.socket && !opened) || ["prepare", "releasing"].includes(page.dataset.screen);
+    if (!document.hidden && (soon || ++ticks % (page.dataset.socket ? 6 : 2) === 0)) snapshot();
   }, 5000);
   document.addEventListener("visibilitychange", () => document.hidden || opened || snapshot());
 })();

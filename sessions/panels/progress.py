@@ -25,7 +25,7 @@ from sessions.services.release import WORKERS as RELEASE_PHASES
 _CANDIDATE_TABS = {"lobby": "Waiting", "live": "Live", "over": "Ended"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckRow:
     """A check or guard as its panel shows it. ``held`` and ``hold`` are whole seconds."""
 
@@ -131,6 +131,7 @@ def phases(subject: Subject) -> Context:
 def checks(subject: Subject) -> Context:
     """Return every scenario's checks and guards with verdict, finding and holding progress."""
     groups = [_check_group(row, subject.now) for row in scenarios_of(subject.session)]
+    _say_once([row for group in groups for row in (*group["checks"], *group["guards"])])
     times = [row.checked_at for group in groups for row in (*group["checks"], *group["guards"]) if row.checked_at]
     return {
         "groups": groups,
@@ -229,6 +230,15 @@ def _check_row(check: Check, state: CheckState | None, scenario: SessionScenario
         held=held,
         hold=round(check.hold),
     )
+
+
+def _say_once(rows: list[CheckRow]) -> None:
+    """Drop a finding that a row above has told already: a cluster that is away is away for all of them."""
+    told: set[str] = set()
+    for row in rows:
+        if row.chip == words.ERROR and row.finding in told:
+            row.finding = ""
+        told.add(row.finding)
 
 
 def _guard_row(guard: Check, state: CheckState | None) -> CheckRow:

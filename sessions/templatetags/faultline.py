@@ -15,6 +15,7 @@ from sessions import clock, panels
 from sessions.models import InterviewSession
 from sessions.panels import words
 
+TAIL = 12
 register = template.Library()
 _FIELD_WORDS = {"note": "Evidence", "text": "Stored", "takeaways": "Key take-aways"}
 register.filter("markdown", faults_markdown.render)
@@ -59,6 +60,18 @@ def session_chip(session: InterviewSession) -> words.Chip:
 def field_word(name: str) -> str:
     """Return how a form's field is called on the page."""
     return _FIELD_WORDS.get(name, name.replace("_", " ").capitalize())
+
+
+@register.filter
+def head(name: str) -> str:
+    """Return a name without its ``tail``: what may be cut short."""
+    return name[: -len(tail(name))] if tail(name) else name
+
+
+@register.filter
+def tail(name: str) -> str:
+    """Return the end of a long name, which is what tells one replica from another; empty for a short name."""
+    return name[-TAIL:] if len(name) > 2 * TAIL else ""
 
 
 @register.filter

@@ -40,6 +40,7 @@ def test_a_missing_recommendation_is_told_at_its_field_and_the_text_is_kept(clie
     assert response.status_code == 422
     assert "Choose a recommendation before you submit." in page
     assert "Calm" in page
+    assert 'id="version-assessment" value="1"' in page  # the text was saved: what follows is no stale edit
 
 
 def test_a_stale_save_is_refused_and_the_text_is_kept(client, ada, url, own):
@@ -50,6 +51,14 @@ def test_a_stale_save_is_refused_and_the_text_is_kept(client, ada, url, own):
     assert response.status_code == 409
     assert "Other" in response.content.decode()
     assert own.takeaways == "Calm"
+
+
+def test_a_stale_autosave_gets_what_is_stored_field_by_field(client, ada, url):
+    client.force_login(ada)
+    client.post(url, {**FIELDS, "version": 0}, headers=HTMX)
+    response = client.post(url, {**FIELDS, "takeaways": "Other", "version": 0}, headers=HTMX)
+    assert response.status_code == 409
+    assert '<data value="Calm" data-stored="takeaways">' in response.content.decode()
 
 
 def test_a_submitted_one_opens_again_only_with_a_reason(client, ada, url, own):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessions import panels, services
-from sessions.live import LiveState, PodRow
+from sessions import panels, presence, services
+from sessions.live import LiveState, PodRow, WorkloadRow
 from sessions.selectors import CANDIDATE_KEY
 
 
@@ -88,3 +88,111 @@ def test_it_rejects_post(client, ada, candidate, live):
     assert candidate.post(f"/c/{live.uuid}/panels/all/").status_code == 405
     client.force_login(ada)
     assert client.post(f"/sessions/{live.uuid}/panels/all/").status_code == 405
+
+
+# Quiet time, people, and workloads
+
+
+@pytest.fixture
+def state(time) -> LiveState:
+    """A cluster with one of everything that a name can be recognised by."""
+    pod = PodRow("ml", "a-training-coordinator-8dfhwmbjfq-m6pb4", "1/1", "Running", 0, "n1", time(), "", 0, False)
+    return LiveState(
+        pods=[pod], workloads=[WorkloadRow("ml", "Job", "nightly", "0/1 completions", time())], synced_at=time()
+    )
+
+
+def draw(session, name, state=None, role=panels.INTERVIEWER) -> str:
+    session.refresh_from_db()
+    return panels.render(session, name, role, state)
+
+
+def test_workloads_tell_how_far_they_have_come(live, state):
+    text = draw(live, "workloads", state)
+    assert "nightly" in text
+    assert "0/1 completions" in text
+
+
+def test_a_long_name_keeps_the_end_that_tells_replicas_apart(live, state):
+    assert "<span>wmbjfq-m6pb4</span>" in draw(live, "pods", state)
+
+
+@pytest.mark.parametrize("name", ["checks", "pods", "workloads", "nodes", "events"])
+def test_in_quiet_time_the_interviewers_see_nothing_of_the_cluster(live, ada, state, time, name):
+    services.begin_quiet(session=live, actor=ada)
+    text = draw(live, name, state)
+    assert "uiet time" in text
+    assert "m6pb4" not in text
+    assert "nightly" not in text
+    time.advance(300)
+    assert "uiet time" not in draw(live, name, state)
+
+
+def test_in_quiet_time_the_candidate_is_told_until_when(live, ada):
+    services.begin_quiet(session=live, actor=ada)
+    text = draw(live, "watchers", role=panels.CANDIDATE)
+    assert "Quiet time" in text
+    assert "until 12:05" in text
+
+
+def test_in_quiet_time_the_time_line_keeps_still_about_the_candidate(live, ada):
+    services.begin_quiet(session=live, actor=ada)
+    services.note_first_request(session=live, at=live.created_at)
+    assert "First kubectl request" not in draw(live, "timeline")
+    services.end_quiet(session=live, actor=ada)
+    assert "First kubectl request" in draw(live, "timeline")
+
+
+def test_each_mark_of_the_time_line_leads_to_its_entry(live, ada):
+    services.credit(session=live, seconds=240, reason="The cluster was away", actor=ada)
+    text = draw(live, "timeline")
+    seq = live.events.get(kind="session.credited").seq
+    assert f'href="#moment-{seq}"' in text
+    assert f'id="moment-{seq}"' in text
+    assert "Time credited: 4 min: The cluster was away" in text
+
+
+def test_the_candidates_card_follows_from_invitation_to_connection(ready, ada):
+    assert "Not invited yet" in draw(ready, "link")
+    token = services.issue_join_link(session=ready, actor=ada).rstrip("/").rpartition("/")[2]
+    assert "Not joined yet" in draw(ready, "link")
+    services.consume_join_token(token)
+    text = draw(ready, "link")
+    assert "In the waiting room" in text
+    assert 'data-invited="no"' in text
+    services.start(session=ready, actor=ada)
+    assert "On the page, no kubectl request yet" in draw(ready, "link")
+    services.note_first_request(session=ready, at=ready.created_at)
+    assert "Connected." in draw(ready, "link")
+
+
+def test_who_watches_is_who_has_the_page_open(settings, redis_url, live, ada, grace, root, time):
+    settings.REDIS_URL = redis_url
+    uuid = str(live.uuid)
+    assert "Nobody is watching right now. ada, grace may" in draw(live, "watchers", role=panels.CANDIDATE)
+    presence.seen(uuid, ada.pk, "tab", time())
+    presence.seen(uuid, root.pk, "tab", time())
+    text = draw(live, "watchers", role=panels.CANDIDATE)
+    assert "<b>ada, root</b> are watching now" in text
+    presence.gone(uuid, root.pk, "tab")
+    assert "<b>ada</b> is watching now" in draw(live, "watchers", role=panels.CANDIDATE)
+    time.advance(presence.KEEP_S + 1)
+    assert "Nobody is watching" in draw(live, "watchers", role=panels.CANDIDATE)
+
+
+def test_where_nobody_can_tell_everybody_is_named(settings, tmp_path, live):
+    settings.REDIS_URL = f"unix://{tmp_path}/nowhere.sock"
+    assert "ada, grace can see the cluster" in draw(live, "watchers", role=panels.CANDIDATE)
+
+
+def test_a_silent_cluster_offers_the_credit(live, state, time):
+    state.stale_since = time()
+    text = draw(live, "pods", state)
+    assert "has not answered since 12:00:00" in text
+    assert 'data-open="credit-dialog"' in text
+
+
+def test_what_the_browser_tab_shows_follows_the_state(live, ada):
+    assert 'data-title="Live: Sam Doe" data-icon="/static/favicon-live.svg"' in draw(live, "header")
+    services.pause(session=live, actor=ada)
+    assert 'data-title="Paused: Sam Doe" data-icon="/static/favicon-paused.svg"' in draw(live, "header")

@@ -108,3 +108,50 @@ def test_it_rejects_get(client, ada, live):
     client.force_login(ada)
     assert client.get(f"/sessions/{live.uuid}/end/").status_code == 405
     assert client.get(f"/sessions/{live.uuid}/join-link/").status_code == 405
+
+
+def test_quiet_time_begins_and_ends_from_the_header(act, live):
+    text = act(live, "quiet", headers=HTMX).content.decode()
+    assert "End quiet time" in text
+    assert "data-until" in text
+    assert "Quiet time, 5 min" in act(live, "end-quiet", headers=HTMX).content.decode()
+
+
+def test_lost_time_is_credited_with_its_reason(act, live):
+    response = act(live, "credit", {"minutes": "4", "reason": "The cluster was away"}, HTMX)
+    assert response["HX-Trigger"] == '{"faultline:done": {}}'
+    entry = live.clock_entries.get(kind="credit")
+    assert (entry.seconds, entry.reason) == (240, "The cluster was away")
+    assert live.events.filter(kind="session.credited").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"minutes": "", "reason": "x"}, "Say how many minutes."),
+        ({"minutes": "4.5", "reason": "x"}, "Give whole minutes."),
+        ({"minutes": "0", "reason": "x"}, "greater than or equal to 1"),
+        ({"minutes": "121", "reason": "x"}, "less than or equal to 120"),
+        ({"minutes": "5", "reason": " "}, "Say what failed"),
+    ],
+)
+def test_an_odd_credit_is_refused_at_its_field(act, live, data, words):
+    response = act(live, "credit", data, HTMX)
+    assert response.status_code == 422
+    assert words in response.content.decode()
+    assert not live.clock_entries.filter(kind="credit").exists()
+
+
+def test_a_credit_without_javascript_leads_back(act, live, ended):
+    assert act(live, "credit", {"minutes": "4", "reason": "x"})["Location"] == f"/sessions/{live.uuid}/"
+
+
+def test_no_credit_after_the_end(act, ended):
+    response = act(ended, "credit", {"minutes": "4", "reason": "x"}, HTMX)
+    assert response.status_code == 422
+    assert "must be live or paused" in response.content.decode()
+
+
+def test_a_stranger_credits_nothing(client, mallory, live):
+    client.force_login(mallory)
+    assert client.post(f"/sessions/{live.uuid}/credit/", {"minutes": "4", "reason": "x"}).status_code == 404

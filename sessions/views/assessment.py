@@ -32,6 +32,7 @@ def save_assessment(request: HttpRequest, uuid: UUID) -> HttpResponse:
     form = AssessmentForm(request.POST)
     try:
         assessment = _save(session, form, request)
+        form = _newest(request, assessment.version)  # what is refused from here on has been saved
         if "submit" in request.POST:
             services.submit_assessment(session=session, actor=request.user)
     except SessionError as exc:
@@ -65,6 +66,11 @@ def _save(session: InterviewSession, form: AssessmentForm, request: HttpRequest)
     )
 
 
+def _newest(request: HttpRequest, version: int) -> AssessmentForm:
+    """Return the form as it was sent, on the version that is stored now."""
+    return AssessmentForm({**request.POST.dict(), "version": str(version)})
+
+
 def _refused(
     request: HttpRequest, session: InterviewSession, form: AssessmentForm, error: SessionError
 ) -> HttpResponse:
@@ -76,7 +82,7 @@ def _refused(
         context = {"key": "assessment", "version": version, "error": error.message, "stored": stored}
         return render(request, "parts/saved.html", context, status=replies.status_of(error))
     if version is not None:  # what was typed, on top of what is stored now: saving again is a decision
-        form = AssessmentForm({**request.POST.dict(), "version": str(version)})
+        form = _newest(request, version)
     if error.field not in form.errors:
         form.add_error(error.field if error.field in FIELDS else None, error.message)
     if request.htmx:
