@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -23,10 +23,11 @@ from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
 from kubesim.clock import Clock
+from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.nodes import Nodes
-from kubesim.schema.registry import Registry
+from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
 from kubesim.store import Event, Store
 from kubesim.times import micro
@@ -130,6 +131,7 @@ class Cluster:
         self._ca = ca_pem
         self.store = Store(clock)
         self.operations = Operations(self.store, clock)
+        self._definitions = Definitions(self.operations)
         self._parts: list[Runnable] = []
         self.activity = Activity(clock)
         self.guard = Guard(self.store)
@@ -170,12 +172,16 @@ class Cluster:
         content = orjson.loads(saved)
         spec = ClusterSpec.load(content["spec"])
         cluster = cls(spec, Secrets.load(content["secrets"]), clock, server, ca_pem)
-        kinds = {kind.table: kind for kind in cluster.operations.registry.stored()}
-        cluster.store.load(base64.b64decode(content["store"]), kinds)
+        cluster.store.load(base64.b64decode(content["store"]), cluster._kinds)
         cluster.activity.restore(content["activity"])
         cluster._seeder.follow_namespaces()
         await cluster._start(content["nodes"])
         return cluster
+
+    def _kinds(self, objects: Mapping[str, Iterable[Obj]]) -> dict[str, Kind]:
+        """Return the kinds of a snapshot's tables; those of custom objects are learnt from their definitions."""
+        self._definitions.restore(objects)
+        return {kind.table: kind for kind in self.operations.registry.stored()}
 
     async def _start(self, state: str = "") -> None:
         """Start the parts; they see each other only through the API."""

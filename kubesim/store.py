@@ -225,9 +225,13 @@ class Store:
         }
         return orjson.dumps({"resourceVersion": self.resource_version, "objects": objects})
 
-    def load(self, data: bytes, kinds: dict[str, Kind]) -> None:
-        """Fill an empty store from ``dump``. ``kinds``: by table name; what is not among them is left out."""
+    def load(self, data: bytes, kinds_of: Callable[[dict[str, Objects]], dict[str, Kind]]) -> None:
+        """Fill an empty store from ``dump``. ``kinds_of`` says of which kind the objects of each table are.
+
+        It is told all objects, by table; what is in a table of no kind is left out.
+        """
         content = orjson.loads(data)
+        kinds = kinds_of(content["objects"])
         self.resource_version = self._floor = content["resourceVersion"] + RESTART_GAP
         for name, objects in content["objects"].items():
             for obj in objects if name in kinds else ():

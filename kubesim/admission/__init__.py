@@ -5,7 +5,7 @@ The order is upstream's: the kind's own preparation, then the admission steps th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -93,6 +93,9 @@ def _check_kind(kind: Kind, obj: Obj) -> None:
     if given != kind.api_version:
         message = "the API version in the data ({}) does not match the expected API version ({})"
         raise status.bad_request(message.format(given, kind.api_version))
+    if named != kind.kind and kind.custom is not None:
+        error = status.invalid_value("kind", named, f"must be {kind.kind}")
+        raise status.invalid(replace(kind, kind=named), obj["metadata"].get("name", ""), [error])
     if named != kind.kind:
         raise status.bad_request(f'{named} in version "{kind.version}" cannot be handled as a {kind.kind}')
 

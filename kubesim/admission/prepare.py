@@ -10,7 +10,6 @@ from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
 from kubesim.schema.registry import Kind
-from kubesim.schema.types import shape_of
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
@@ -30,7 +29,9 @@ QOS_RESOURCES = ("cpu", "memory")
 
 def create(ops: Operations, kind: Kind, new: Obj) -> None:
     """Complete a new object in place."""
-    if kind.has_status and kind.resource != "nodes":
+    if kind.has_status and kind.custom is not None:
+        new.pop("status", None)
+    elif kind.has_status and kind.resource != "nodes":
         new["status"] = empty_status(kind)
     step = ON_CREATE.get(kind.resource)
     if step is not None:
@@ -39,7 +40,7 @@ def create(ops: Operations, kind: Kind, new: Obj) -> None:
 
 def empty_status(kind: Kind) -> Obj:
     """Return the status of an object of which nobody has reported anything yet."""
-    shape = shape_of(kind.schema)
+    shape = kind.shape
     field = shape.field("status") if shape else None
     return Decoder().object(field.shape, {}) if field is not None and field.shape is not None else {}
 

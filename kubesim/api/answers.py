@@ -101,8 +101,10 @@ class Encoder:
         return orjson.dumps(head | {"items": [orjson.Fragment(self._untyped(obj)) for obj in items]})
 
     def _untyped(self, obj: Obj) -> bytes:
-        """Return a list's item: upstream leaves kind and apiVersion out, the list says them."""
+        """Return a list's item: upstream leaves kind and apiVersion out of all but custom ones."""
         raw = obj.raw if isinstance(obj, Stored) else orjson.dumps(obj)
+        if self.kind.custom is not None:
+            return raw
         return b"{" + raw[len(self._typed) :] if raw.startswith(self._typed) else raw
 
 

@@ -13,12 +13,12 @@ from kubesim.api.options import Options
 from kubesim.api.patch import strategic_patch
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
-from kubesim.schema.types import FieldType, Shape, shape_of
+from kubesim.schema.types import FieldType, Shape
 
 
 def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Options) -> Obj:
     """Return the object as the manager wants it. Raises 409 with every conflict."""
-    shape = shape_of(kind.schema)
+    shape = kind.shape
     merged = strategic_patch(current, wanted, shape)
     if not options.force:
         _check_conflicts(kind, current, merged, shape, options)

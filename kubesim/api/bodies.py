@@ -14,6 +14,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
 MAX_BODY = 3 * 1024 * 1024
+SHOWN = 30
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -37,8 +38,11 @@ async def read_bytes(request: web.Request) -> bytes:
         raise bad_request("unable to read the request body") from error
 
 
-async def read_object(request: web.Request, kind: str, api_version: str) -> Obj:
-    """Return the object in a body that should be of ``kind``; raises 400, 413 or 415."""
+async def read_object(request: web.Request, kind: str, api_version: str, *, custom: bool = False) -> Obj:
+    """Return the object in a body that should be of ``kind``; raises 400, 413 or 415.
+
+    Objects of custom kinds have to say what they are; others are taken to be what the path says.
+    """
     body = await read_bytes(request)
     media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() or JSON
     if media == PROTOBUF:
@@ -47,6 +51,10 @@ async def read_object(request: web.Request, kind: str, api_version: str) -> Obj:
         obj = _document(body, kind, yaml_too=media != JSON)
     else:
         raise _unsupported(media, ACCEPTED)
+    if custom and not obj.get("kind"):
+        text = body.decode(errors="replace")
+        why = f"Object 'Kind' is missing in '{text}' ({text[:SHOWN]} ...)"
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {why}")
     obj.setdefault("kind", kind)
     obj.setdefault("apiVersion", api_version)
     return obj
@@ -65,12 +73,16 @@ async def read_options(request: web.Request) -> Obj:
     return _document(body, "DeleteOptions", yaml_too=media in YAML_TYPES)
 
 
-async def read_patch(request: web.Request) -> tuple[str, Any]:
-    """Return (patch type, patch); raises 415 for an unknown type and 400 for what cannot be read."""
+async def read_patch(request: web.Request, *, custom: bool = False) -> tuple[str, Any]:
+    """Return (patch type, patch); raises 415 for an unknown type and 400 for what cannot be read.
+
+    ``custom``: objects of custom kinds know no strategic merge.
+    """
     media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    patch_type = PATCH_TYPES.get(media)
+    known = {name: kind for name, kind in PATCH_TYPES.items() if not custom or kind != "strategic"}
+    patch_type = known.get(media)
     if patch_type is None:
-        raise _unsupported(media, ", ".join(PATCH_TYPES))
+        raise _unsupported(media, ", ".join(known))
     body = await read_bytes(request)
     try:
         patch = _yaml(body) if patch_type == "apply" else _json(body)

@@ -18,7 +18,9 @@ def to_stored(kind: Kind, stored: Kind, obj: Obj) -> Obj:
 
 def to_served(kind: Kind, obj: Obj) -> Obj:
     """Return a stored object as ``kind`` serves it."""
-    return _renamed(obj, kind, tuple((old, new) for new, old in kind.renames)) if kind.storage else obj
+    if kind.storage or (kind.custom is not None and obj["apiVersion"] != kind.api_version):
+        return _renamed(obj, kind, tuple((old, new) for new, old in kind.renames))
+    return obj
 
 
 def _renamed(obj: Obj, kind: Kind, renames: tuple[tuple[str, str], ...]) -> Obj:

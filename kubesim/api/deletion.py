@@ -29,7 +29,7 @@ def delete(ops: Operations, kind: Kind, obj: Stored, wanted: Obj, options: Optio
     meta.check_preconditions(kind, obj, wanted.get("preconditions"))
     policy = _policy(kind, wanted, options)
     grace = grace_of(kind, obj, wanted)
-    finalizers = _finalizers(ops, obj, policy)
+    finalizers = _finalizers(ops, kind, obj, policy)
     if kind.resource == "namespaces":
         return _end_namespace(ops, kind, obj, options)
     if not finalizers and grace == 0:
@@ -74,9 +74,11 @@ def _policy(kind: Kind, wanted: Obj, options: Options) -> str:
     return policy or kind.propagation
 
 
-def _finalizers(ops: Operations, obj: Obj, policy: str) -> list[str]:
+def _finalizers(ops: Operations, kind: Kind, obj: Obj, policy: str) -> list[str]:
     """Return the finalizers that the object has from now on: the policy decides on those of the garbage collector."""
     own = [name for name in obj["metadata"].get("finalizers", ()) if name not in FINALIZER_OF.values()]
+    if kind.cleanup and kind.cleanup not in own and not obj["metadata"].get("deletionTimestamp"):
+        own.append(kind.cleanup)
     wanted = FINALIZER_OF.get(policy)
     needed = wanted is not None and bool(ops.store.dependents(obj["metadata"]["uid"]))
     return [*own, wanted] if wanted and needed else own

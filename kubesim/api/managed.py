@@ -29,7 +29,7 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     """Write ``metadata.managedFields`` of a new object in place: its maker owns what was sent and defaulted."""
     sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
     mine = _entry_of([], kind, "", options)
-    shape = shape_of(kind.schema)
+    shape = kind.shape
     wanted = options.wanted
     mine["fieldsV1"] = _changed(shape.empty if shape else {}, sent, shape) if wanted is None else said(wanted, shape)
     mine["time"] = rfc3339(now)
@@ -38,7 +38,7 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
 
 def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, now: datetime) -> None:
     """Write ``metadata.managedFields`` of a changed object in place, carrying over those of ``old``."""
-    shape = shape_of(kind.schema)
+    shape = kind.shape
     changed, present = _changed(old, new, shape), _changed({}, new, shape)
     given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
     found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known

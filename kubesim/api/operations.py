@@ -21,7 +21,7 @@ from kubesim.api.typed import check_typed
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.schema.kinds import registry as builtin_registry
+from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind, Registry
 from kubesim.schema.types import shape_of
 from kubesim.store import Objects, Store, Stored
@@ -33,10 +33,11 @@ SWEEP = timedelta(minutes=1)
 class Operations:
     """The verbs of one cluster's API."""
 
-    def __init__(self, store: Store, clock: Clock, registry: Registry = builtin_registry) -> None:
+    def __init__(self, store: Store, clock: Clock, registry: Registry | None = None) -> None:
+        """Serve the built-in kinds, or those of ``registry``; a cluster's own kinds are added to its own copy."""
         self.store = store
         self.clock = clock
-        self.registry = registry
+        self.registry = registry or Registry(builtin.all())
         self._next_sweep: dict[str, datetime] = {}
 
     def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:

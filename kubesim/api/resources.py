@@ -161,7 +161,8 @@ class Resources:
     async def _create(self, call: Call) -> web.StreamResponse:
         """Answer POST."""
         kind, info = call.kind, call.info
-        obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource))
+        custom = kind.custom is not None and info.subresource in ("", "status")
+        obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         if kind.virtual:
             answer = self._backend.reviewer.answer(kind, obj, call.user, call.namespace, self._backend.clock.now())
             return self._encoder(call).response(answer, 201)
@@ -191,7 +192,8 @@ class Resources:
     async def _update(self, call: Call) -> web.StreamResponse:
         """Answer PUT."""
         kind, info = call.kind, call.info
-        obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource))
+        custom = kind.custom is not None and info.subresource in ("", "status")
+        obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         options = self._options(call)
         new = self._backend.operations.update(
             kind, call.namespace, info.name, obj, subresource=info.subresource, options=options
@@ -201,7 +203,7 @@ class Resources:
     async def _patch(self, call: Call) -> web.StreamResponse:
         """Answer PATCH."""
         kind, info = call.kind, call.info
-        patch_type, patch = await bodies.read_patch(call.request)
+        patch_type, patch = await bodies.read_patch(call.request, custom=kind.custom is not None)
         options = self._options(call)
         new = self._backend.operations.patch(
             kind,

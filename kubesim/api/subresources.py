@@ -50,7 +50,8 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     scale = _scale(kind)
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     shown = {"replicas": _at(obj, scale.status) or 0}
-    if selector := format_struct(obj.get("spec", {}).get("selector")):
+    selector = _at(obj, scale.selector) if scale.selector else format_struct(obj.get("spec", {}).get("selector"))
+    if selector:
         shown["selector"] = selector
     replicas = _at(obj, scale.spec)
     return {
@@ -73,10 +74,15 @@ def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale:
     if replicas < 0:
         error = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status.invalid(ops.registry.by_kind(kind.api_version, kind.kind), name, [error])
-    top, field = paths.spec
     version = (scale.get("metadata") or {}).get("resourceVersion") or old["metadata"]["resourceVersion"]
-    new = {**old, top: {**old[top], field: replicas}, "metadata": {**old["metadata"], "resourceVersion": version}}
+    new = {**_set(old, paths.spec, replicas), "metadata": {**old["metadata"], "resourceVersion": version}}
     return scale_of(kind, ops.save(kind, old, new, "", options))
+
+
+def _set(obj: Obj, path: tuple[str, ...], value: Any) -> Obj:
+    """Return a copy of an object with another value at a path."""
+    name, *rest = path
+    return {**obj, name: _set(obj.get(name) or {}, tuple(rest), value) if rest else value}
 
 
 def _scale(kind: Kind) -> Scale:

@@ -21,7 +21,7 @@ LATER = timedelta(days=4000)
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:
     """Return the columns of a kind; those without a printer show their creation time."""
-    return PRINTERS.get(kind.resource, DEFAULT)
+    return kind.custom.columns if kind.custom is not None else PRINTERS.get(kind.resource, DEFAULT)
 
 
 def include_policy(value: str) -> str:

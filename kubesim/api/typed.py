@@ -9,7 +9,7 @@ import orjson
 
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
-from kubesim.schema.types import FieldType, Shape, shape_of
+from kubesim.schema.types import FieldType, Shape
 
 _GO = {str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}"}
 _WORDS = {"string": str, "bytes": str, "time": str, "bool": bool}
@@ -17,7 +17,7 @@ _WORDS = {"string": str, "bytes": str, "time": str, "bool": bool}
 
 def check_typed(kind: Kind, wanted: Obj) -> None:
     """Raise where ``wanted`` has fields that the kind's type does not declare, or values of other types."""
-    shape = shape_of(kind.schema)
+    shape = kind.shape
     errors = sorted(_object(shape, wanted, "")) if shape is not None else []
     if not errors:
         return

@@ -10,7 +10,7 @@ from typing import Any
 from kubesim.api.durations import between, human, parse_time, since
 from kubesim.errors import Obj
 
-Cell = str | int | bool | None
+Cell = str | int | float | bool | None
 NO_NAMES: frozenset[str] = frozenset()
 Value = str | Callable[[Obj, datetime], Cell]
 

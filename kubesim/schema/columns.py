@@ -19,6 +19,7 @@ class Column:
     wide: bool = False
     type: str = "string"
     format: str = ""
+    about: str = ""
 
     def definition(self) -> Obj:
         """Return the columnDefinition that the Table carries."""
@@ -26,7 +27,7 @@ class Column:
             "name": self.name,
             "type": self.type,
             "format": self.format,
-            "description": "",
+            "description": self.about,
             "priority": int(self.wide),
         }
 

@@ -133,6 +133,19 @@ def claim(obj: Obj) -> None:
         spec["dataSource"] = dict(reference)
 
 
+def definition_names(obj: Obj) -> None:
+    """The names of one and of many objects follow from the kind."""
+    if kind := obj.get("kind"):
+        obj["singular"] = obj.get("singular") or kind.lower()
+        obj["listKind"] = obj.get("listKind") or f"{kind}List"
+
+
+def definition_spec(obj: Obj) -> None:
+    """Versions differ in their names only, unless a webhook converts them."""
+    obj.setdefault("names", {})
+    obj["conversion"] = {"strategy": "None", **(obj.get("conversion") or {})}
+
+
 def priority_level_spec(obj: Obj) -> None:
     """An exempt level has a share too."""
     if obj.get("type") == "Exempt":
@@ -140,6 +153,8 @@ def priority_level_spec(obj: Obj) -> None:
 
 
 COMPUTED: dict[str, Callable[[Any], None]] = {
+    "V1CustomResourceDefinitionNames": definition_names,
+    "V1CustomResourceDefinitionSpec": definition_spec,
     "V1StatefulSetSpec": statefulset_spec,
     "V1DaemonSetSpec": daemonset_spec,
     "V1ReplicationController": replication_controller,

@@ -85,6 +85,10 @@ PLATFORM = (
     _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),
     _admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False,
+         "V1CustomResourceDefinition", short_names=("crd", "crds"), categories=EXTENSIONS, subresources=(STATUS,),
+         generation=True, returns_deleted=True, cleanup="customresourcecleanup.apiextensions.k8s.io",
+         unconditional_update=False),
     _flow("FlowSchema", "flowschemas"),
     _flow("PriorityLevelConfiguration", "prioritylevelconfigurations"),
 )  # fmt: skip

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
-from kubesim.errors import ApiError
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.types import Shape, shape_of
+
+if TYPE_CHECKING:
+    from kubesim.api.status import FieldError
+    from kubesim.schema.columns import Column
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -43,6 +49,8 @@ class Scale:
 
     spec: tuple[str, ...] = ("spec", "replicas")
     status: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] = ()
+    """Where the selector lies as a text; without it, it is the structure at ``spec.selector``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,32 @@ class Immutable:
     text: str = "field is immutable"
     forbidden: bool = False
     type_name: str = ""
+
+
+class OwnType(Protocol):
+    """The type of a kind that the table of types does not have: that of a custom resource."""
+
+    @property
+    def schema(self) -> Obj:
+        """The OpenAPI schema."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What ``kubectl get`` prints."""
+
+    @property
+    def shape(self) -> Shape:
+        """How objects merge."""
+
+    @property
+    def digest(self) -> str:
+        """Another text for another schema."""
+
+    def decode(self, obj: Obj, unknown: list[str]) -> Obj:
+        """Return a copy with what the type knows, and with defaults; the paths of the rest go into ``unknown``."""
+
+    def errors(self, obj: Obj, old: Obj | None = None) -> Iterator[FieldError]:
+        """Yield what is wrong with an object, or with a change of ``old``."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +135,18 @@ class Kind:
     """The warning that every answer carries."""
     virtual: bool = False
     """Answered at once and never stored (access reviews)."""
+    cleanup: str = ""
+    """The finalizer that every object gets when it is deleted."""
+    custom: OwnType | None = None
 
     def __hash__(self) -> int:
         """Entries are compared whole but looked up by what names them."""
         return hash((self.group, self.version, self.plural))
+
+    @property
+    def shape(self) -> Shape | None:
+        """The type of its objects, or None where nothing is known of it."""
+        return self.custom.shape if self.custom is not None else shape_of(self.schema)
 
     @cached_property
     def api_version(self) -> str:

@@ -124,7 +124,7 @@ def test_a_snapshot_brings_back_objects_and_indexes():
     memory.create(PODS, pod("a", node="n1"))
     memory.create(NODES, {"metadata": {"name": "n1"}})
     restored = store()
-    restored.load(memory.dump(), {kind.table: kind for kind in registry.stored()})
+    restored.load(memory.dump(), lambda objects: {kind.table: kind for kind in registry.stored()})
     assert names(restored.select(PODS, "spec.nodeName", "n1")) == ["a"]
     assert restored.list(NODES) == memory.list(NODES)
     assert restored.resource_version == memory.resource_version + RESTART_GAP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubesim.admission.validation import misc, pods, workloads
+from kubesim.admission.validation import definitions, misc, pods, workloads
 from kubesim.admission.validation.metadata import metadata_errors
 from kubesim.api import status
 from kubesim.api.status import FieldError
@@ -17,6 +17,7 @@ Validator = Callable[[Obj], list[FieldError]]
 UpdateValidator = Callable[[Obj, Obj], list[FieldError]]
 
 NEW: dict[str, Validator] = {
+    "customresourcedefinitions.apiextensions.k8s.io": definitions.definition_errors,
     "pods": pods.pod_errors,
     "deployments.apps": workloads.deployment_errors,
     "replicasets.apps": workloads.replicaset_errors,
@@ -45,12 +46,13 @@ CHANGED: dict[str, UpdateValidator] = {
 
 def validate_new(kind: Kind, obj: Obj) -> None:
     """Raise 422 with everything that is wrong with a new object."""
-    _raise(kind, obj, [*metadata_errors(kind, obj), *_content_errors(kind, obj)])
+    _raise(kind, obj, [*metadata_errors(kind, obj), *_content_errors(kind, obj), *_custom_errors(kind, obj)])
 
 
 def validate_update(kind: Kind, old: Obj, new: Obj) -> None:
     """Raise 422 with everything that is wrong with a change."""
     errors = [*metadata_errors(kind, new), *_content_errors(kind, new), *immutable_errors(kind, old, new)]
+    errors += _custom_errors(kind, new, old)
     extra = CHANGED.get(kind.resource)
     if extra is not None:
         errors += extra(old, new)
@@ -70,6 +72,15 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
         else:
             errors.append(status.invalid_value(path, internal(rule.type_name, after), rule.text))
     return errors
+
+
+def validate_custom(kind: Kind, old: Obj, new: Obj) -> None:
+    """Raise 422 with what a custom object's schema says of a change of its status."""
+    _raise(kind, new, _custom_errors(kind, new, old))
+
+
+def _custom_errors(kind: Kind, new: Obj, old: Obj | None = None) -> list[FieldError]:
+    return [] if kind.custom is None else list(kind.custom.errors(new, old))
 
 
 def _content_errors(kind: Kind, obj: Obj) -> list[FieldError]:

@@ -1,0 +1,119 @@
+"""One CustomResourceDefinition: the kinds that it stands for, and what each knows of its objects."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import orjson
+
+from kubesim.api.status import FieldError, invalid_value
+from kubesim.custom import rules, structural, values
+from kubesim.custom.columns import columns_of
+from kubesim.errors import Obj
+from kubesim.schema.columns import Column
+from kubesim.schema.decode import Decoder
+from kubesim.schema.entries import NO_LABEL, SCALE, STATUS
+from kubesim.schema.registry import Field, Kind, Scale
+from kubesim.schema.types import Shape, shape_of
+
+RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*)?)?")
+STAGES = {"alpha": 0, "beta": 1, None: 2}
+
+
+@dataclass(frozen=True, eq=False)
+class CustomType:
+    """What the version of a custom kind knows of its objects."""
+
+    schema: Obj
+    columns: tuple[Column, ...]
+
+    def decode(self, obj: Obj, unknown: list[str]) -> Obj:
+        """Return an object with what its schema knows, and with defaults. Raises DecodeError for bad metadata."""
+        kept: Obj = structural.prune(obj, self.schema, "", unknown, whole=True)
+        metadata = shape_of("V1ObjectMeta")
+        if metadata is not None and isinstance(kept.get("metadata"), dict):
+            kept["metadata"] = Decoder().object(metadata, kept["metadata"])
+        structural.add_defaults(kept, self.schema)
+        return kept
+
+    def errors(self, obj: Obj, old: Obj | None = None) -> Iterator[FieldError]:
+        """Yield everything that is wrong with an object, or with a change of ``old``."""
+        found = list(values.errors_of(obj, self.schema))
+        yield from found
+        yield from values.list_errors(obj, self.schema)
+        if not self._has_rules:
+            return
+        if any(error.reason in values.BLOCKING for error in found):
+            yield invalid_value(values.ROOT, None, values.UNCHECKED)
+        elif not found:
+            yield from rules.rule_errors(obj, old, self.schema, changing=old is not None)
+
+    @cached_property
+    def _has_rules(self) -> bool:
+        return rules.has_rules(self.schema)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """How objects merge."""
+        return structural.shape_from(self.schema, "", whole=True)
+
+    @cached_property
+    def digest(self) -> str:
+        """Another text for another schema."""
+        return hashlib.sha256(orjson.dumps(self.schema, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def kinds_of(definition: Obj) -> list[Kind]:
+    """Return the kinds that a definition serves, the preferred version first: its name is that of the stored kind."""
+    served = [version for version in definition["spec"]["versions"] if version.get("served")]
+    served.sort(key=lambda version: _priority(version["name"]), reverse=True)
+    return [_kind(definition, version, first=not at) for at, version in enumerate(served)]
+
+
+def _priority(name: str) -> tuple[int, int, int, str]:
+    """Order versions as Kubernetes does: v2, v1, v1beta2, v1beta1, v1alpha1, then whatever is no such name."""
+    found = VERSION.fullmatch(name)
+    if found is None:
+        return -1, 0, 0, "".join(chr(0x10FFFF - ord(letter)) for letter in name)
+    return STAGES[found[2]], int(found[1]), int(found[3] or 0), ""
+
+
+def _kind(definition: Obj, version: Obj, *, first: bool) -> Kind:
+    spec = definition["spec"]
+    names = {**spec["names"], **definition.get("status", {}).get("acceptedNames", {})}
+    below = version.get("subresources") or {}
+    resource = f"{names['plural']}.{spec['group']}"
+    schema = version["schema"]["openAPIV3Schema"]
+    return Kind(
+        spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced",
+        singular=names.get("singular", ""), short_names=tuple(names.get("shortNames", ())),
+        categories=tuple(names.get("categories", ())), generation=True, storage="" if first else resource,
+        subresources=(*((STATUS,) if "status" in below else ()), *((SCALE,) if "scale" in below else ())),
+        scale=_scale(below["scale"]) if "scale" in below else None, field_error=NO_LABEL,
+        fields=tuple(_selectable(entry["jsonPath"]) for entry in version.get("selectableFields", ())),
+        custom=CustomType(schema, columns_of(version.get("additionalPrinterColumns"))),
+        unconditional_update=False,
+    )  # fmt: skip
+
+
+def _scale(paths: Obj) -> Scale:
+    return Scale(
+        _path(paths["specReplicasPath"]),
+        _path(paths["statusReplicasPath"]),
+        _path(paths.get("labelSelectorPath") or ""),
+    )
+
+
+def _path(text: str) -> tuple[str, ...]:
+    return tuple(step for step in text.split(".") if step)
+
+
+def _selectable(path: str) -> Field:
+    steps = _path(path)
+    return Field(".".join(steps), steps)

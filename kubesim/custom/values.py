@@ -1,0 +1,209 @@
+"""What is wrong with a value by its OpenAPI schema, in the words of the API server's validator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from kubesim.api.durations import parse_time
+from kubesim.api.status import FieldError, duplicate, invalid_value, required, show
+from kubesim.custom.structural import EMBEDDED, INT_OR_STRING, LIST_TYPE, MAP_KEYS
+from kubesim.errors import Obj
+
+ROOT = "<nil>"
+BLOCKING = frozenset(
+    {
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueNotSupported",
+        "FieldValueTypeInvalid",
+    }
+)
+UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation"
+)
+NAMES = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+DURATION = re.compile(r"[+-]?(\d+(\.\d*)?\s*(ns|us|µs|ms|s|m|h|d|w)\s*)+")
+UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+FORMATS: dict[str, Callable[[str], object]] = {
+    "date-time": lambda text: "T" in text.upper() and parse_time(text),
+    "date": DATE.fullmatch,
+    "duration": DURATION.fullmatch,
+    "uuid": UUID.fullmatch,
+}
+
+
+def errors_of(value: Any, schema: Obj, path: str = "") -> Iterator[FieldError]:
+    """Yield everything that is wrong with a value, in the order of the API server's validators."""
+    if value is None and schema.get("nullable"):
+        return
+    wrong = _type_error(value, schema, path)
+    if wrong is not None:
+        yield wrong
+        return
+    yield from _composed(value, schema, path)
+    match value:
+        case str():
+            yield from _text_errors(value, schema, path)
+        case int() | float() if not isinstance(value, bool):
+            yield from _number_errors(value, schema, path)
+        case list():
+            yield from _list_errors(value, schema, path)
+    if schema.get("enum") is not None and value not in schema["enum"]:
+        yield _not_supported(value, schema["enum"], path)
+    if isinstance(value, dict):
+        yield from _object_errors(value, schema, path)
+
+
+def list_errors(value: Any, schema: Obj, path: str = "") -> Iterator[FieldError]:
+    """Yield an error for every entry of a set or keyed list that repeats another."""
+    if isinstance(value, dict):
+        extra = schema.get("additionalProperties")
+        for name, item in sorted(value.items()):
+            inner = schema.get("properties", {}).get(name, extra if isinstance(extra, dict) else {})
+            yield from list_errors(item, inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        yield from _repeated(value, schema, path)
+        for at, item in enumerate(value):
+            yield from list_errors(item, schema.get("items") or {}, f"{path}[{at}]")
+
+
+def _repeated(items: list[Any], schema: Obj, path: str) -> Iterator[FieldError]:
+    kind, keys, seen = schema.get(LIST_TYPE), schema.get(MAP_KEYS) or (), set()
+    for at, item in enumerate(items if kind in ("set", "map") else ()):
+        shown = {key: item.get(key) for key in keys if key in item} if kind == "map" else item
+        known = orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)
+        if known in seen:
+            yield duplicate(f"{path}[{at}]", shown)
+        seen.add(known)
+
+
+def type_name(value: Any) -> str:
+    """Return a value's type as the validator names it."""
+    return NAMES.get(type(value), "object")
+
+
+def _type_error(value: Any, schema: Obj, path: str) -> FieldError | None:
+    wanted = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema["type"]] if schema.get("type") else []
+    found = type_name(value)
+    whole = found == "number" and float(value).is_integer()
+    if (
+        not wanted
+        or found in wanted
+        or (found == "integer" and "number" in wanted)
+        or (whole and "integer" in wanted)
+    ):
+        return None
+    return _wrong_type(path, found, ",".join(wanted), found)
+
+
+def _wrong_type(path: str, found: Any, wanted: str, shown: str) -> FieldError:
+    at = path or ROOT
+    text = f'Invalid value: {show(found)}: {path} in body must be of type {wanted}: "{shown}"'
+    return FieldError(at, "FieldValueTypeInvalid", text)
+
+
+def _invalid(path: str, value: Any, why: str) -> FieldError:
+    return invalid_value(path or ROOT, value, f"{path} in body {why}")
+
+
+def _not_supported(value: Any, choices: list[Any], path: str) -> FieldError:
+    known = ", ".join(show(choice) for choice in choices)
+    return FieldError(
+        path or ROOT, "FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {known}"
+    )
+
+
+def _composed(value: Any, schema: Obj, path: str) -> Iterator[FieldError]:
+    """Yield what allOf, anyOf, oneOf and not say."""
+    for part in schema.get("allOf", ()):
+        yield from errors_of(value, part, path)
+    if options := schema.get("anyOf"):
+        tried = [list(errors_of(value, part, path)) for part in options]
+        if all(tried):
+            yield _composition(path, "must validate at least one schema (anyOf)")
+            yield from min(tried, key=len)
+    if options := schema.get("oneOf"):
+        tried = [list(errors_of(value, part, path)) for part in options]
+        valid = sum(not errors for errors in tried)
+        if valid != 1:
+            found = f"Found {valid} valid alternatives" if valid else "Found none valid"
+            yield _composition(path, f"must validate one and only one schema (oneOf). {found}")
+            yield from () if valid else min(tried, key=len)
+    if schema.get("not") is not None and not list(errors_of(value, schema["not"], path)):
+        yield _composition(path, "must not validate the schema (not)")
+
+
+def _composition(path: str, why: str) -> FieldError:
+    return invalid_value(ROOT, "", f'"{path}" {why}')
+
+
+def _text_errors(value: str, schema: Obj, path: str) -> Iterator[FieldError]:
+    longest, shortest = schema.get("maxLength"), schema.get("minLength")
+    if longest is not None and len(value) > longest:
+        yield FieldError(path or ROOT, "FieldValueTooLong", f"Too long: may not be more than {longest} bytes")
+    if shortest is not None and len(value) < shortest:
+        yield _invalid(path, value, f"should be at least {shortest} chars long")
+    if (pattern := schema.get("pattern")) and not _pattern(pattern).search(value):
+        yield _invalid(path, value, f"should match '{pattern}'")
+    known = FORMATS.get(schema.get("format", ""))
+    if known is not None and not known(value):
+        yield _wrong_type(path, value, schema["format"], value)
+
+
+@lru_cache(1024)
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern of Go's syntax; the few things that Python writes in another way are rewritten."""
+    return re.compile(text.replace(r"\z", r"\Z").replace("(?P>", "(?P<"))
+
+
+def _number_errors(value: float, schema: Obj, path: str) -> Iterator[FieldError]:
+    most, least, step = schema.get("maximum"), schema.get("minimum"), schema.get("multipleOf")
+    if step is not None and Decimal(str(value)) % Decimal(str(step)) != 0:
+        yield _invalid(path, value, f"should be a multiple of {step}")
+    if most is not None and (value > most or (value == most and schema.get("exclusiveMaximum"))):
+        yield _invalid(
+            path, value, f"should be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{most}"
+        )
+    if least is not None and (value < least or (value == least and schema.get("exclusiveMinimum"))):
+        words = "greater than " if schema.get("exclusiveMinimum") else "greater than or equal to "
+        yield _invalid(path, value, f"should be {words}{least}")
+
+
+def _list_errors(value: list[Any], schema: Obj, path: str) -> Iterator[FieldError]:
+    items = schema.get("items")
+    for at, item in enumerate(value if isinstance(items, dict) else ()):
+        yield from errors_of(item, items or {}, f"{path}[{at}]")
+    yield from _count_errors(len(value), schema.get("minItems"), schema.get("maxItems"), path, "items")
+
+
+def _object_errors(value: Obj, schema: Obj, path: str) -> Iterator[FieldError]:
+    yield from _count_errors(len(value), schema.get("minProperties"), schema.get("maxProperties"), path, "properties")
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield required(f"{path}.{name}" if path else name)
+    if schema.get(EMBEDDED):
+        for name in ("apiVersion", "kind"):
+            if name not in value:
+                yield required(f"{path}.{name}")
+    extra = schema.get("additionalProperties")
+    for name, item in sorted(value.items()):
+        inner = schema.get("properties", {}).get(name, extra if isinstance(extra, dict) else None)
+        if inner is not None:
+            yield from errors_of(item, inner, f"{path}.{name}" if path else name)
+
+
+def _count_errors(count: int, least: int | None, most: int | None, path: str, what: str) -> Iterator[FieldError]:
+    if most is not None and count > most:
+        text = f"Too many: {count}: must have at most {most} items"
+        yield FieldError(path or ROOT, "FieldValueTooMany", text)
+    if least is not None and count < least:
+        yield _invalid(path, count, f"should have at least {least} {what}")
