@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from kubesim.api import status
 from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said
 from kubesim.api.options import Options
@@ -14,6 +16,8 @@ from kubesim.api.patch import strategic_patch
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.schema.types import FieldType, Shape
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Options) -> Obj:
@@ -23,7 +27,16 @@ def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Op
     if not options.force:
         _check_conflicts(kind, current, merged, shape, options)
     given_up = _given_up(current, said(wanted, shape), subresource, options)
-    return _without(merged, given_up, shape)
+    return _noted(_without(merged, given_up, shape), wanted, options)
+
+
+def _noted(new: Obj, wanted: Obj, options: Options) -> Obj:
+    """Keep the note of what kubectl applied last up to date, where client-side apply has left one."""
+    annotations = new["metadata"].get("annotations") or {}
+    if options.field_manager != "kubectl" or LAST_APPLIED not in annotations:
+        return new
+    text = orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    return {**new, "metadata": {**new["metadata"], "annotations": {**annotations, LAST_APPLIED: text}}}
 
 
 def is_mine(entry: Obj, subresource: str, options: Options) -> bool:
