@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from kubesim.clock import Clock
@@ -44,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run one cluster in the foreground", description="Run one cluster.")
     serve.add_argument("--kubeconfig", type=Path, required=True, help="file for the administrator's kubeconfig")
-    serve.add_argument("--name", default="ml-prod", help="the cluster's name (default: %(default)s)")
+    serve.add_argument("--name", type=_name, default="ml-prod", help="the cluster's name (default: %(default)s)")
     serve.add_argument("--nodes", type=_count(1000), default=3, help="number of nodes (default: %(default)s)")
     serve.add_argument("--gpus", type=_count(16), default=8, help="GPUs of every node (default: %(default)s)")
     serve.add_argument(
@@ -59,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--bind", default="127.0.0.1", help="address to listen on (default: %(default)s)")
         command.add_argument("--port", type=_count(65535), default=0, help="port (default: a free one)")
         command.add_argument(
-            "--public-host", default="", help="name or address clients use (default: that of --bind)"
+            "--public-host", type=_host, default="", help="name or address clients use (default: that of --bind)"
         )
     return main
 
@@ -75,6 +78,25 @@ def _count(most: int) -> Callable[[str], int]:
     return convert
 
 
+def _name(text: str) -> str:
+    """Return a cluster's name: letters, digits, dots and hyphens."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"give up to 63 letters, digits, dots and hyphens, not {text!r}")
+    return text
+
+
+def _host(text: str) -> str:
+    """Return a bare host name or an IP address, or nothing."""
+    if not text:
+        return ""
+    if ":" in text:
+        with suppress(ValueError):
+            return str(ip_address(text))
+    elif re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", text):
+        return text
+    raise argparse.ArgumentTypeError(f"give a bare host name or address, without https:// or a port, not {text!r}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 after SIGTERM or Ctrl-C, 1 when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -85,8 +107,13 @@ def main(arguments: list[str] | None = None) -> int:
             asyncio.run(run_host(address, given.data))
         else:
             asyncio.run(run_single(lambda clock: _spec(given, clock), address, given.data, given.kubeconfig))
-    except (ServeError, PkiError, SnapshotError, PermissionError) as error:
+    except (ServeError, PkiError, SnapshotError) as error:
         print(f"kubesim: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"kubesim: {error.filename}: {error.strerror}; choose a path that you may write to", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 0

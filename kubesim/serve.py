@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 import ssl
@@ -56,8 +57,9 @@ def listen(address: Address) -> socket.socket:
         found.bind((address.bind, address.port))
     except OSError as error:
         found.close()
-        message = f"cannot listen on {address.bind} port {address.port}: {error.strerror}; choose another with --port"
-        raise ServeError(message) from error
+        option = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--bind"
+        where = f"{address.bind} port {address.port}"
+        raise ServeError(f"cannot listen on {where}: {error.strerror}; choose another with {option}") from error
     return found
 
 
@@ -178,6 +180,8 @@ async def run_single(
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
     stop, clock = stop_signal(), RealClock()
+    if file.is_dir():
+        raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
     async with single(spec_of(clock), address, clock, data) as cluster:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_private(file, cluster.admin_kubeconfig().encode())
