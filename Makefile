@@ -21,8 +21,10 @@ help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(RUN_STAMP) ## Make the virtual environment and install what is locked (nothing but Python and pip)
+	@:
 
 setup-dev: $(DEV_STAMP)
+	@:
 
 run: setup ## Set up what is missing and start everything; Ctrl-C stops it
 	@exec $(BIN)/python -W ignore manage.py up
@@ -73,7 +75,7 @@ clean: ## Remove what set-up and tests made; data/ stays
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
-	@command -v $(PYTHON) >/dev/null || { echo "error: python3 was not found. Run: sudo apt install python3 python3-venv"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) was not found. Run: sudo apt install python3 python3-venv"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: Python 3.11 or newer is needed, $$($(PYTHON) -V 2>&1) was found. Run: make $(or $(MAKECMDGOALS),run) PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \

@@ -96,9 +96,20 @@ def stop(installation: Installation) -> int:
     return status
 
 
+def has_address() -> bool:
+    """Return whether this machine listens on the second loopback address; macOS does when asked to."""
+    try:
+        free_port(ADDRESS)
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory) -> Iterator[Installation]:
     """One installation for the whole run, reachable only at 127.0.0.2."""
+    if not has_address():
+        pytest.skip(f"{ADDRESS} is no address of this machine; on macOS: sudo ifconfig lo0 alias {ADDRESS} up")
     folder = tmp_path_factory.mktemp("up")
     env = {name: value for name, value in os.environ.items() if name not in ("DJANGO_SETTINGS_MODULE",)}
     env |= {
@@ -126,7 +137,7 @@ def browser():
     """The machine's own Chromium, without a window."""
     path = chromium_path()
     if path is None:
-        pytest.skip("needs Chromium: sudo apt install chromium")
+        pytest.skip("needs Chromium or Chrome; on Debian: sudo apt install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
         yield browser
