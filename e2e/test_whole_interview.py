@@ -15,6 +15,7 @@ from e2e.people import PATIENCE, Kubectl, Person, kubectl_path
 
 pytestmark = [pytest.mark.browser, pytest.mark.kubectl]
 MOST_CLICKS = 6
+NO_KUBECTL = "needs kubectl on PATH: https://kubernetes.io/docs/tasks/tools/"
 LOOPBACKS = re.compile(r"127\.0\.0\.1|localhost")
 
 
@@ -39,7 +40,7 @@ def sign_in(person, installation, account="interviewer"):
     person.page.get_by_role("button", name="Sign in").click()
 
 
-@pytest.mark.skipif(kubectl_path() is None, reason="needs kubectl on PATH")
+@pytest.mark.skipif(kubectl_path() is None, reason=NO_KUBECTL)
 def test_a_whole_interview(ada, candidate, installation, tmp_path):
     assert_sign_in_refuses_a_wrong_password(ada)
     sign_in(ada, installation)
@@ -232,7 +233,7 @@ def test_admin_pages_open(browser, installation):
     assert admin.problems == []
 
 
-@pytest.mark.skipif(kubectl_path() is None, reason="needs kubectl on PATH")
+@pytest.mark.skipif(kubectl_path() is None, reason=NO_KUBECTL)
 def test_a_second_start_keeps_data_and_live_clusters(ada, candidate, installation, tmp_path):
     sign_in(ada, installation)
     ada.click("New session", role="link")
