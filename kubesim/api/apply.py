@@ -27,16 +27,18 @@ def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Op
     if not options.force:
         _check_conflicts(kind, current, merged, shape, options)
     given_up = _given_up(current, said(wanted, shape), subresource, options)
-    return _noted(_without(merged, given_up, shape), wanted, options)
+    return _without(merged, given_up, shape)
 
 
-def _noted(new: Obj, wanted: Obj, options: Options) -> Obj:
-    """Keep the note of what kubectl applied last up to date, where client-side apply has left one."""
+def note_applied(new: Obj, options: Options) -> None:
+    """Keep kubectl's note of what it applied last up to date in place, where client-side apply has left one.
+
+    This changes no owner, so it comes after the owners are known.
+    """
     annotations = new["metadata"].get("annotations") or {}
-    if options.field_manager != "kubectl" or LAST_APPLIED not in annotations:
-        return new
-    text = orjson.dumps(wanted, option=orjson.OPT_SORT_KEYS).decode() + "\n"
-    return {**new, "metadata": {**new["metadata"], "annotations": {**annotations, LAST_APPLIED: text}}}
+    if options.wanted is not None and options.field_manager == "kubectl" and LAST_APPLIED in annotations:
+        text = orjson.dumps(options.wanted, option=orjson.OPT_SORT_KEYS).decode()
+        new["metadata"]["annotations"] = {**annotations, LAST_APPLIED: f"{text}\n"}
 
 
 def is_mine(entry: Obj, subresource: str, options: Options) -> bool:

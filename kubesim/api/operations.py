@@ -202,6 +202,7 @@ class Operations:
         managed.record(kind, old, new, subresource, options, self.clock.now())
         if same and _managers(new) == _managers(old):
             return old
+        apply.note_applied(new, options)
         if options.dry_run:
             return new
         if deletion.is_due(kind, new):
