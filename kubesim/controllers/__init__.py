@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
 from kubesim.controllers.disruption import DisruptionController
 from kubesim.controllers.endpoints import EndpointsController
+from kubesim.controllers.eviction import PodCollector, TaintEvictionController
 from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
+from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from kubesim.controllers.statefulset import StatefulSetController
+from kubesim.controllers.volumes import VolumeController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
 
@@ -37,7 +41,7 @@ class Controllers:
         kinds = [kind for kind in registry.stored() if set(kind.verbs) >= NEEDED_VERBS]
         collected = {k.resource: f"{k.api_version}/{k.kind}" for k in kinds if k.resource not in NOT_COLLECTED}
         namespaced = [kind.resource for kind in kinds if kind.namespaced]
-        self._nodes = NodeController(context)
+        self._nodes, self._pods = NodeController(context), PodCollector(context)
         self._controllers: list[Controller] = [
             NamespaceController(context, namespaced),
             ServiceAccountController(context, root_ca),
@@ -52,6 +56,11 @@ class Controllers:
             EndpointsController(context),
             DisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),
+            AutoscalerController(context),
+            VolumeController(context),
+            Provisioner(context),
+            TaintEvictionController(context),
+            self._pods,
             self._nodes,
         ]
 
@@ -66,6 +75,7 @@ class Controllers:
     async def stop(self) -> None:
         """Stop at once."""
         self._nodes.stop_looking()
+        self._pods.stop_looking()
         for controller in self._controllers:
             await controller.queue.stop()
         await self._informers.stop()

@@ -26,11 +26,14 @@ class NodeController(Controller):
         super().__init__(context)
         self.nodes = self.informers["nodes"]
         self.leases = self.informers["leases.coordination.k8s.io"]
+        self.pods = self.informers["pods"]
+        self._ready: dict[str, bool] = {}
         self._timer: Timer | None = None
         self._since = self.clock.now()
 
     def listen(self) -> None:
         """Watch nodes; leases are looked at now and then."""
+        self.pods.add_index("node", lambda pod: [pod["spec"].get("nodeName", "")])
         self.nodes.add_handler(self._changed)
         self._look()
 
@@ -63,6 +66,7 @@ class NodeController(Controller):
             return
         if self._is_silent(node) and _ready(node) != "Unknown":
             node = await self._mark_unknown(node)
+        await self._follow_readiness(name, _ready(node) == "True")
         old = node.get("spec", {}).get("taints") or []
         wanted = self._taints(node, old)
         if [(t["key"], t["effect"]) for t in old] != [(t["key"], t["effect"]) for t in wanted]:
@@ -80,6 +84,23 @@ class NodeController(Controller):
         self.nodes.note(answer)
         await self.recorder.normal(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         return answer
+
+    async def _follow_readiness(self, name: str, ready: bool) -> None:
+        """When a node stops being ready, so do its pods."""
+        before = self._ready.get(name, ready)
+        self._ready[name] = ready
+        if ready or not before:
+            return
+        for pod in self.pods.by("node", name):
+            condition = next((c for c in pod.get("status", {}).get("conditions") or () if c["type"] == "Ready"), None)
+            if condition is None or condition["status"] != "True":
+                continue
+            fresh = {**condition, "status": "False", "lastTransitionTime": stamp(self.clock.now())}
+            conditions = [fresh if c is condition else c for c in pod["status"]["conditions"]]
+            meta, patch = pod["metadata"], {"status": {"conditions": conditions}}
+            answer = await self.client.patch("pods", meta["name"], meta["namespace"], patch, subresource="status")
+            self.pods.note(answer)
+            await self.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
     def _taints(self, node: Obj, old: list[Obj]) -> list[Obj]:
         kept = {(taint["key"], taint["effect"]): taint for taint in old}

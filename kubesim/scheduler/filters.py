@@ -72,6 +72,14 @@ def node_resources(pod: Obj, node: NodeState, cluster: Cluster) -> Refusal | Non
     return Refusal(tuple(reasons), resolvable) if reasons else None
 
 
+def volume_binding(pod: Obj, node: NodeState, cluster: Cluster) -> Refusal | None:
+    """A pod goes where its volumes are, or can be made."""
+    if cluster.volumes is None or not pod["spec"].get("volumes"):
+        return None
+    reasons = cluster.volumes.refusals(pod, node)
+    return Refusal(reasons) if reasons else None
+
+
 def topology_spread(pod: Obj, node: NodeState, cluster: Cluster) -> Refusal | None:
     """Hard topology spread constraints."""
     text = "node(s) didn't match pod topology spread constraints"
@@ -148,6 +156,7 @@ FILTERS: tuple[Filter, ...] = (
     node_affinity,
     node_ports,
     node_resources,
+    volume_binding,
     topology_spread,
     inter_pod_affinity,
 )

@@ -13,6 +13,7 @@ from kubesim.scheduler import messages
 from kubesim.scheduler.filters import refuse
 from kubesim.scheduler.scores import best
 from kubesim.scheduler.state import ENDED, Cluster
+from kubesim.scheduler.volumes import Volumes
 from kubesim.times import stamp
 
 NAME = "default-scheduler"
@@ -30,6 +31,7 @@ class Scheduler:
         self._cluster = Cluster()
         self._pods = Informer(client, clock, "pods")
         self._nodes = Informer(client, clock, "nodes")
+        self._volumes = self._cluster.volumes = Volumes(client, clock)
         self._recorder = Recorder(client, clock, NAME, series=True)
         self._queue = WorkQueue(clock, self._schedule, "scheduler")
         self._refused: dict[str, tuple[int, datetime]] = {}
@@ -38,7 +40,9 @@ class Scheduler:
     async def start(self) -> None:
         """Fill the caches and begin."""
         await self._nodes.start()
+        await self._volumes.start()
         await self._pods.start()
+        self._volumes.on_change(self._volumes_changed)
         self._nodes.add_handler(self._node_changed)
         self._pods.add_handler(self._pod_changed)
         self._queue.start()
@@ -48,6 +52,7 @@ class Scheduler:
         await self._queue.stop()
         await self._pods.stop()
         await self._nodes.stop()
+        await self._volumes.stop()
 
     def _node_changed(self, old: Obj | None, new: Obj | None) -> None:
         obj = new or old
@@ -90,6 +95,13 @@ class Scheduler:
             if pod is not None and (pod["spec"].get("affinity") or pod["spec"].get("topologySpreadConstraints")):
                 self._retry(key)
 
+    def _volumes_changed(self) -> None:
+        """A change of claims, volumes or classes may help those who have volumes."""
+        for key in self._refused:
+            pod = self._pods.get(*key.split("/"))
+            if pod is not None and pod["spec"].get("volumes"):
+                self._queue.add(key)
+
     def _look_again(self) -> None:
         for key in self._refused:
             self._retry(key)
@@ -105,10 +117,17 @@ class Scheduler:
         if pod is None or pod["spec"].get("nodeName") or not _wants_us(pod):
             return
         nodes = list(self._cluster.nodes.values())
+        if hindrance := self._volumes.hindrance(pod):
+            await self._refuse(key, pod, f"0/{len(nodes)} nodes are available: {hindrance}. not found")
+            return
         refusals = {node.name: refuse(pod, node, self._cluster) for node in nodes}
         fitting = [node for node in nodes if refusals[node.name] is None]
         if fitting:
-            await self._bind(pod, best(pod, fitting, self._cluster).name)
+            chosen = best(pod, fitting, self._cluster)
+            if await self._volumes.choose(pod, chosen):
+                await self._bind(pod, chosen.name)
+            else:
+                self._refused[key] = (1, self._clock.now())
             return
         preempts = pod["spec"].get("preemptionPolicy", "PreemptLowerPriority") != "Never"
         text = messages.unschedulable([refusal for refusal in refusals.values() if refusal], preempts=preempts)

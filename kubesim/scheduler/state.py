@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
@@ -59,10 +60,18 @@ class NodeState:
             self.nonzero.subtract(nonzero_requests(pod["spec"]))
 
 
+class Reach(Protocol):
+    """What the filters ask of volumes."""
+
+    def refusals(self, pod: Obj, node: NodeState) -> tuple[str, ...]:
+        """Return why a pod's volumes keep it from a node."""
+
+
 class Cluster:
     """The nodes and pods of one cluster, kept up to date by ``set_node`` and ``set_pod``."""
 
     def __init__(self) -> None:
+        self.volumes: Reach | None = None
         self.nodes: dict[str, NodeState] = {}
         self._placed: dict[str, tuple[str, Obj]] = {}
 

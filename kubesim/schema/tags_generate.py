@@ -2,8 +2,8 @@
 
 ``python -m kubesim.schema.tags_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR``. For each type: ``merge`` (the merge
 keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are always
-there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that are
-not), ``quantities``, ``int64``.
+there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that
+are not), ``quantities``, ``int64``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,164 @@
+"""What becomes of pods whose node turns them out, is gone, or never was: taint eviction, the collection of pods."""
+
+from __future__ import annotations
+
+from kubesim.clock import Timer
+from kubesim.controllers import pods
+from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
+from kubesim.errors import ApiError, Obj
+from kubesim.scheduler.terms import tolerates
+from kubesim.times import stamp
+
+COLLECT_S = 20.0
+QUARANTINE_S = 40.0
+TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+NODE_GONE = ("DeletionByPodGC", "PodGC: node no longer exists")
+
+
+async def mark_disrupted(controller: Controller, pod: Obj, why: tuple[str, str], phase: str = "") -> None:
+    """Say in a pod's status why it is taken away, and how it has ended where nobody else will."""
+    reason, message = why
+    now = stamp(controller.clock.now())
+    fresh: Obj = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    fresh |= {"reason": reason, "message": message}
+    if pod["metadata"].get("generation"):
+        fresh["observedGeneration"] = pod["metadata"]["generation"]
+    others = [c for c in pod.get("status", {}).get("conditions") or () if c["type"] != "DisruptionTarget"]
+    status: Obj = {"conditions": [*others, fresh]} | ({"phase": phase} if phase else {})
+    meta, patch = pod["metadata"], {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+    try:
+        answer = await controller.client.patch("pods", meta["name"], meta["namespace"], patch, subresource="status")
+    except ApiError as error:
+        if error.code not in (404, 409):
+            raise
+        return
+    controller.informers["pods"].note(answer)
+
+
+class TaintEvictionController(Controller):
+    """Deletes the pods that do not bear a NoExecute taint of their node, or bear it only for a while."""
+
+    source = "taint-eviction-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.pods = self.informers["pods"]
+        self.nodes = self.informers["nodes"]
+        self._due: dict[str, float] = {}
+        """Key of a pod that must go -> when (seconds since 1970)."""
+
+    def listen(self) -> None:
+        """Watch the taints of nodes, and which pods come to them."""
+        self.pods.add_index("node", _node_name)
+        self.nodes.add_handler(self._node_changed)
+        self.pods.add_handler(self._pod_changed)
+
+    def _node_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None or (old is not None and _no_execute(old) == _no_execute(new)):
+            return
+        for pod in self.pods.by("node", new["metadata"]["name"]):
+            self.queue.add(queue_key(pod))
+
+    def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None:
+            self._due.pop(queue_key(old), None)
+        elif old is None or old["spec"] != new["spec"]:
+            self.queue.add(queue_key(new))
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Delete one pod, now or later, or let it off."""
+        pod = self.pods.get(namespace, name)
+        if pod is None or is_ending(pod) or not pod["spec"].get("nodeName"):
+            return
+        node = self.nodes.get("", pod["spec"]["nodeName"])
+        wait = patience(pod, _no_execute(node)) if node is not None else None
+        key, now = queue_key(pod), self.clock.now().timestamp()
+        if wait is None:
+            if self._due.pop(key, None) is not None:
+                text = f"Cancelling deletion of Pod {namespace}/{name}"
+                await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
+            return
+        due = self._due.setdefault(key, now + wait) if wait else now
+        if due > now:
+            self.queue.add_after(key, due - now)
+            return
+        text = f"Marking for deletion Pod {namespace}/{name}"
+        await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
+        await mark_disrupted(self, pod, TAINTED)
+        self._due.pop(key, None)
+        await delete_if_there(self, "pods", pod)
+
+
+def patience(pod: Obj, taints: list[Obj]) -> float | None:
+    """Return for how many seconds a pod bears its node's NoExecute taints; None for ever."""
+    limits = []
+    for taint in taints:
+        used = [entry for entry in pod["spec"].get("tolerations") or () if tolerates([entry], taint)]
+        if not used:
+            return 0.0
+        limits += [entry["tolerationSeconds"] for entry in used if entry.get("tolerationSeconds") is not None]
+    return max(0.0, float(min(limits))) if limits else None
+
+
+class PodCollector(Controller):
+    """Removes pods that nobody looks after: on nodes that are gone, or deleted before they had one."""
+
+    source = "pod-garbage-collector"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.pods = self.informers["pods"]
+        self.nodes = self.informers["nodes"]
+        self._missing: dict[str, float] = {}
+        """Node that is gone -> since when it has been missed."""
+        self._timer: Timer | None = None
+
+    def listen(self) -> None:
+        """Look around now and then."""
+        self.pods.add_index("node", _node_name)
+        self._timer = self.clock.call_later(COLLECT_S, self._look)
+
+    def stop_looking(self) -> None:
+        """Forget the next look."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self.clock.now().timestamp()
+        for pod in self.pods.items():
+            name = pod["spec"].get("nodeName", "")
+            if name and self.nodes.get("", name) is None:
+                if now - self._missing.setdefault(name, now) >= QUARANTINE_S:
+                    self.queue.add(queue_key(pod))
+            elif not name and is_ending(pod):
+                self.queue.add(queue_key(pod))
+        self._missing = {name: at for name, at in self._missing.items() if self.nodes.get("", name) is None}
+        self._timer = self.clock.call_later(COLLECT_S, self._look)
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Remove one pod at once."""
+        pod = self.pods.get(namespace, name)
+        if pod is None:
+            return
+        if pod["spec"].get("nodeName"):
+            ended = pods.phase_of(pod) in pods.ENDED
+            await mark_disrupted(self, pod, NODE_GONE, "" if ended else "Failed")
+        try:
+            await self.client.delete("pods", name, namespace, grace_seconds=0, uid=pod["metadata"]["uid"])
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def _no_execute(node: Obj) -> list[Obj]:
+    return [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def _node_name(pod: Obj) -> list[str]:
+    return [pod["spec"].get("nodeName", "")]
+
+
+def _bare(pod: Obj) -> Obj:
+    """Return a pod as these events name it: without a version."""
+    meta = {name: value for name, value in pod["metadata"].items() if name in ("namespace", "name", "uid")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}

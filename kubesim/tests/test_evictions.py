@@ -1,0 +1,104 @@
+"""Taints that turn pods out, nodes that are gone, and autoscalers without metrics."""
+
+from __future__ import annotations
+
+from kubesim.tests.world import deployment, pod, world
+
+HPA = "horizontalpodautoscalers.autoscaling"
+
+
+async def taint(cluster, name, effect="NoExecute"):
+    entry = {"key": "team", "value": "a", "effect": effect}
+    await cluster.client.patch("nodes", name, "", {"spec": {"taints": [entry]}})
+    await cluster.tick(1)
+
+
+async def test_a_pod_that_does_not_bear_a_taint_goes_at_once():
+    async with world(1) as cluster:
+        await cluster.create("pods", pod("a"))
+        await cluster.tick(10)
+        await taint(cluster, cluster.node_names[0])
+        made = await cluster.pod("a")
+        (condition,) = [c for c in made["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert condition["reason"] == "DeletionByTaintManager"
+        assert condition["message"] == "Taint manager: deleting due to NoExecute taint"
+        assert made["metadata"]["deletionTimestamp"]
+        assert await cluster.messages("TaintManagerEviction") == ["Marking for deletion Pod default/a"]
+
+
+async def test_a_pod_that_bears_a_taint_for_a_while_goes_later_or_not_at_all():
+    async with world(1) as cluster:
+        bears = {"key": "team", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+        for name in ("a", "b"):
+            await cluster.create("pods", pod(name, tolerations=[bears]))
+        await cluster.tick(10)
+        await taint(cluster, cluster.node_names[0])
+        await cluster.tick(50)
+        assert not any("deletionTimestamp" in each["metadata"] for each in await cluster.items("pods"))
+        await cluster.client.patch("nodes", cluster.node_names[0], "", {"spec": {"taints": None}})
+        await cluster.tick(60)
+        assert len(await cluster.items("pods")) == 2
+        cancelled = await cluster.messages("TaintManagerEviction")
+        assert sorted(cancelled) == [f"Cancelling deletion of Pod default/{name}" for name in ("a", "b")]
+
+
+async def test_a_silent_node_loses_its_pods_after_five_minutes():
+    async with world(2) as cluster:
+        await cluster.create("deployments.apps", deployment("web", replicas=2))
+        await cluster.tick(30)
+        await cluster.kubelets.stop()
+        await cluster.tick(70)
+        assert {message for message in await cluster.messages("NodeNotReady")} >= {"Node is not ready"}
+        assert not any("deletionTimestamp" in each["metadata"] for each in await cluster.items("pods"))
+        await cluster.tick(320)
+        assert sum("deletionTimestamp" in each["metadata"] for each in await cluster.items("pods")) == 2
+
+
+async def test_the_pods_of_a_deleted_node_are_collected():
+    async with world(1) as cluster:
+        await cluster.create("pods", pod("a"))
+        await cluster.tick(10)
+        await cluster.client.delete("nodes", cluster.node_names[0])
+        await cluster.tick(30)
+        assert len(await cluster.items("pods")) == 1
+        await cluster.tick(60)
+        assert await cluster.items("pods") == []
+
+
+async def test_an_autoscaler_says_that_nobody_serves_metrics():
+    async with world() as cluster:
+        await cluster.create("deployments.apps", deployment("web", replicas=2))
+        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        scaler = {"metadata": {"name": "web"}, "spec": {"maxReplicas": 5, "scaleTargetRef": reference}}
+        await cluster.create(HPA, scaler)
+        await cluster.tick(16)
+        (made,) = await cluster.items(HPA)
+        why = (
+            "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
+            "resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+        )
+        conditions = {c["type"]: (c["status"], c["reason"], c["message"]) for c in made["status"]["conditions"]}
+        assert conditions == {
+            "AbleToScale": (
+                "True",
+                "SucceededGetScale",
+                "the HPA controller was able to get the target's current scale",
+            ),
+            "ScalingActive": (
+                "False",
+                "FailedGetResourceMetric",
+                f"the HPA was unable to compute the replica count: {why}",
+            ),
+        }
+        assert await cluster.messages("FailedGetResourceMetric") == [why]
+        assert (made["status"]["currentReplicas"], made["status"]["desiredReplicas"]) == (2, 0)
+        await cluster.check_models()
+
+
+async def test_an_autoscaler_without_its_target_says_so():
+    async with world() as cluster:
+        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
+        scaler = {"metadata": {"name": "web"}, "spec": {"maxReplicas": 5, "scaleTargetRef": reference}}
+        await cluster.create(HPA, scaler)
+        await cluster.tick(16)
+        assert await cluster.messages("FailedGetScale") == ['deployments.apps "gone" not found']
