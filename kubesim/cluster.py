@@ -15,6 +15,7 @@ from kubesim import controllers, kubeconfig, scheduler
 from kubesim.activity import Activity
 from kubesim.api.backend import Backend
 from kubesim.api.durations import parse_time
+from kubesim.api.fairness import Fairness
 from kubesim.api.http import ApiServer
 from kubesim.api.operations import Operations
 from kubesim.auth.authn import Authenticator
@@ -152,6 +153,7 @@ class Cluster:
                 guard=self.guard,
                 logs=self.nodes,
                 address=server.removeprefix("https://").partition("/")[0],
+                fairness=Fairness(clock),
                 on_request=lambda user: self.activity.note(user.name),
             )
         )

@@ -22,6 +22,9 @@ from kubesim.schema.registry import Kind
 K = TypeVar("K")
 
 HISTORY = 8192
+HISTORY_BYTES = 32 * 1024 * 1024
+SPACE = 24 * 1024 * 1024
+"""What all objects of a cluster may take as JSON; with everything made of them it is some ten times that."""
 RESTART_GAP = 10_000
 """A snapshot may lack the last second; skipping ahead keeps a resourceVersion from meaning two things."""
 
@@ -120,7 +123,10 @@ class Store:
         self.clock = clock
         self.resource_version = 1
         self._floor = 1
-        self._ring: deque[Event] = deque(maxlen=history)
+        self.size = 0
+        self._ring: deque[Event] = deque()
+        self._history = history
+        self._ring_bytes = 0
         self._tables: dict[str, _Table] = {}
         self._owned: dict[str, dict[tuple[str, str, str], None]] = {}
         self._subscribers: dict[str, list[Callable[[Event], object]]] = {}
@@ -189,6 +195,7 @@ class Store:
             raise status.not_found(kind, name)
         final = self._seal(last or old)
         table.remove(namespace, name)
+        self.size -= len(old.raw)
         self._own(table.kind, None, old)
         self._record(Event("DELETED", table.kind, final, old, self.resource_version))
         return final
@@ -237,6 +244,7 @@ class Store:
             for obj in objects if name in kinds else ():
                 stored = Stored.seal(obj)
                 self._table(kinds[name]).put(stored)
+                self.size += len(stored.raw)
                 self._own(kinds[name], stored, None)
 
     def _table(self, kind: Kind) -> _Table:
@@ -254,6 +262,7 @@ class Store:
         table = self._table(kind)
         new = self._seal(obj)
         old = table.put(new)
+        self.size += len(new.raw) - (len(old.raw) if old is not None else 0)
         self._own(table.kind, new, old)
         self._record(Event(change, table.kind, new, old, self.resource_version))
         return new
@@ -268,9 +277,12 @@ class Store:
             self._owned.setdefault(uid, {})[kind.table, *key_of(new)] = None
 
     def _record(self, event: Event) -> None:
-        if len(self._ring) == self._ring.maxlen:
-            self._floor = self._ring[0].resource_version
         self._ring.append(event)
+        self._ring_bytes += len(event.object.raw)
+        while len(self._ring) > self._history or self._ring_bytes > HISTORY_BYTES:
+            oldest = self._ring.popleft()
+            self._floor = oldest.resource_version
+            self._ring_bytes -= len(oldest.object.raw)
         self._undelivered.append(event)
         if not self._delivering:
             self._deliver()

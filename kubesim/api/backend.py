@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from kubesim.api.fairness import Fairness
 from kubesim.api.operations import Operations
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.guard import Guard
@@ -55,4 +56,5 @@ class Backend:
     guard: Guard
     logs: LogSource
     address: str
+    fairness: Fairness
     on_request: Callable[[User], object] = field(default=lambda user: None)

@@ -15,6 +15,7 @@ from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
 from kubesim.auth.attributes import forbidden
 from kubesim.auth.authn import impersonate
+from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 
 VERSION: Obj = {
@@ -57,8 +58,17 @@ class ApiServer:
     async def _answer(self, request: web.Request, path: str) -> web.StreamResponse:
         """Find out who asks and whether they may, then answer."""
         backend = self._backend
-        user = backend.authenticator.authenticate(request.headers, backend.clock.now())
-        user = impersonate(user, request.headers, backend.authorizer)
+        asking = backend.authenticator.authenticate(request.headers, backend.clock.now())
+        backend.fairness.admit(asking)
+        response = await self._answer_user(request, path, asking)
+        if not response.prepared and isinstance(response, web.Response):
+            backend.fairness.charge(asking, max(response.content_length or 0, request.content_length or 0))
+        return response
+
+    async def _answer_user(self, request: web.Request, path: str, asking: User) -> web.StreamResponse:
+        """Answer somebody who is known and has a share left."""
+        backend = self._backend
+        user = impersonate(asking, request.headers, backend.authorizer)
         backend.on_request(user)
         info = requestinfo.read(request.method, path, request.query)
         if not backend.authorizer.allows(user, info.attributes()):

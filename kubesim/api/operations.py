@@ -18,16 +18,18 @@ from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.api.typed import check_typed
+from kubesim.auth.users import MASTERS
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind, Registry
 from kubesim.schema.types import shape_of
-from kubesim.store import Objects, Store, Stored
+from kubesim.store import SPACE, Objects, Store, Stored
 
 NAME_ATTEMPTS = 8
 SWEEP = timedelta(minutes=1)
+APISERVER = "system:apiserver"
 
 
 class Operations:
@@ -188,6 +190,8 @@ class Operations:
 
     def save(self, kind: Kind, old: Stored, new: Obj, subresource: str, options: Options) -> Obj:
         """Write a changed object of a stored kind: carry over, admit, validate; nothing where nothing changed."""
+        if options.requester is not None:  # the control plane's own changes are small
+            self._check_space(options)
         meta.check_version(kind, old, new)
         meta.carry_over(old, new)
         new = subresources.restricted(kind, old, new, subresource)
@@ -222,7 +226,14 @@ class Operations:
             return new
         if kind.ttl_s:
             self._forget_old(kind)
+        self._check_space(options)
         return self.store.create(kind, new)
+
+    def _check_space(self, options: Options) -> None:
+        """Raise 500, as over a full etcd, where a cluster has grown too large; administrators can still mend it."""
+        trusted = options.user == APISERVER or (options.requester is not None and MASTERS in options.requester.groups)
+        if self.store.size > SPACE and not trusted:
+            raise ApiError(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 
     def _forget_old(self, kind: Kind) -> None:
         """Delete what has outlived its kind's time; looked at once a minute at most, when more is created."""

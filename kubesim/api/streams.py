@@ -42,9 +42,12 @@ async def watch(
     content_type = f"{WATCH_TYPE};stream=watch" if encoder.answer.shape == "object" else WATCH_TYPE
     response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": content_type})
     try:
-        async with backend.guard.stream(_still(backend, request, info, user), seconds or DEFAULT_WATCH_SECONDS):
-            await response.prepare(request)
-            await _pump(stream, response)
+        with backend.fairness.stream(user):
+            async with backend.guard.stream(_still(backend, request, info, user), seconds or DEFAULT_WATCH_SECONDS):
+                await response.prepare(request)
+                await _pump(stream, response, backend, user)
+    except ConnectionResetError:
+        return response  # the client has gone
     finally:
         stream.close()
     await response.write(stream.bookmark())
@@ -52,7 +55,7 @@ async def watch(
     return response
 
 
-async def _pump(stream: Watch, response: web.StreamResponse) -> None:
+async def _pump(stream: Watch, response: web.StreamResponse, backend: Backend, user: User) -> None:
     """Send what the watch yields, for ever; a history that is gone is told and ends it."""
     try:
         stream.open()
@@ -62,6 +65,8 @@ async def _pump(stream: Watch, response: web.StreamResponse) -> None:
     while True:
         chunk = await stream.next_chunk(BOOKMARK_SECONDS)
         await response.write(chunk or stream.bookmark())
+        if pause := backend.fairness.charge(user, len(chunk)):
+            await backend.clock.sleep(pause)
 
 
 def _watch_options(
@@ -128,17 +133,25 @@ async def log(backend: Backend, request: web.Request, info: RequestInfo, user: U
     wanted = _log_request(backend, request, info, pod)
     pieces = backend.logs.read(pod, wanted)
     response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
-    async with backend.guard.stream(_still(backend, request, info, user)):
-        first = await anext(pieces, None)
-        await response.prepare(request)
-        if first:
-            await response.write(first)
-        async for piece in pieces:
-            await response.write(piece)
+    with backend.fairness.stream(user):
+        async with backend.guard.stream(_still(backend, request, info, user)):
+            first = await anext(pieces, None)
+            await response.prepare(request)
+            if first:
+                await _send(first, response, backend, user)
+            async for piece in pieces:
+                await _send(piece, response, backend, user)
     if not response.prepared:
         raise ApiError(401, "Unauthorized", "Unauthorized")
     await response.write_eof()
     return response
+
+
+async def _send(piece: bytes, response: web.StreamResponse, backend: Backend, user: User) -> None:
+    """Write a piece of a log, at the pace that the user's share allows."""
+    await response.write(piece)
+    if pause := backend.fairness.charge(user, len(piece)):
+        await backend.clock.sleep(pause)
 
 
 def _log_request(backend: Backend, request: web.Request, info: RequestInfo, pod: Stored) -> LogRequest:

@@ -7,6 +7,7 @@ import base64
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import orjson
 
@@ -15,6 +16,8 @@ from kubesim.schema.registry import Kind
 from kubesim.store import Event, Store, Stored
 
 MAX_PENDING = 4096
+MAX_PENDING_BYTES = 16 * 1024 * 1024
+CHUNK_BYTES = 256 * 1024
 BOOKMARK_SECONDS = 60.0
 INITIAL_END = "k8s.io/initial-events-end"
 LIST_BLUEPRINT = "kubernetes.io/initial-events-list-blueprint"
@@ -39,11 +42,13 @@ class Watch:
     """One client's stream. Iterate ``lines``; call ``close`` in the end."""
 
     def __init__(self, store: Store, options: WatchOptions, on_slow: Callable[[], object]) -> None:
-        """``on_slow`` is called once when the client reads so slowly that ``MAX_PENDING`` lines wait for it."""
+        """``on_slow`` is called once when the client reads so slowly that too many lines or bytes wait for it."""
         self._store = store
         self._options = options
         self._on_slow = on_slow
+        self._initial: Iterator[bytes] = iter(())
         self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
         self._wake = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -52,12 +57,13 @@ class Watch:
         options = self._options
         version = options.resource_version
         if options.initial_events or (options.initial_events is None and version in ("", "0")):
-            self._pending.extend(self._present())
+            present = self._store.list(options.kind, options.namespace)  # now; encoded when it is sent
+            self._initial = (self._line("ADDED", obj) for obj in present if options.matches(obj))
         elif version not in ("", "0"):
             for event in self._store.events_since(int(version), options.kind):
                 self._take(event)
         if options.initial_events:
-            self._pending.append(self._bookmark(initial_end=True))
+            self._initial = chain(self._initial, [self._bookmark(initial_end=True)])
         self._unsubscribe = self._store.subscribe(options.kind, self._take)
         self._wake.set()
 
@@ -66,27 +72,38 @@ class Watch:
         self._unsubscribe()
 
     async def next_chunk(self, timeout: float) -> bytes:
-        """Return the lines that are due, waiting at most ``timeout`` seconds; empty when there was nothing."""
-        if not self._pending:
+        """Return some of the lines that are due, waiting at most ``timeout`` seconds; empty when there are none."""
+        chunk = self._some(self._initial) or self._some(self._take_pending())
+        if not chunk:
             self._wake.clear()
             try:
                 async with asyncio.timeout(timeout):
                     await self._wake.wait()
             except TimeoutError:
                 return b""
-        chunk = b"".join(self._pending)
-        self._pending.clear()
+            chunk = self._some(self._take_pending())
         return chunk
+
+    def _some(self, lines: Iterator[bytes]) -> bytes:
+        """Join lines until they make a chunk, so that long answers of many clients take turns."""
+        chunk, size = [], 0
+        for line in lines:
+            chunk.append(line)
+            size += len(line)
+            if size >= CHUNK_BYTES:
+                break
+        return b"".join(chunk)
+
+    def _take_pending(self) -> Iterator[bytes]:
+        """Yield the waiting lines, taking each away."""
+        while self._pending:
+            line = self._pending.popleft()
+            self._pending_bytes -= len(line)
+            yield line
 
     def bookmark(self) -> bytes:
         """Return a bookmark line, or nothing for a client that did not ask for them."""
         return self._bookmark() if self._options.bookmarks else b""
-
-    def _present(self) -> Iterator[bytes]:
-        """Yield an ADDED line for everything that exists."""
-        for obj in self._store.list(self._options.kind, self._options.namespace):
-            if self._options.matches(obj):
-                yield self._line("ADDED", obj)
 
     def _take(self, event: Event) -> None:
         """Queue one change, as this client sees it."""
@@ -95,11 +112,13 @@ class Watch:
         change = self._seen_as(event)
         if change is None:
             return
-        if len(self._pending) >= MAX_PENDING:
+        if len(self._pending) >= MAX_PENDING or self._pending_bytes >= MAX_PENDING_BYTES:
             self.close()
             self._on_slow()
             return
-        self._pending.append(self._line(*change))
+        line = self._line(*change)
+        self._pending.append(line)
+        self._pending_bytes += len(line)
         self._wake.set()
 
     def _seen_as(self, event: Event) -> tuple[str, Stored] | None:
