@@ -37,10 +37,10 @@ class Seeder:
 
     def plant(self) -> None:
         """Create what a fresh cluster has."""
-        for resource, obj in bootstrap.objects():
-            self._create(resource, "", obj)
         for name in NAMESPACES:
             self._create("namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for resource, namespace, obj in bootstrap.objects():
+            self._create(resource, namespace, obj)
         self._create("services", "default", _kubernetes_service())
         for name, (value, description) in PRIORITIES.items():
             entry = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
