@@ -21,6 +21,7 @@ from interview_site import outages, redis_server
 
 UNIX_SOCKET_LIMIT = 104  # bytes of sun_path on macOS, the smallest of the systems we run on
 LEAST_FREE = 64 * 1024 * 1024  # bytes; a database that runs full in the middle of an interview is worse
+LONGEST_FOLDER = 400  # bytes; SQLite opens no path of more than 512
 PRIVILEGED = 1024
 
 
@@ -74,6 +75,8 @@ def _folders() -> Iterator[str]:
 
 
 def _unusable(folder: Path) -> str:
+    if len(os.fsencode(folder)) > LONGEST_FOLDER:
+        return "its path is too long"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         probe = folder / f".write-{os.getpid()}"

@@ -71,6 +71,12 @@ def test_a_second_supervisor_in_the_same_folder_is_refused(settings):
     preflight.alone().close()
 
 
+def test_a_folder_that_is_too_deep_for_sqlite_is_refused(settings, tmp_path):
+    settings.DATA_DIR = tmp_path / ("d" * 200) / ("d" * 200)
+    with pytest.raises(preflight.NotReady, match=r"its path is too long. Run: export DATA_DIR=\$HOME/faultline-data"):
+        preflight.alone()
+
+
 def test_a_folder_that_is_nearly_full_is_refused(monkeypatch):
     monkeypatch.setattr(preflight, "LEAST_FREE", 2**60)
     with pytest.raises(preflight.NotReady, match="MiB are free"):
