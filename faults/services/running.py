@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import transaction
 
@@ -19,6 +20,7 @@ Status = FaultRun.Status
 INJECTABLE = (Status.PLANNED, Status.INJECTING, Status.FAILED)
 LOOK_S = 0.1
 RESIDUE_PATIENCE_S = 10.0
+LETTING_GO = ("Checking for residue", "Waiting for the cluster to let go")
 Wait = Callable[[float], None]
 
 
@@ -127,7 +129,7 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
         if clock.now() >= end:
             work.update(status=Status.FAILED, error=f"The symptom did not show within {timeout_s:.0f} s: {seen}")
             return
-        work.journal().guard()
+        work.beat("Waiting for the symptom", seen)
         clock.wait(LOOK_S)
 
 
@@ -156,9 +158,9 @@ def _revert(work: Work, run: FaultRun, wait: Wait) -> None:
     if stuck:
         _quarantine(work, stuck)
         return
-    work.report("Checking for residue", "Waiting for the cluster to let go")
+    work.report(*LETTING_GO)
     journal = work.journal()
-    settle(work.kube(), journal.records(), wait=wait, guard=journal.guard)
+    settle(work.kube(), journal.records(), wait=wait, guard=partial(work.beat, *LETTING_GO))
     journal.close()
     work.failpoint("revert-before-status")
     _finish_reverting(work, _residue_after(work, run, wait))
@@ -194,7 +196,7 @@ def _residue_after(work: Work, run: FaultRun, wait: Wait) -> list[str]:
     """Look until nothing is left, or for long enough: deletions may still be under way."""
     waited = 0.0
     while (residue := _residue(work, run)) and waited < RESIDUE_PATIENCE_S:
-        work.journal().guard()
+        work.beat(*LETTING_GO)
         wait(LOOK_S)
         waited += LOOK_S
     return residue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from faults.models import FaultRun
 
 Report = Callable[[str, str], None]
 Failpoint = Callable[[str], None]
+BEAT_S = 1.0
 
 
 def silent(phase: str, detail: str) -> None:
@@ -33,6 +34,7 @@ class Work:
     now: Callable[[], datetime]
     failpoint: Failpoint
     listener: Report
+    told: dict[str, float] = field(default_factory=dict, compare=False)
 
     def run(self) -> FaultRun:
         """Return the run as it is now."""
@@ -46,6 +48,16 @@ class Work:
     def report(self, phase: str, detail: str) -> None:
         """Show progress on the run, and to whoever called."""
         self.update(phase=phase[:60], detail=detail)
+        self._tell(phase, detail)
+
+    def beat(self, phase: str, detail: str) -> None:
+        """Keep the lease while something is waited for; whoever called hears of it once a second, to keep theirs."""
+        self.journal().guard()
+        if time.monotonic() - self.told.get("at", 0.0) >= BEAT_S:
+            self._tell(phase, detail)
+
+    def _tell(self, phase: str, detail: str) -> None:
+        self.told["at"] = time.monotonic()
         self.listener(phase, detail)
 
     def kube(self) -> Kube:

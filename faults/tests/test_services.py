@@ -210,3 +210,15 @@ def test_a_seed_always_draws_the_same_variant(version):
 def test_seeding_the_catalogue_twice_changes_nothing(db):
     first = services.seed_catalog()
     assert [v.pk for v in services.seed_catalog()] == [v.pk for v in first]
+
+
+def test_whoever_called_hears_of_it_while_something_is_waited_for(fault, monkeypatch):
+    """A session's lease lives by these reports; nothing else says that its worker is alive."""
+    services.inject_run(run_id=fault.pk, holder="w")
+    monkeypatch.setattr("faults.services.work.BEAT_S", 0.0)
+    monkeypatch.setattr("faults.services.running._look_at", lambda symptom, reader: (False, "no pod yet"))
+    lines = []
+    services.confirm_symptom(
+        run_id=fault.pk, holder="w", timeout_s=0.5, report=lambda phase, detail: lines.append(detail)
+    )
+    assert lines.count("no pod yet") > 2

@@ -17,7 +17,7 @@ from sessions import clock, events
 from sessions.models import InterviewSession, PreparationPhase, SessionScenario
 from sessions.services.patience import patiently
 
-LEASE_SECONDS = 30.0
+LEASE_SECONDS = 8.0  # kept by every report; a worker that dies is replaced once it is over
 PREPARE, RELEASE = "prepare", "release"
 Status = PreparationPhase.Status
 
