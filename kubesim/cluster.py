@@ -19,6 +19,7 @@ from kubesim.api.fairness import Fairness
 from kubesim.api.http import ApiServer
 from kubesim.api.operations import Operations
 from kubesim.auth.authn import Authenticator
+from kubesim.auth.escalation import Escalation
 from kubesim.auth.guard import Guard
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
@@ -139,6 +140,7 @@ class Cluster:
         self.nodes = Nodes(self.operations, self.store, clock)
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies)
+        self.operations.checks.append(Escalation(authorizer).check)
         authenticator = Authenticator(keys.signer, keys.admin_token, policies)
         self._seeder = Seeder(self.operations, ca_pem)
         self.api = ApiServer(

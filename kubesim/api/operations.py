@@ -6,6 +6,7 @@ which must not be changed. ``namespace`` is "" for cluster-scoped kinds, and for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,6 +31,8 @@ from kubesim.store import SPACE, Objects, Store, Stored
 NAME_ATTEMPTS = 8
 SWEEP = timedelta(minutes=1)
 APISERVER = "system:apiserver"
+Check = Callable[["Operations", Kind, Obj | None, Obj, Options], None]
+"""Takes the operations, the kind, the object before (None: a new one) and after, and the options; raises to refuse."""
 
 
 class Operations:
@@ -40,6 +43,8 @@ class Operations:
         self.store = store
         self.clock = clock
         self.registry = registry or Registry(builtin.all())
+        self.checks: list[Check] = []
+        """What is asked before every create and update, beside the rules of the kinds."""
         self._next_sweep: dict[str, datetime] = {}
 
     def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:

@@ -19,7 +19,10 @@ TABLE = Path(__file__).with_name("bootstrap.json")
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 ANNOTATIONS = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
 MORE_ACCOUNTS = ("root-ca-cert-publisher", "ttl-after-finished-controller")
-NO_ACCOUNTS = ("expand-controller", "kube-dns", "route-controller", "selinux-warning-controller", "service-controller")
+NO_ACCOUNTS = (
+    *("kube-dns", "route-controller"),
+    *("selinux-warning-controller", "service-controller"),
+)
 """Subjects of the default bindings that no controller of a plain cluster runs as, or is given later."""
 
 Entry = tuple[str, str, Obj]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.controllers.aggregation import AggregationController
 from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller
 from kubesim.controllers.cronjob import CronJobController
@@ -56,6 +57,7 @@ class Controllers:
             EndpointsController(context),
             DisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),
+            AggregationController(context),
             AutoscalerController(context),
             VolumeController(context),
             Provisioner(context),
