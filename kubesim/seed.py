@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubesim import apiservices
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.auth import bootstrap
@@ -47,6 +48,17 @@ class Seeder:
             self._create(
                 "priorityclasses.scheduling.k8s.io", "", entry | {"value": value, "description": description}
             )
+
+        self._plant_api_services()
+
+    def _plant_api_services(self) -> None:
+        """Say of everything that is served that it is available."""
+        operations, options = self._operations, Options(user="system:apiserver")
+        kind = operations.registry.by_resource(apiservices.RESOURCE)
+        for obj in apiservices.objects(operations.registry, operations.clock.now()):
+            made = operations.create(kind, "", obj, options=options)
+            ready = {**made, "status": obj["status"]}
+            operations.update(kind, "", made["metadata"]["name"], ready, subresource="status", options=options)
 
     def _on_namespace(self, event: Event) -> None:
         """Furnish a new namespace."""

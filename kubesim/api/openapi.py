@@ -38,6 +38,7 @@ NAMED: dict[str, Obj] = {
     QUANTITY: {"oneOf": [{"type": "string"}, {"type": "number"}]},
     INT_OR_STRING: {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
 }
+METADATA = "V1ObjectMeta"
 SCALAR_NAMES = {"quantity": QUANTITY, "int-or-string": INT_OR_STRING}
 PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
@@ -78,21 +79,45 @@ def _index(registry: Registry) -> Obj:
 
 def _hash(kinds: tuple[Kind, ...]) -> str:
     """Return a text that changes when the document may."""
-    names = "\n".join(f"{kind.api_version} {kind.kind}" for kind in kinds)
+    names = "\n".join(f"{kind.api_version} {kind.kind} {kind.custom.digest if kind.custom else ''}" for kind in kinds)
     return hashlib.sha256(names.encode()).hexdigest().upper()
 
 
 @cache
 def document(kinds: tuple[Kind, ...]) -> bytes:
     """Return the document of one group and version, as JSON."""
-    schemas = {_named(name): _schema(shape) for name, shape in _reachable(kind.schema for kind in kinds)} | NAMED
+    roots = [kind.schema or METADATA for kind in kinds]
+    schemas = {_named(name): _schema(shape) for name, shape in _reachable(iter(roots))} | NAMED
     for kind in kinds:
-        if _named(kind.schema) in schemas:
+        if kind.custom is not None:
+            schemas[_custom_name(kind)] = _custom_schema(kind.custom.schema)
+        name = _schema_name(kind)
+        if name in schemas:
             identity = {"group": kind.group, "kind": kind.kind, "version": kind.version}
-            schemas[_named(kind.schema)]["x-kubernetes-group-version-kind"] = [identity]
+            schemas[name]["x-kubernetes-group-version-kind"] = [identity]
     info = {"title": "Kubernetes", "version": "v1.34.4"}
     paths = dict(_path(kind) for kind in kinds if "patch" in kind.verbs)
     return orjson.dumps({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}})
+
+
+def _schema_name(kind: Kind) -> str:
+    """Return the name of the schema of a kind's objects."""
+    return _custom_name(kind) if kind.custom is not None else _named(kind.schema)
+
+
+def _custom_name(kind: Kind) -> str:
+    """Return the name of a custom kind's schema: the group backwards, then version and kind."""
+    return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+
+
+def _custom_schema(schema: Obj) -> Obj:
+    """Return a definition's schema with what every object has."""
+    own = {
+        "apiVersion": {"type": "string", "description": descriptions("V1Pod").get("apiVersion", "")},
+        "kind": {"type": "string", "description": descriptions("V1Pod").get("kind", "")},
+        "metadata": {"allOf": [{"$ref": f"#/components/schemas/{_named(METADATA)}"}]},
+    }
+    return {**schema, "properties": {**schema.get("properties", {}), **own}}
 
 
 def _path(kind: Kind) -> tuple[str, Obj]:

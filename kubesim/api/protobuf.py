@@ -107,7 +107,20 @@ def _value(kind: str, value: int | bytes, depth: int) -> Any:
     decode_scalar = SCALARS.get(kind)
     if decode_scalar is not None:
         return decode_scalar(value)
+    if kind in UNIONS:
+        return _union(kind, _bytes(value), depth + 1)
     return _message(kind, _bytes(value), depth + 1)
+
+
+def _union(kind: str, raw: bytes, depth: int) -> Any:
+    """Decode what is a schema (of a CustomResourceDefinition) or something else: a list, a boolean or texts."""
+    schema, other = UNIONS[kind]
+    rest: list[Any] = []
+    for number, value in _fields(raw):
+        if number == schema:
+            return _message(SCHEMA, _bytes(value), depth)
+        rest.append(_value(other, value, depth))
+    return bool(rest and rest[0]) if other == "bool" else rest
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -133,8 +146,9 @@ def _int(value: int | bytes) -> int:
 
 
 def _double(value: int | bytes) -> float:
-    """Decode a 64-bit float."""
-    return float(struct.unpack("<d", _int(value).to_bytes(8, "little", signed=True))[0])
+    """Decode a 64-bit float; a whole number is one without a point, as in JSON written by Go."""
+    number = float(struct.unpack("<d", _int(value).to_bytes(8, "little", signed=True))[0])
+    return int(number) if number.is_integer() else number
 
 
 def _time(value: int | bytes, precision: str = "seconds") -> str | None:
@@ -185,6 +199,10 @@ def _duration(value: int | bytes) -> str:
     nanos = next((_int(part) for number, part in _fields(_bytes(value)) if number == 1), 0)
     return f"{nanos / 1e9:g}s"
 
+
+SCHEMA = "apiextensions.JSONSchemaProps"
+UNIONS = {"SchemaOrArray": (1, SCHEMA), "SchemaOrBool": (2, "bool"), "SchemaOrStrings": (1, "string")}
+"""The unions of a schema and another type: the number of the schema's field, and the other type."""
 
 SCALARS: dict[str, Callable[[int | bytes], Any]] = {
     "string": _string,

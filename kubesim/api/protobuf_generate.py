@@ -2,7 +2,10 @@
 
 Run it when the API version of kubesim moves on:
 
-    python -m kubesim.api.protobuf_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR > kubesim/api/protobuf.json
+    python -m kubesim.api.protobuf_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR EXTENSIONS_DIR AGGREGATOR_DIR \
+        > kubesim/api/protobuf.json
+
+(the directories of the modules k8s.io/api, apimachinery, apiextensions-apiserver and kube-aggregator).
 
 A field is ``[name, type]``. Types: ``string int bool bytes double``, a scalar with a JSON form of its own
 (``Time`` ...), or ``package.Message``; before it ``[]`` means repeated, ``{}`` a map from strings, ``~`` fields
@@ -18,14 +21,18 @@ from pathlib import Path
 
 GROUPS = ("core", "apps", "batch", "rbac", "authentication", "authorization", "policy", "scheduling", "coordination",
           "networking", "storage", "autoscaling", "discovery", "events", "certificates", "admissionregistration",
-          "node")  # fmt: skip
+          "node", "flowcontrol")  # fmt: skip
 DOMAINS = {
     "core": "",
     "rbac": "rbac.authorization.k8s.io",
+    "flowcontrol": "flowcontrol.apiserver.k8s.io",
     **{name: name for name in ("apps", "batch", "policy", "autoscaling")},
 }
 SPECIAL = {"resource.Quantity": "Quantity", "intstr.IntOrString": "IntOrString", "runtime.RawExtension": "Raw",
            "meta.Time": "Time", "meta.MicroTime": "MicroTime", "meta.FieldsV1": "Raw", "meta.Duration": "Duration",
+           "apiextensions.JSON": "Raw", "apiextensions.JSONSchemaPropsOrArray": "SchemaOrArray",
+           "apiextensions.JSONSchemaPropsOrBool": "SchemaOrBool",
+           "apiextensions.JSONSchemaPropsOrStringArray": "SchemaOrStrings",
            "types.UID": "string", "types.NodeName": "string", "meta.TypeMeta": "TypeMeta"}  # fmt: skip
 SCALARS = {"string": "string", "bool": "bool", "int32": "int", "int64": "int", "uint32": "int", "uint64": "int",
            "uint8": "int", "int": "int", "[]byte": "bytes", "float64": "double"}  # fmt: skip
@@ -38,10 +45,12 @@ Messages = dict[str, dict[str, list[str]]]
 class Sources:
     """The structs and named types of the packages that are read."""
 
-    def __init__(self, api: Path, machinery: Path) -> None:
+    def __init__(self, api: Path, machinery: Path, extensions: Path, aggregator: Path) -> None:
         self.structs: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self._read("meta", machinery / "pkg/apis/meta/v1")
+        self._read("apiextensions", extensions / "pkg/apis/apiextensions/v1")
+        self._read("apiregistration", aggregator / "pkg/apis/apiregistration/v1")
         for group in GROUPS:
             for version in ("v2", "v1") if group == "autoscaling" else ("v1",):
                 self._read(group + ("2" if version == "v2" else ""), api / group / version)
@@ -92,9 +101,9 @@ class Sources:
         return table
 
 
-def generate(api: Path, machinery: Path) -> dict[str, object]:
+def generate(*modules: Path) -> dict[str, object]:
     """Return the whole table: kinds by "apiVersion Kind", and every message they reach."""
-    sources = Sources(api, machinery)
+    sources = Sources(*modules)
     kinds = {"v1 DeleteOptions": "meta.DeleteOptions"}
     for name, body in sources.structs.items():
         package, kind = name.split(".")
@@ -122,4 +131,4 @@ def _api_version(package: str) -> str:
 
 
 if __name__ == "__main__":
-    json.dump(generate(Path(sys.argv[1]), Path(sys.argv[2])), sys.stdout, separators=(",", ":"))
+    json.dump(generate(*map(Path, sys.argv[1:])), sys.stdout, separators=(",", ":"))

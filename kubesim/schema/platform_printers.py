@@ -72,6 +72,20 @@ def class_name(obj: Obj, now: datetime) -> str:
     return f"{obj['metadata']['name']}{' (default)' if marked else ''}"
 
 
+def backing_service(service: Obj, now: datetime) -> str:
+    """Return the service behind an APIService; what the API server serves itself is Local."""
+    found = dig(service, "spec.service")
+    return f"{found['namespace']}/{found['name']}" if found else "Local"
+
+
+def availability(service: Obj, now: datetime) -> str:
+    """Return whether an APIService answers, and why not."""
+    found = next((c for c in dig(service, "status.conditions") or () if c["type"] == "Available"), None)
+    if found is None:
+        return "Unknown"
+    return str(found["status"]) if found["status"] == "True" else f"{found['status']} ({found['reason']})"
+
+
 def token_requests(driver: Obj, now: datetime) -> str:
     """Return the audiences of a CSI driver's tokens."""
     asked = dig(driver, "spec.tokenRequests")
@@ -286,6 +300,9 @@ PLATFORM: dict[str, tuple[Column, ...]] = {
     "ipaddresses.networking.k8s.io": (NAME, Column("ParentRef", parent), AGE),
     "servicecidrs.networking.k8s.io": kind_columns(Column("CIDRs", joined("spec.cidrs"))),
     "runtimeclasses.node.k8s.io": kind_columns(Column("Handler", "handler")),
+    "apiservices.apiregistration.k8s.io": kind_columns(
+        Column("Service", backing_service), Column("Available", availability)
+    ),
     "certificatesigningrequests.certificates.k8s.io": (
         NAME,
         AGE,

@@ -39,6 +39,19 @@ def certificate_request(name: str = "system:node:node-1", organisation: str = "s
 
 
 OBJECTS: dict[str, Obj] = {
+    "apiservices.apiregistration.k8s.io": {
+        "spec": {"group": "example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 15}
+    },
+    "customresourcedefinitions.apiextensions.k8s.io": {
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
+        }
+    },
     "statefulsets.apps": {
         "spec": {
             "serviceName": "web",
@@ -144,5 +157,9 @@ OBJECTS: dict[str, Obj] = {
 }
 """By resource; metadata is left to the test."""
 
-NAMES = {"ipaddresses.networking.k8s.io": "10.96.7.7", "csidrivers.storage.k8s.io": "d.example.com"}
+NAMES = {
+    "customresourcedefinitions.apiextensions.k8s.io": "widgets.example.com",
+    "ipaddresses.networking.k8s.io": "10.96.7.7",
+    "csidrivers.storage.k8s.io": "d.example.com",
+}
 """Names that follow a rule of their kind; any other kind takes any."""

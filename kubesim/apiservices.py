@@ -1,0 +1,44 @@
+"""The APIServices of what a cluster serves itself; priorities were read from a fresh control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kubesim.api.meta import rfc3339
+from kubesim.errors import Obj
+from kubesim.schema.registry import Registry
+
+RESOURCE = "apiservices.apiregistration.k8s.io"
+PRIORITIES = {
+    "": 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
+    "autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
+    "rbac.authorization.k8s.io": 17000, "storage.k8s.io": 16800, "admissionregistration.k8s.io": 16700,
+    "apiextensions.k8s.io": 16700, "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500, "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100,
+}  # fmt: skip
+VERSION_PRIORITIES = {("", "v1"): 1, ("autoscaling", "v2"): 30, ("flowcontrol.apiserver.k8s.io", "v1"): 21}
+USUAL = 15
+LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+
+
+def objects(registry: Registry, now: datetime) -> Iterator[Obj]:
+    """Yield an APIService, with its status, for each version of each group that is served."""
+    for group, version in dict.fromkeys((kind.group, kind.version) for kind in registry.all()):
+        if group in PRIORITIES:
+            yield _object(group, version, now)
+
+
+def _object(group: str, version: str, now: datetime) -> Obj:
+    available = {
+        "type": "Available", "status": "True", "lastTransitionTime": rfc3339(now), "reason": "Local",
+        "message": "Local APIServices are always available",
+    }  # fmt: skip
+    spec: Obj = {"group": group} if group else {}
+    spec |= {"version": version, "groupPriorityMinimum": PRIORITIES[group]}
+    spec["versionPriority"] = VERSION_PRIORITIES.get((group, version), USUAL)
+    return {
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": f"{version}.{group}", "labels": LABELS}, "spec": spec,
+        "status": {"conditions": [available]},
+    }  # fmt: skip
