@@ -11,6 +11,8 @@ from django.conf import settings
 
 from interview_site import redis_server
 
+PYTHON = (sys.executable, "-W", "ignore")  # warnings are for developers: the tests fail on them
+
 
 @dataclass(frozen=True)
 class Command:
@@ -38,7 +40,7 @@ def commands() -> Iterator[Command]:
 
 
 def _manage(*args: str) -> list[str]:
-    return [sys.executable, "-W", "ignore", str(settings.BASE_DIR / "manage.py"), *args]
+    return [*PYTHON, str(settings.BASE_DIR / "manage.py"), *args]
 
 
 def _redis() -> list[str]:
@@ -49,7 +51,8 @@ def _redis() -> list[str]:
 
 def _kubesim() -> list[str]:
     return [
-        *(sys.executable, "-m", "kubesim", "host"),
+        *PYTHON,
+        *("-m", "kubesim", "host"),
         *("--bind", settings.BIND),
         *("--port", str(settings.KUBESIM_PORT)),
         *("--public-host", settings.PUBLIC_HOST),
@@ -59,7 +62,8 @@ def _kubesim() -> list[str]:
 
 def _web() -> list[str]:
     return [
-        *(sys.executable, "-m", "uvicorn", "interview_site.asgi:application"),
+        *PYTHON,
+        *("-m", "uvicorn", "interview_site.asgi:application"),
         *("--host", settings.BIND),
         *("--port", str(settings.PORT)),
         *("--log-level", "warning"),

@@ -21,6 +21,10 @@ def test_more_workers_are_more_processes(settings):
     assert [name for name in names() if name.startswith("worker")] == ["worker.1", "worker.2", "worker.3"]
 
 
+def test_warnings_are_kept_out_of_a_persons_terminal():
+    assert all("-W ignore" in command.shell for command in processes.commands() if command.name != "redis")
+
+
 def test_bind_and_public_host_reach_every_server(settings):
     settings.BIND, settings.PUBLIC_HOST = "127.0.0.2", "interviews.example.com"
     shells = {command.name: command.shell for command in processes.commands()}
