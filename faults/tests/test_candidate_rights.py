@@ -1,4 +1,4 @@
-"""What the candidate may do is this list and nothing else, what they can read tells nothing, and no path leads out."""
+"""What the candidate may do is this list and nothing else, what they can read tells nothing, no path leads out."""
 
 from __future__ import annotations
 

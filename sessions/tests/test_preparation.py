@@ -7,12 +7,14 @@ from datetime import timedelta
 import pytest
 
 from faults import leases
-from faults.errors import Forbidden, LeaseHeld
+from faults import selectors as fault_selectors
+from faults.errors import Forbidden, LeaseHeld, Unreachable
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import FaultRun
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
+from sessions.services import patience
 from sessions.services.patience import patiently
 from sessions.services.phases import lease_name
 
@@ -99,7 +101,8 @@ def test_the_release_leaves_nothing(prepared, ada, kinds):
     assert kinds(prepared).count("session.released") == 1
 
 
-def test_a_failure_says_its_cause_and_a_retry_continues_there(preparing, ada, settings, practice):
+def test_a_failure_says_its_cause_and_a_retry_continues_there(preparing, ada, settings, practice, monkeypatch):
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
     settings.KUBESIM_URL = "https://127.0.0.1:9"
     jobs.prepare_session(preparing.pk)
     phase = preparing.phases.get(key="cluster")
@@ -148,6 +151,32 @@ def test_it_waits_for_a_run_that_is_busy_for_a_moment():
     assert list(answers) == []
 
 
+def test_it_waits_for_a_cluster_that_is_being_started_again():
+    answers = iter([Unreachable("connection refused"), Unreachable("connection refused"), None])
+
+    def act() -> None:
+        if answer := next(answers):
+            raise answer
+
+    patiently(act)
+    assert list(answers) == []
+
+
+def test_it_does_not_wait_for_what_does_not_pass(monkeypatch):
+    calls = []
+
+    def act() -> None:
+        calls.append(1)
+        raise Forbidden("exceeded quota")
+
+    with pytest.raises(Forbidden):
+        patiently(act)
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
+    with pytest.raises(Forbidden):
+        patiently(act)
+    assert len(calls) == 2
+
+
 def test_a_session_that_was_called_off_is_not_prepared(preparing, ada):
     services.end(session=preparing, actor=ada)
     jobs.prepare_session(preparing.pk)
@@ -168,3 +197,52 @@ def test_a_session_of_questions_needs_no_cluster(ada, question_version):
     jobs.release_session(session.pk)
     session.refresh_from_db()
     assert session.residue == []
+
+
+def test_a_quota_in_the_way_is_named_and_a_retry_works_once_it_is_gone(preparing, ada, practice, monkeypatch):
+    """The cluster refuses the fault itself: what was made stays recorded, and the person is told why."""
+    refusing = fault_selectors.changes_of
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none", "namespace": "ml-training"},
+        "spec": {"hard": {"count/jobs.batch": "0"}},
+    }
+
+    def with_quota(run):
+        kube = fault_selectors.kube_for(run.cluster)
+        if run.purpose == FaultRun.Purpose.FAULT and not kube.list("v1", "ResourceQuota", "ml-training"):
+            kube.create(quota)
+        return refusing(run)
+
+    monkeypatch.setattr(fault_selectors, "changes_of", with_quota)
+    jobs.prepare_session(preparing.pk)
+    phase = preparing.phases.get(key=f"inject:{SLUG}")
+    assert phase.status == "failed"
+    assert "exceeded quota" in phase.error
+    run = preparing.scenarios.get().run
+    assert (run.status, "exceeded quota" in run.error) == ("failed", True)
+
+    monkeypatch.undo()
+    fault_selectors.kube_for(run.cluster).delete("v1", "ResourceQuota", "none", "ml-training")
+    services.retry_preparation(session=preparing, actor=ada)
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    assert preparing.state == "ready"
+
+
+def test_a_release_ends_though_the_candidate_has_deleted_and_changed_what_was_injected(prepared, ada):
+    services.start(session=prepared, actor=ada)
+    kube = Kube(parse(services.candidate_credentials(session=prepared).kubeconfig))
+    for job in kube.list("batch/v1", "Job", "ml-training"):
+        kube.delete("batch/v1", "Job", job["metadata"]["name"], "ml-training")
+    meta = {"name": "left-behind", "namespace": "ml-training", "finalizers": ["example.com/never"]}
+    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "finalizers": []}})
+    kube.close()
+    admin = fault_selectors.kube_for(prepared.cluster)
+    admin.delete("v1", "Namespace", "ml-training")  # as if somebody had been thorough
+    services.end(session=prepared, actor=ada)
+    services.release(session=prepared, actor=ada)
+    jobs.release_session(prepared.pk)
+    prepared.refresh_from_db()
+    assert (prepared.residue, prepared.released_at is not None) == ([], True)
