@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from kubesim.clock import Clock
-from kubesim.cluster import ClusterSpec
+from kubesim.cluster import PARTS, ClusterSpec
 from kubesim.gpu.nodes import PRODUCTS
 from kubesim.pki import PkiError
 from kubesim.serve import Address, ServeError, run_host, run_single
@@ -53,6 +53,13 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--product", choices=sorted(PRODUCTS), default="H100", help="GPU product (default: %(default)s)"
     )
+    serve.add_argument(
+        "--without",
+        type=_parts,
+        default=frozenset(),
+        metavar="PART,...",
+        help=f"parts to leave out, because other programs run in their place: {', '.join(PARTS)} (default: none)",
+    )
     serve.add_argument("--data", type=Path, help="folder to keep the cluster in (default: nothing is kept)")
     host = commands.add_parser("host", help="run many clusters and a control API", description="Run many clusters.")
     host.add_argument(
@@ -76,6 +83,14 @@ def _count(most: int) -> Callable[[str], int]:
         return int(text)
 
     return convert
+
+
+def _parts(text: str) -> frozenset[str]:
+    """Return the named parts of the control plane."""
+    named = frozenset(text.split(",")) - {""}
+    if unknown := sorted(named - set(PARTS)):
+        raise argparse.ArgumentTypeError(f"give some of {', '.join(PARTS)}, not {', '.join(unknown)}")
+    return named
 
 
 def _name(text: str) -> str:
@@ -122,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _spec(given: argparse.Namespace, clock: Clock) -> ClusterSpec:
     """Return the cluster that the command line describes."""
-    return ClusterSpec(given.name, clock.now(), given.nodes, given.gpus, given.product)
+    return ClusterSpec(given.name, clock.now(), given.nodes, given.gpus, given.product, without=given.without)
 
 
 if __name__ == "__main__":

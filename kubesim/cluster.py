@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -19,6 +20,7 @@ from kubesim.api.fairness import Fairness
 from kubesim.api.http import ApiServer
 from kubesim.api.operations import Operations
 from kubesim.auth.authn import Authenticator
+from kubesim.auth.certificates import Certifier
 from kubesim.auth.escalation import Escalation
 from kubesim.auth.guard import Guard
 from kubesim.auth.rbac import Authorizer
@@ -34,6 +36,7 @@ from kubesim.seed import Seeder
 from kubesim.store import Event, Store
 from kubesim.times import micro
 
+PARTS = ("scheduler", "controllers")
 ADMIN_USER = "kubernetes-admin"
 RBAC_RESOURCES = ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 
@@ -48,6 +51,8 @@ class ClusterSpec:
     gpus: int = 8
     product: str = "H100"
     deadline: datetime | None = None
+    without: frozenset[str] = frozenset()
+    """The parts that are left out, for others to run in their place: some of ``PARTS``."""
 
     def dump(self) -> Obj:
         """Return the specification as JSON."""
@@ -140,8 +145,10 @@ class Cluster:
         self.nodes = Nodes(self.operations, self.store, clock)
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies)
-        self.operations.checks.append(Escalation(authorizer).check)
-        authenticator = Authenticator(keys.signer, keys.admin_token, policies)
+        self._certifier = Certifier(keys.signer.key, authorizer)
+        self.operations.checks += [Escalation(authorizer).check, self._certifier.check]
+        shared = server if urlsplit(server).path.strip("/") else ""
+        authenticator = Authenticator(keys.signer, keys.admin_token, policies, shared)
         self._seeder = Seeder(self.operations, ca_pem)
         self.api = ApiServer(
             Backend(
@@ -190,9 +197,12 @@ class Cluster:
     async def _start(self, state: str = "") -> None:
         """Start the parts; they see each other only through the API."""
         await self.nodes.start(state)
-        self._parts.append(await scheduler.start(self._client("kube-scheduler"), self.clock))
+        if "scheduler" not in self.spec.without:
+            self._parts.append(await scheduler.start(self._client("kube-scheduler"), self.clock))
+        if "controllers" in self.spec.without:
+            return
         manager = self._client("kube-controller-manager")
-        self._parts.append(await controllers.start(manager, self.clock, self._ca.decode()))
+        self._parts.append(await controllers.start(manager, self.clock, self._ca.decode(), self._certifier))
 
     def _client(self, user: str) -> InProcessClient:
         """Return the API as one of the control plane's programs sees it."""

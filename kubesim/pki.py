@@ -25,19 +25,25 @@ class PkiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCertificate:
+class IssuedCertificate:
     """A certificate and its private key, both PEM."""
 
     certificate: bytes
     key: bytes
 
-    def context(self, folder: Path) -> ssl.SSLContext:
-        """Return a server context; Python's ssl reads files only, so the two lie in ``folder`` (0600)."""
+    def context(self, folder: Path, clients: bytes = b"") -> ssl.SSLContext:
+        """Return a server context; Python's ssl reads files only, so the two lie in ``folder`` (0600).
+
+        ``clients``: the authority (PEM) whose client certificates are accepted; nobody needs to have one.
+        """
         path = folder / "server.pem"
         write_private(path, self.key + self.certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(path)
+        if clients:
+            context.load_verify_locations(cadata=clients.decode())
+            context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
@@ -109,7 +115,7 @@ class CertificateAuthority:
         """Return the certificate that clients put into their kubeconfig."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue_server(self, hosts: Sequence[str], now: datetime) -> ServerCertificate:
+    def issue_server(self, hosts: Sequence[str], now: datetime) -> IssuedCertificate:
         """Issue a certificate for exactly ``hosts`` (names or addresses)."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
@@ -124,7 +130,25 @@ class CertificateAuthority:
             )
             .sign(self._key, hashes.SHA256())
         )
-        return ServerCertificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+        return IssuedCertificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+    def issue_client(self, user: str, groups: Sequence[str], now: datetime, cluster: str = "") -> IssuedCertificate:
+        """Issue a certificate for ``user`` of ``groups``; ``cluster``: the URL of the only one that takes it."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(name_of(user, groups), self._certificate.subject, key.public_key(), now)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        if cluster:
+            names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(cluster)])
+            builder = builder.add_extension(names, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return IssuedCertificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+
+def name_of(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
+    """Return a subject: the user's name and groups, as the API server reads them from a client's certificate."""
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def write_private(path: Path, content: bytes) -> None:

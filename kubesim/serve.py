@@ -66,7 +66,7 @@ def listen(address: Address) -> socket.socket:
 def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl.SSLContext:
     """Return a TLS context with a fresh certificate for ``host`` alone."""
     with tempfile.TemporaryDirectory(prefix="kubesim-") as folder:
-        return authority.issue_server([host], clock.now()).context(Path(folder))
+        return authority.issue_server([host], clock.now()).context(Path(folder), authority.pem)
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from aiohttp import web
+
 from kubesim.api.fairness import Fairness
 from kubesim.api.operations import Operations
 from kubesim.auth.authn import Authenticator
@@ -58,3 +60,8 @@ class Backend:
     address: str
     fairness: Fairness
     on_request: Callable[[User], object] = field(default=lambda user: None)
+
+    def asker(self, request: web.Request) -> User:
+        """Return who sends a request, before any impersonation. Raises 401."""
+        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
+        return self.authenticator.authenticate(request.headers, self.clock.now(), certificate)

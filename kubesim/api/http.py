@@ -58,7 +58,7 @@ class ApiServer:
     async def _answer(self, request: web.Request, path: str) -> web.StreamResponse:
         """Find out who asks and whether they may, then answer."""
         backend = self._backend
-        asking = backend.authenticator.authenticate(request.headers, backend.clock.now())
+        asking = backend.asker(request)
         backend.fairness.admit(asking)
         response = await self._answer_user(request, path, asking)
         if not response.prepared and isinstance(response, web.Response):

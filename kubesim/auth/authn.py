@@ -13,9 +13,10 @@ from kubesim.auth.attributes import Attributes, forbidden
 from kubesim.auth.rbac import Authorizer, Policies
 from kubesim.auth.tokens import Claims, InvalidToken, TokenSigner
 from kubesim.auth.users import ADMIN, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account_user
-from kubesim.errors import ApiError
+from kubesim.errors import ApiError, Obj
 
 IMPERSONATE_EXTRA = "impersonate-extra-"
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
 ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -25,13 +26,20 @@ Headers = CIMultiDictProxy[str]
 class Authenticator:
     """Knows the tokens of one cluster: the admin's, and those of its service accounts."""
 
-    def __init__(self, signer: TokenSigner, admin_token: str, policies: Policies) -> None:
+    def __init__(self, signer: TokenSigner, admin_token: str, policies: Policies, server: str = "") -> None:
+        """``server``: the URL that client certificates must name, where clusters share an authority."""
+        self._server = server
         self._signer = signer
         self._admin_token = admin_token
         self._policies = policies
 
-    def authenticate(self, headers: Mapping[str, str], now: datetime) -> User:
-        """Return who asks; raises 401 for a credential that is not valid."""
+    def authenticate(self, headers: Mapping[str, str], now: datetime, certificate: Obj | None = None) -> User:
+        """Return who asks; raises 401 for a credential that is not valid.
+
+        ``certificate`` is the client's, already verified by TLS, in the form of Python's ``getpeercert``.
+        """
+        if certificate:
+            return self._holder(certificate)
         scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
         if not scheme:
             return ANONYMOUS
@@ -41,6 +49,16 @@ class Authenticator:
         if user is None:
             raise ApiError(401, "Unauthorized", "Unauthorized")
         return user
+
+    def _holder(self, certificate: Obj) -> User:
+        """Return the user that a client certificate names: CN is the name, each O a group."""
+        names = [text for kind, text in certificate.get("subjectAltName", ()) if kind == "URI"]
+        if self._server and self._server not in names:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        parts = [part for relative in certificate["subject"] for part in relative]
+        name = next((text for kind, text in parts if kind == "commonName"), "")
+        groups = [text for kind, text in parts if kind == "organizationName"]
+        return User(name, (*groups, AUTHENTICATED), extra={CREDENTIAL: [f"X509SERIAL={certificate['serialNumber']}"]})
 
     def user_of(self, token: str, now: datetime) -> User | None:
         """Return the user of a token, or None when it is not valid (any more)."""
@@ -56,7 +74,7 @@ class Authenticator:
         account = self._policies.find("serviceaccounts", claims.namespace, claims.name)
         if account is None or account["metadata"]["uid"] != claims.uid:
             return None
-        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims.token_id}"]}
+        extra = {CREDENTIAL: [f"JTI={claims.token_id}"]}
         return service_account_user(claims.namespace, claims.name, claims.uid, extra)
 
 
@@ -71,7 +89,7 @@ def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:
             message = "requested impersonation of groups, uid or extra without impersonating a user"
             raise ApiError(400, "BadRequest", message)
         return user
-    for attributes in _wanted(name, groups, extra):
+    for attributes in _wanted(name, groups, extra, uid):
         if not authorizer.allows(user, attributes):
             raise forbidden(user, attributes)
     return User(name, _groups_of(name, groups), uid, extra)
@@ -83,7 +101,7 @@ def _extra(headers: Headers) -> dict[str, list[str]]:
     return {unquote(key[len(IMPERSONATE_EXTRA) :].lower()): headers.getall(key) for key in keys}
 
 
-def _wanted(name: str, groups: list[str], extra: dict[str, list[str]]) -> list[Attributes]:
+def _wanted(name: str, groups: list[str], extra: dict[str, list[str]], uid: str) -> list[Attributes]:
     """Return what the impersonating user has to be allowed."""
     if name.startswith(ACCOUNT_PREFIX) and name.count(":") == 3:
         _, _, namespace, account = name.split(":")
@@ -91,7 +109,9 @@ def _wanted(name: str, groups: list[str], extra: dict[str, list[str]]) -> list[A
     else:
         wanted = [Attributes("impersonate", resource="users", name=name)]
     wanted += [Attributes("impersonate", resource="groups", name=group) for group in groups]
-    home = {"group": "authentication.k8s.io", "resource": "userextras"}
+    if uid:
+        wanted.append(Attributes("impersonate", "authentication.k8s.io", "v1", "uids", name=uid))
+    home = {"group": "authentication.k8s.io", "version": "v1", "resource": "userextras"}
     wanted += [
         Attributes("impersonate", subresource=key, name=value, **home)
         for key, values in extra.items()

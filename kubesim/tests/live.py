@@ -19,6 +19,7 @@ from aiohttp import ClientSession, TCPConnector
 
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.pki import CertificateAuthority
 from kubesim.serve import Address, single
 
 T = TypeVar("T")
@@ -31,6 +32,11 @@ class Live:
     cluster: Cluster
     loop: asyncio.AbstractEventLoop
     kubeconfig: Path
+
+    @property
+    def authority(self) -> CertificateAuthority:
+        """The authority that the cluster's certificates come from."""
+        return CertificateAuthority.load(self.kubeconfig.parent / "data")
 
     @property
     def url(self) -> str:
@@ -102,7 +108,7 @@ def serving(folder: Path, nodes: int = 3, gpus: int = 8) -> Iterator[Live]:
     async def run() -> None:
         clock = RealClock()
         spec = ClusterSpec("test", clock.now(), nodes, gpus)
-        async with single(spec, Address(), clock) as cluster:
+        async with single(spec, Address(), clock, folder / "data") as cluster:
             done = asyncio.Event()
             started.append((cluster, asyncio.get_running_loop(), done))
             ready.set()

@@ -4,7 +4,11 @@ import asyncio
 
 import pytest
 
-from kubesim.tests.live import serving
+from kubesim.auth.authn import Authenticator
+from kubesim.auth.tokens import TokenSigner
+from kubesim.clock import RealClock
+from kubesim.errors import ApiError
+from kubesim.tests.live import serving, session
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/training"
 ACCOUNTS = "/api/v1/namespaces/training/serviceaccounts"
@@ -109,3 +113,49 @@ async def test_a_token_lives_at_least_ten_minutes(admin, token):
     async with admin.post(f"{ACCOUNTS}/oncall/token", json={"spec": {"expirationSeconds": 5}}) as response:
         assert response.status == 422
         assert "may not specify a duration less than 10 minutes" in (await response.json())["message"]
+
+
+def context_of(live, folder, user, *groups, cluster=""):
+    """Return a TLS context with a client certificate of the cluster's own authority."""
+    issued = live.authority.issue_client(user, groups, RealClock().now(), cluster)
+    path = folder / "client.pem"
+    path.write_bytes(issued.key + issued.certificate)
+    context = live.trust()
+    context.load_cert_chain(path)
+    return context
+
+
+async def test_a_certificate_of_the_clusters_authority_names_user_and_groups(live, tmp_path):
+    context = context_of(live, tmp_path, "jane", "system:masters", "dev")
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    async with session(live.url, context, "") as client:
+        async with client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json=review) as response:
+            user = (await response.json())["status"]["userInfo"]
+        async with client.get("/api/v1/nodes") as response:
+            assert response.status == 200
+    assert user["username"] == "jane"
+    assert user["groups"] == ["system:masters", "dev", "system:authenticated"]
+    (serial,) = user["extra"]["authentication.kubernetes.io/credential-id"]
+    assert serial.startswith("X509SERIAL=")
+
+
+async def test_a_certificate_without_rights_gets_as_far_as_rbac(live, tmp_path):
+    async with (
+        session(live.url, context_of(live, tmp_path, "joe"), "") as client,
+        client.get("/api/v1/nodes") as found,
+    ):
+        assert found.status == 403
+        assert (await found.json())["message"].startswith(
+            'nodes is forbidden: User "joe" cannot list resource "nodes"'
+        )
+
+
+async def test_where_clusters_share_an_authority_a_certificate_names_its_own():
+    authenticator = Authenticator(TokenSigner.create(), "secret", None, "https://h/clusters/a")
+    shown = {"subject": ((("commonName", "jane"),),), "serialNumber": "1"}
+    now = RealClock().now()
+    own = {**shown, "subjectAltName": (("URI", "https://h/clusters/a"),)}
+    assert authenticator.authenticate({}, now, own).name == "jane"
+    for other in (shown, {**shown, "subjectAltName": (("URI", "https://h/clusters/b"),)}):
+        with pytest.raises(ApiError):
+            authenticator.authenticate({}, now, other)
