@@ -120,7 +120,7 @@ def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Pat
 def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     """Complete a new object and refuse what may not be (403, 404, 422)."""
     for check in ops.checks:
-        check(ops, kind, None, new, options)
+        check(ops, kind, None, new, "", options)
     namespaces.check(ops, kind, new)
     prepare.create(ops, kind, new)
     platform.complete(ops, kind.resource, new, options)
@@ -132,9 +132,11 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
 
 def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str, options: Options) -> None:
     """Complete a changed object and refuse what may not change (422)."""
+    for check in ops.checks:
+        check(ops, kind, old, new, subresource, options)
+    if subresource == "approval":
+        platform.stamp_conditions(ops, old, new)
     if subresource == "":
-        for check in ops.checks:
-            check(ops, kind, old, new, options)
         prepare.update(ops, kind, old, new)
         platform.update(kind.resource, old, new)
         if kind.resource == "pods":

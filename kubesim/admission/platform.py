@@ -92,6 +92,14 @@ def certificate_request(ops: Operations, new: Obj, options: Options) -> None:
     spec |= {name: value for name, value in info.items() if value}
 
 
+def stamp_conditions(ops: Operations, old: Obj, new: Obj) -> None:
+    """A condition says when it came."""
+    now = meta.rfc3339(ops.clock.now())
+    for condition in new.get("status", {}).get("conditions", ()):
+        condition.setdefault("lastUpdateTime", now)
+        condition.setdefault("lastTransitionTime", now)
+
+
 def node(ops: Operations, new: Obj, options: Options) -> None:
     """A node is tainted until it is ready, and can allot all that it has."""
     status = new.setdefault("status", {})

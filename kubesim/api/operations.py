@@ -31,8 +31,8 @@ from kubesim.store import SPACE, Objects, Store, Stored
 NAME_ATTEMPTS = 8
 SWEEP = timedelta(minutes=1)
 APISERVER = "system:apiserver"
-Check = Callable[["Operations", Kind, Obj | None, Obj, Options], None]
-"""Takes the operations, the kind, the object before (None: a new one) and after, and the options; raises to refuse."""
+Check = Callable[["Operations", Kind, Obj | None, Obj, str, Options], None]
+"""Takes the operations, the kind, the object before (None: a new one) and after, the subresource and the options."""
 
 
 class Operations:
@@ -44,7 +44,7 @@ class Operations:
         self.clock = clock
         self.registry = registry or Registry(builtin.all())
         self.checks: list[Check] = []
-        """What is asked before every create and update, beside the rules of the kinds."""
+        """What is asked before every create and update, beside the rules of the kinds; each raises to refuse."""
         self._next_sweep: dict[str, datetime] = {}
 
     def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:

@@ -59,6 +59,11 @@ class TokenSigner:
             raise ValueError("the token key is not an elliptic-curve key")
         return cls(key)
 
+    @property
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        """The cluster's private key."""
+        return self._key
+
     def pem(self) -> bytes:
         """Return the private key, for the snapshot."""
         return self._key.private_bytes(

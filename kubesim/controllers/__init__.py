@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kubesim.auth.certificates import Certifier
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.aggregation import AggregationController
 from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.certificates import CertificateController
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
@@ -36,7 +38,7 @@ NEEDED_VERBS = {"list", "watch", "delete", "patch"}
 class Controllers:
     """All controllers of one cluster."""
 
-    def __init__(self, client: Client, clock: Clock, root_ca: str) -> None:
+    def __init__(self, client: Client, clock: Clock, root_ca: str, certifier: Certifier | None) -> None:
         self._informers = Informers(client, clock)
         context = Context(client, clock, self._informers)
         kinds = [kind for kind in registry.stored() if set(kind.verbs) >= NEEDED_VERBS]
@@ -65,6 +67,8 @@ class Controllers:
             self._pods,
             self._nodes,
         ]
+        if certifier is not None:
+            self._controllers.append(CertificateController(context, certifier))
 
     async def start(self) -> None:
         """Fill the caches, then work."""
@@ -83,8 +87,11 @@ class Controllers:
         await self._informers.stop()
 
 
-async def start(client: Client, clock: Clock, root_ca: str = "") -> Controllers:
-    """Run the controllers of a cluster until ``stop``; ``root_ca`` (PEM) goes into every namespace."""
-    controllers = Controllers(client, clock, root_ca)
+async def start(client: Client, clock: Clock, root_ca: str = "", certifier: Certifier | None = None) -> Controllers:
+    """Run the controllers of a cluster until ``stop``.
+
+    ``root_ca`` (PEM) goes into every namespace; ``certifier`` signs certificate requests, which wait without one.
+    """
+    controllers = Controllers(client, clock, root_ca, certifier)
     await controllers.start()
     return controllers

@@ -1,0 +1,132 @@
+"""Certificates on request: who may have one approved by itself, and the signing of those that are approved."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kubesim.api import status
+from kubesim.api.options import Options
+from kubesim.auth.attributes import Attributes
+from kubesim.auth.rbac import Authorizer
+from kubesim.auth.users import MASTERS, User
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+
+if TYPE_CHECKING:
+    from kubesim.api.operations import Operations
+
+CERTIFICATES = "certificates.k8s.io"
+YEAR_S = 365 * 24 * 3600
+BACKDATE = timedelta(minutes=5)
+KUBELET = "kubernetes.io/kube-apiserver-client-kubelet"
+CLIENT = "kubernetes.io/kube-apiserver-client"
+SERVING = "kubernetes.io/kubelet-serving"
+SIGNERS = (CLIENT, KUBELET, SERVING)
+NODE_USAGES = ({"digital signature", "client auth"}, {"key encipherment", "digital signature", "client auth"})
+EXTENDED = {"server auth": ExtendedKeyUsageOID.SERVER_AUTH, "client auth": ExtendedKeyUsageOID.CLIENT_AUTH}
+KEY_USAGES = {
+    "digital_signature": ("digital signature", "signing"),
+    "content_commitment": ("content commitment",),
+    "key_encipherment": ("key encipherment",),
+    "data_encipherment": ("data encipherment",),
+    "key_agreement": ("key agreement",),
+    "key_cert_sign": ("cert sign",),
+    "crl_sign": ("crl sign",),
+    "encipher_only": ("encipher only",),
+    "decipher_only": ("decipher only",),
+}
+
+
+class Certifier:
+    """Signs with one cluster's key, and asks its authorizer who may do what."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, authorizer: Authorizer) -> None:
+        self._key = key
+        self._authorizer = authorizer
+
+    def approval(self, csr: Obj) -> str:
+        """Return the message with which a request is approved by itself; empty for one that waits for a person."""
+        spec = csr["spec"]
+        if spec["signerName"] != KUBELET or not is_node_request(spec):
+            return ""
+        user = User(spec.get("username", ""), tuple(spec.get("groups", ())))
+        own = parsed(spec).subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == user.name
+        if own and self._may(user, "selfnodeclient"):
+            return "Auto approving self kubelet client certificate after SubjectAccessReview."
+        if self._may(user, "nodeclient"):
+            return "Auto approving kubelet client certificate after SubjectAccessReview."
+        return ""
+
+    def _may(self, user: User, subresource: str) -> bool:
+        asked = Attributes("create", CERTIFICATES, "v1", "certificatesigningrequests", subresource)
+        return self._authorizer.allows(user, asked)
+
+    def check(
+        self, ops: Operations, kind: Kind, old: Obj | None, new: Obj, subresource: str, options: Options
+    ) -> None:
+        """Raise 403 where the requester may not approve what a signer signs."""
+        user = options.requester
+        if subresource != "approval" or old is None or user is None or MASTERS in user.groups:
+            return
+        signer = old["spec"]["signerName"]
+        names = (signer, f"{signer.partition('/')[0]}/*")
+        asked = [Attributes("approve", CERTIFICATES, "v1", "signers", name=name) for name in names]
+        if not any(self._authorizer.allows(user, attributes) for attributes in asked):
+            why = f'user not permitted to approve requests with signerName "{signer}"'
+            raise status.forbidden(kind, old["metadata"]["name"], why)
+
+    def sign(self, csr: Obj, now: datetime) -> str:
+        """Return the certificate of an approved request: PEM, in base64."""
+        spec, request = csr["spec"], parsed(csr["spec"])
+        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+        seconds = min(spec.get("expirationSeconds") or YEAR_S, YEAR_S)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(request.subject)
+            .issuer_name(issuer)
+            .public_key(request.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - BACKDATE)
+            .not_valid_after(now - BACKDATE + timedelta(seconds=seconds))
+        )
+        usages = set(spec.get("usages", ()))
+        bits = {field: bool(usages & set(names)) for field, names in KEY_USAGES.items()}
+        if any(bits.values()):
+            builder = builder.add_extension(x509.KeyUsage(**bits), critical=True)
+        if extended := [oid for name, oid in EXTENDED.items() if name in usages]:
+            builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        signed = builder.add_extension(identifier, critical=False).sign(self._key, hashes.SHA256())
+        return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def parsed(spec: Obj) -> x509.CertificateSigningRequest:
+    """Return the request inside a CertificateSigningRequest. Raises ValueError where there is none."""
+    return x509.load_pem_x509_csr(base64.b64decode(spec.get("request", "")))
+
+
+def is_node_request(spec: Obj) -> bool:
+    """Whether a request is one that a kubelet makes for its own client certificate."""
+    request = parsed(spec)
+    names = [found.value for found in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    groups = [found.value for found in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    named = len(names) == 1 and str(names[0]).startswith("system:node:")
+    return named and groups == ["system:nodes"] and set(spec.get("usages", ())) in NODE_USAGES
+
+
+def wrong_for_signer(spec: Obj) -> str:
+    """Return why a signer of the cluster does not sign a request; empty where it does."""
+    usages, signer = set(spec.get("usages", ())), spec["signerName"]
+    if signer == KUBELET and not is_node_request(spec):
+        return "invalid request for signer"
+    if signer == CLIENT and not usages <= {"client auth", "digital signature", "key encipherment"}:
+        return "usages did not match"
+    return ""
