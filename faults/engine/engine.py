@@ -44,27 +44,29 @@ class Engine:
         self._journal = journal
         self._failpoint = failpoint
 
-    def apply(self, changes: Sequence[Change], report: Report = lambda line: None) -> None:
+    def apply(self, changes: Sequence[Change], report: Report = lambda line: None, *, mend: bool = False) -> None:
         """Make every change that is not made yet, in order. Raises ClusterError; what was done stays recorded.
 
         A step's index is its place in ``changes``, so the same list must be handed in again. Steps that were taken
-        back are made again.
+        back are made again. With ``mend`` those are, too, whose effect has gone: a cluster that comes back from a
+        snapshot has forgotten the last second. Not where a candidate may have taken the effect away.
         """
         known = {record.index: record for record in self._journal.records()}
         for index, change in enumerate(changes):
             record = known.get(index)
-            if record is None or record.state is not State.APPLIED:
+            if record is None or record.state is not State.APPLIED or (mend and not self._holds(record)):
                 report(f"{'Creating' if isinstance(change, Create) else 'Changing'} {change.target}")
                 self._apply(index, change, record)
 
     def revert(self, report: Report = lambda line: None, only: Callable[[Record], bool] | None = None) -> list[Stuck]:
         """Take every step back, the last one first; return those that could not be.
 
-        ``only`` narrows it to some steps. An unreachable cluster raises instead: everything is worth another try.
+        What was taken back before is looked at again, since the cluster may have come back from a snapshot. ``only``
+        narrows it to some steps. An unreachable cluster raises instead: everything is worth another try.
         """
         stuck = []
         for record in reversed(self._journal.records()):
-            if record.state is State.REVERTED or (only is not None and not only(record)):
+            if (only is not None and not only(record)) or self._is_back(record):
                 continue
             report(f"Taking back {record.target}")
             try:
@@ -136,6 +138,9 @@ class Engine:
     def _undo(self, record: Record) -> str:
         take_back = creating.take_back if _is_creation(record) else patching.take_back
         return take_back(self._cluster, record)
+
+    def _is_back(self, record: Record) -> bool:
+        return record.state is State.REVERTED and not self._holds(record)
 
     def _holds(self, record: Record) -> bool:
         holds = creating.holds if _is_creation(record) else patching.holds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from faults.engine import creating
 from faults.engine.fingerprint import orphans
 from faults.engine.model import Record, State
 from faults.engine.ports import ClusterPort, Obj
@@ -22,6 +23,8 @@ def settle(
     patience_s: float = PATIENCE_S,
 ) -> None:
     """Return when every deleted object and its dependents have gone; pods are hurried along.
+
+    An object that nothing is deleting is deleted again: the cluster may have come back from a snapshot meanwhile.
 
     ``guard`` is called between looks to keep the lease. Raises a retryable ClusterError after ``patience_s`` seconds.
     """
@@ -52,7 +55,11 @@ def _is_there(cluster: ClusterPort, record: Record) -> bool:
         live = cluster.get(target.api_version, target.kind, target.name, target.namespace)
     except NotFound:
         return False
-    return bool(live["metadata"]["uid"] == record.uid)
+    if live["metadata"]["uid"] != record.uid:
+        return False
+    if not live["metadata"].get("deletionTimestamp"):
+        creating.take_back(cluster, record)
+    return True
 
 
 def _dependents(cluster: ClusterPort, deleted: Sequence[Record]) -> list[Obj]:

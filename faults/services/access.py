@@ -66,7 +66,7 @@ def restore_access(*, run: FaultRun) -> None:
     """Give the rights back. Raises LeaseHeld and ClusterError: try again."""
     if _active(run):
         with working(run.pk, _holder()) as work:
-            work.engine().apply(selectors.changes_of(run))
+            work.engine().apply(selectors.changes_of(run), mend=True)
 
 
 def first_request_at(*, run: FaultRun) -> datetime | None:

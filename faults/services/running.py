@@ -95,7 +95,7 @@ def _inject(work: Work, run: FaultRun) -> None:
         work.report("Taking the fingerprint", "Looking at everything the session may touch")
         picture = fingerprint(work.kube(), selectors.namespaces_of(run))
         work.update(fingerprint_before=picture, mirrored_deadline=run.deadline)
-    work.engine().apply(selectors.changes_of(run), lambda line: work.report("Injecting", line))
+    work.engine().apply(selectors.changes_of(run), lambda line: work.report("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
 

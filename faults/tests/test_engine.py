@@ -302,3 +302,59 @@ Interleavings.TestCase.settings = settings(
     max_examples=150, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_no_interleaving_loses_anything = Interleavings.TestCase
+
+
+def forget(cluster, journal, steps):
+    """Let the cluster come back from a snapshot that was taken before the last ``steps`` writes."""
+    pictures = []
+    cluster.before_write = lambda verb, key: pictures.append(copy.deepcopy(cluster.objects))
+
+    def restore():
+        cluster.objects = pictures[-steps]
+        cluster.before_write = lambda verb, key: None
+
+    return restore
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_what_the_cluster_has_forgotten_is_made_again(cluster, journal, steps):
+    before = picture(cluster)
+    come_back = forget(cluster, journal, steps)
+    Engine(cluster, journal.open()).apply(CHANGES)
+    come_back()
+    engine = Engine(cluster, journal.open())
+    engine.apply(CHANGES, mend=True)
+    assert len(compare(before, picture(cluster))) == 3
+    assert engine.revert() == []
+    assert compare(before, picture(cluster)) == []
+
+
+def test_without_being_told_to_mend_it_takes_a_gone_effect_for_somebodys_wish(cluster, journal):
+    engine = Engine(cluster, journal.open())
+    engine.apply(CHANGES)
+    cluster.delete("batch/v1", "Job", "train", "lab")
+    engine.apply(CHANGES)
+    assert ("batch/v1", "Job", "lab", "train") not in cluster.objects
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_what_came_back_with_the_cluster_is_taken_back_again(cluster, journal, steps):
+    before = picture(cluster)
+    engine = Engine(cluster, journal.open())
+    engine.apply(CHANGES)
+    come_back = forget(cluster, journal, steps)
+    engine.revert()
+    come_back()
+    assert compare(before, picture(cluster)) != []
+    assert Engine(cluster, journal.open()).revert() == []
+    assert compare(before, picture(cluster)) == []
+
+
+def test_settling_deletes_again_what_came_back_meanwhile(cluster, journal):
+    engine = Engine(cluster, journal.open())
+    engine.apply(CHANGES)
+    come_back = forget(cluster, journal, 3)
+    engine.revert()
+    come_back()
+    settle(cluster, journal.open().records(), wait=lambda seconds: None, guard=lambda: None)
+    assert {key[1] for key in cluster.objects} == {"Deployment"}
