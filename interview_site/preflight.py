@@ -34,7 +34,7 @@ def check() -> list[str]:
     problems = list(_folders())
     if problems:  # the rest would only repeat them
         return problems
-    finders: tuple[Callable[[], Iterator[str]], ...] = (_addresses, _ports, _redis, _database)
+    finders: tuple[Callable[[], Iterator[str]], ...] = (_addresses, _ports, _redis, _database, _clusters)
     return [problem for find in finders for problem in find()]
 
 
@@ -177,3 +177,15 @@ def _database() -> Iterator[str]:
         yield outages.of_database(exc)
     finally:
         connection.close()
+
+
+def _clusters() -> Iterator[str]:
+    """Where the practice clusters run elsewhere, their authority and token must be here."""
+    if settings.OWN_KUBESIM:
+        return
+    for path in (settings.KUBESIM_CA_FILE, settings.KUBESIM_TOKEN_FILE):
+        if not os.access(path, os.R_OK):
+            yield (
+                f"KUBESIM_URL needs {path}, a copy of that host's own. "
+                f"Run: scp THAT_HOST:DATA_DIR/kubesim/{path.name} {path}"
+            )

@@ -1,6 +1,7 @@
-"""The unit file names commands and variables that exist."""
+"""The unit file and the documentation name commands and variables that exist."""
 
 import configparser
+import re
 
 import pytest
 
@@ -26,3 +27,32 @@ def test_every_variable_it_sets_is_one_that_the_settings_read(unit, settings):
     names = [line.split("=")[1] for line in text.splitlines() if line.startswith("Environment=")]
     assert names
     assert all(f'"{name}"' in known for name in names)
+
+
+def test_every_variable_that_the_settings_read_is_documented_and_no_other(settings):
+    read = (settings.BASE_DIR / "interview_site" / "settings.py").read_text()
+    known = set(re.findall(r'env\.\w+\("(\w+)"', read)) | {"SECRET_KEY_FILE"}
+    rows = re.findall(
+        r"^\| (`[A-Z_`, ]+`) \|", (settings.BASE_DIR / "docs" / "operating.md").read_text(), re.MULTILINE
+    )
+    documented = {name for row in rows for name in re.findall(r"[A-Z_]+", row)}
+    assert documented == known
+
+
+def test_links_between_documents_lead_somewhere(settings):
+    pages = [
+        *settings.BASE_DIR.glob("*.md"),
+        *(settings.BASE_DIR / "docs").glob("*.md"),
+        settings.BASE_DIR / "deploy/README.md",
+    ]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text())]
+    assert links
+    assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/operating.md", "docs/admin.md", "CONTRIBUTING.md"])
+def test_every_make_target_that_is_told_of_exists(settings, page):
+    targets = set(re.findall(r"^([a-z0-9-]+):", (settings.BASE_DIR / "Makefile").read_text(), re.MULTILINE))
+    told = set(re.findall(r"(?:^|`|&& )make ([a-z0-9-]+)", (settings.BASE_DIR / page).read_text(), re.MULTILINE))
+    assert told
+    assert told <= targets

@@ -95,8 +95,22 @@ def test_a_redis_that_answers_is_taken(settings, redis_url):
     assert preflight.check() == []
 
 
-def test_practice_clusters_elsewhere_need_no_port_here(settings):
+@pytest.fixture
+def elsewhere(settings, tmp_path):
+    """The practice clusters run on another machine, and what is needed of it lies here."""
     settings.OWN_KUBESIM = False
+    settings.KUBESIM_CA_FILE, settings.KUBESIM_TOKEN_FILE = tmp_path / "ca.crt", tmp_path / "control-token"
+    settings.KUBESIM_CA_FILE.touch()
+    settings.KUBESIM_TOKEN_FILE.touch()
+
+
+def test_practice_clusters_elsewhere_want_their_token_here(settings, elsewhere):
+    settings.KUBESIM_TOKEN_FILE.unlink()
+    (problem,) = preflight.check()
+    assert problem.endswith(f"Run: scp THAT_HOST:DATA_DIR/kubesim/control-token {settings.KUBESIM_TOKEN_FILE}")
+
+
+def test_practice_clusters_elsewhere_need_no_port_here(settings, elsewhere):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings.KUBESIM_PORT = taken.getsockname()[1]
         assert preflight.check() == []
