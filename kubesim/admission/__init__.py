@@ -13,6 +13,7 @@ import orjson
 from kubesim.admission import namespaces, platform, pods, prepare, quota
 from kubesim.admission.validation import validate_new, validate_update
 from kubesim.api import status
+from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
@@ -105,13 +106,13 @@ def _cannot(kind: Kind) -> str:
 
 
 def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Patched | None) -> None:
-    texts = [f'unknown field "{path}"' for path in unknown]
+    texts = options.repeated.with_unknown(unknown, patch=patch is not None)
     if not texts or options.field_validation == "Ignore":
         return
     if options.field_validation == "Warn":
         options.warnings += texts
         return
-    error = f"strict decoding error: {', '.join(texts)}"
+    error = strict_text(texts, options.repeated)
     if patch is None:
         raise status.bad_request(f"{_cannot(kind)}: {error}")
     raise patch.refused(error)

@@ -9,6 +9,7 @@ import yaml
 from aiohttp import ClientPayloadError, web
 
 from kubesim.api import protobuf
+from kubesim.api.duplicates import NOTHING, Repeated, in_json, in_yaml
 from kubesim.api.status import bad_request
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -18,11 +19,12 @@ SHOWN = 30
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+APPLY = "application/apply-patch+yaml"
 PATCH_TYPES = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
-    "application/apply-patch+yaml": "apply",
+    APPLY: "apply",
 }
 ACCEPTED = f"{JSON}, application/yaml, {PROTOBUF}"
 
@@ -71,6 +73,15 @@ async def read_options(request: web.Request) -> Obj:
     if media == PROTOBUF:
         return _protobuf(body, "v1", "DeleteOptions")
     return _document(body, "DeleteOptions", yaml_too=media in YAML_TYPES)
+
+
+async def repeated(request: web.Request, value: Any) -> Repeated:
+    """Return what the body, from which ``value`` was read, says twice."""
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() or JSON
+    body = await request.read()
+    if media in YAML_TYPES or (media == APPLY and not body.lstrip().startswith(b"{")):
+        return in_yaml(body)
+    return NOTHING if media == PROTOBUF else in_json(body, value, json_patch=isinstance(value, list))
 
 
 async def read_patch(request: web.Request, *, custom: bool = False) -> tuple[str, Any]:

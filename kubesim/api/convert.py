@@ -18,6 +18,8 @@ def to_stored(kind: Kind, stored: Kind, obj: Obj) -> Obj:
 
 def to_served(kind: Kind, obj: Obj) -> Obj:
     """Return a stored object as ``kind`` serves it."""
+    if kind.custom is not None:
+        obj = kind.custom.read(obj)
     if kind.storage or (kind.custom is not None and obj["apiVersion"] != kind.api_version):
         return _renamed(obj, kind, tuple((old, new) for new, old in kind.renames))
     return obj

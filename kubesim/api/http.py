@@ -7,7 +7,7 @@ import uuid
 
 from aiohttp import web
 
-from kubesim.api import discovery, openapi, requestinfo
+from kubesim.api import discovery, openapi, openapi_v2, requestinfo
 from kubesim.api.answers import NO_CACHE, error_response, json_response, text_response
 from kubesim.api.backend import Backend
 from kubesim.api.negotiate import discovery_version
@@ -88,9 +88,12 @@ class ApiServer:
                 return json_response(VERSION)
             case [name, *_] if name in HEALTH:
                 return _health(name, "verbose" in request.query)
-            case ["openapi", *rest]:
+            case ["openapi", "v2"]:
+                accept = request.headers.get("Accept", "")
                 # the first request of a document reads many files
-                return await asyncio.to_thread(openapi.answer, rest, self._backend.operations.registry)
+                return await asyncio.to_thread(openapi_v2.answer_v2, accept, self._backend.operations.registry)
+            case ["openapi", "v3", *rest]:
+                return await asyncio.to_thread(openapi.answer_v3, rest, self._backend.operations.registry)
             case ["api"] | ["apis"]:
                 return self._groups(request, legacy=parts == ["api"])
             case []:

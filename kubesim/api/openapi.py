@@ -1,6 +1,5 @@
 """OpenAPI: as much of it as kubectl needs to apply, to check fields and to explain.
 
-kubectl accepts a version 2 document of no bytes at all (an empty protobuf message) and then applies without it.
 Version 3 documents are made from the table of types; the texts come from the official client where it is installed.
 """
 
@@ -22,7 +21,6 @@ from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
 from kubesim.schema.types import FieldType, Shape, shape_of
 
-V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 FIELD = re.compile(r"    \w+: .* = Field\(.*description=")
 SCALARS: dict[str, Obj] = {
     "string": {"type": "string"},
@@ -46,21 +44,19 @@ PARAMETERS = [
 ]
 
 
-def answer(path: list[str], registry: Registry) -> web.Response:
-    """Answer a path below /openapi."""
-    match path:
-        case ["v2"]:
-            return web.Response(body=b"", content_type=V2_TYPE)
-        case ["v3"]:
+def answer_v3(parts: list[str], registry: Registry) -> web.Response:
+    """Answer a path below /openapi/v3."""
+    match parts:
+        case []:
             return json_response({"paths": _index(registry)})
-        case ["v3", *parts]:
-            kinds = _kinds(registry).get("/".join(parts))
+        case _:
+            kinds = kinds_by_path(registry).get("/".join(parts))
             if kinds:
                 return web.Response(body=document(kinds), content_type="application/json", headers=NO_CACHE)
     return text_response("404 page not found\n", 404)
 
 
-def _kinds(registry: Registry) -> dict[str, tuple[Kind, ...]]:
+def kinds_by_path(registry: Registry) -> dict[str, tuple[Kind, ...]]:
     """Return the kinds by the path of their group and version."""
     found: dict[str, tuple[Kind, ...]] = {}
     for kind in registry.all():
@@ -73,7 +69,7 @@ def _index(registry: Registry) -> Obj:
     """Return where each group and version has its document; the hash lets clients keep it."""
     return {
         path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(kinds)}"}
-        for path, kinds in _kinds(registry).items()
+        for path, kinds in kinds_by_path(registry).items()
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.auth.users import User
 from kubesim.errors import Obj
 
@@ -26,6 +27,7 @@ class Options:
     dry_run: bool = False
     force: bool = False
     wanted: Obj | None = None
+    repeated: Repeated = NOTHING
     warnings: list[str] = field(default_factory=list)
     created: bool = False
     requester: User | None = None

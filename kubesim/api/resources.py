@@ -11,8 +11,9 @@ from aiohttp import web
 from kubesim.api import bodies, streams
 from kubesim.api.answers import Encoder, text_response
 from kubesim.api.backend import Backend
+from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.api.listing import check_match, check_version, listed
-from kubesim.api.negotiate import negotiate, parse_bool, parse_int
+from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, no_resource, not_found
@@ -164,15 +165,26 @@ class Resources:
         custom = kind.custom is not None and info.subresource in ("", "status")
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         if kind.virtual:
+            self._plain_only(call)
             answer = self._backend.reviewer.answer(kind, obj, call.user, call.namespace, self._backend.clock.now())
             return self._encoder(call).response(answer, 201)
         if info.subresource == "token":
             return self._encoder(call).response(self._token(call, obj), 201)
         options = self._options(call)
+        options.repeated = await self._repeated(call, obj, options)
         created = self._backend.operations.create(
             kind, call.namespace, obj, name=info.name, subresource=info.subresource, options=options
         )
         return self._encoder(call).response(created, 201, options.warnings)
+
+    async def _repeated(self, call: Call, value: Any, options: Options) -> Repeated:
+        """Return what the body says twice, where somebody wants to know."""
+        return NOTHING if options.field_validation == "Ignore" else await bodies.repeated(call.request, value)
+
+    def _plain_only(self, call: Call) -> None:
+        """Raise 406 for a Table of what has no metadata."""
+        if negotiate(call.request.headers.get("Accept", "")).shape != "object":
+            raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {KNOWN}")
 
     def _token(self, call: Call, review: Obj) -> Obj:
         """Answer a TokenRequest."""
@@ -195,6 +207,7 @@ class Resources:
         custom = kind.custom is not None and info.subresource in ("", "status")
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         options = self._options(call)
+        options.repeated = await self._repeated(call, obj, options)
         new = self._backend.operations.update(
             kind, call.namespace, info.name, obj, subresource=info.subresource, options=options
         )
@@ -205,6 +218,7 @@ class Resources:
         kind, info = call.kind, call.info
         patch_type, patch = await bodies.read_patch(call.request, custom=kind.custom is not None)
         options = self._options(call)
+        options.repeated = await self._repeated(call, patch, options)
         new = self._backend.operations.patch(
             kind,
             call.namespace,

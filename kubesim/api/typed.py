@@ -36,6 +36,8 @@ def _object(shape: Shape, value: Any, path: str) -> Iterator[str]:
         return
     for name, item in value.items():
         field = shape.fields.get(name)
+        if field is None and shape.open:
+            continue
         if field is None:
             yield f"{path}.{name}: field not declared in schema"
         elif item is not None:

@@ -19,6 +19,7 @@ from kubesim.schema.decode import Decoder
 from kubesim.schema.entries import NO_LABEL, SCALE, STATUS
 from kubesim.schema.registry import Field, Kind, Scale
 from kubesim.schema.types import Shape, shape_of
+from kubesim.store import Stored
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -41,6 +42,17 @@ class CustomType:
             kept["metadata"] = Decoder().object(metadata, kept["metadata"])
         structural.add_defaults(kept, self.schema)
         return kept
+
+    def read(self, obj: Obj) -> Obj:
+        """Return a stored object as the schema of today has it; what it was made for one version is kept with it."""
+        found = obj.memo.get(self) if isinstance(obj, Stored) else None
+        if found is None:
+            kept: Obj = structural.prune(obj, self.schema, "", [], whole=True)
+            structural.add_defaults(kept, self.schema)
+            found = obj if kept == obj else Stored.seal(kept)
+            if isinstance(obj, Stored):
+                obj.memo[self] = found
+        return found
 
     def errors(self, obj: Obj, old: Obj | None = None) -> Iterator[FieldError]:
         """Yield everything that is wrong with an object, or with a change of ``old``."""

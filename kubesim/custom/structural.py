@@ -18,6 +18,12 @@ OWN = ("apiVersion", "kind", "metadata")
 FORMS = {"string": "string", "integer": "int", "number": "float", "boolean": "bool"}
 
 
+class OpenShape(Shape):
+    """A type that takes more fields than it names."""
+
+    open = True
+
+
 @dataclass(slots=True)
 class CustomField(FieldType):
     """A field whose type is not in the table of types but hangs on the field itself."""
@@ -92,12 +98,12 @@ def shape_from(schema: Obj, name: str, *, whole: bool = False) -> Shape:
         for own in ("apiVersion", "kind"):
             fields[own] = CustomField(own, "string")
         fields["metadata"] = CustomField("metadata", "object", type_name="V1ObjectMeta")
-    return Shape(name, fields)
+    return OpenShape(name, fields) if schema.get(PRESERVE) else Shape(name, fields)
 
 
 def _field(name: str, schema: Obj) -> FieldType:
     match schema.get("type"):
-        case "object" if schema.get("properties") or schema.get(EMBEDDED):
+        case "object" if schema.get("properties") or schema.get(EMBEDDED) or schema.get(PRESERVE):
             return CustomField(name, "object", own=shape_from(schema, ""))
         case "object":
             return _map(name, schema)

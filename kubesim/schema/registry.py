@@ -88,6 +88,9 @@ class OwnType(Protocol):
     def decode(self, obj: Obj, unknown: list[str]) -> Obj:
         """Return a copy with what the type knows, and with defaults; the paths of the rest go into ``unknown``."""
 
+    def read(self, obj: Obj) -> Obj:
+        """Return a stored object as the type of today has it."""
+
     def errors(self, obj: Obj, old: Obj | None = None) -> Iterator[FieldError]:
         """Yield what is wrong with an object, or with a change of ``old``."""
 

@@ -48,6 +48,9 @@ class FieldType:
 class Shape:
     """A named type: its fields by their names in JSON."""
 
+    open = False
+    """Whether it takes more fields than it names."""
+
     def __init__(self, name: str, fields: dict[str, FieldType]) -> None:
         self.name = name
         self.fields = fields

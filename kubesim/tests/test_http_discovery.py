@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kubesim.api.openapi_v2 import converted
 from kubesim.tests.live import serving
 
 AGGREGATED = (
@@ -72,3 +73,27 @@ async def test_the_certificate_names_only_the_public_host(live):
     writer.close()
     await writer.wait_closed()
     assert certificate["subjectAltName"] == (("IP Address", "127.0.0.1"),)
+
+
+async def test_openapi_v2_speaks_json_to_who_asks_for_it(live):
+    async with live.client(Accept="application/json") as client, client.get("/openapi/v2") as response:
+        found = await response.json()
+    spec = found["definitions"]["io.k8s.api.v1.Pod"]["properties"]["spec"]
+    assert spec["$ref"] == "#/definitions/io.k8s.api.v1.PodSpec"
+    patch = found["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert {entry["name"] for entry in patch["parameters"]} >= {"dryRun", "fieldValidation"}
+
+
+def test_version_2_leaves_out_what_it_cannot_say():
+    schema = {
+        "type": "object", "properties": {
+            "a": {"type": "string", "default": "x", "nullable": True, "description": "d"},
+            "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"c": {}}},
+            "n": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        },
+    }  # fmt: skip
+    assert converted(schema)["properties"] == {
+        "a": {"description": "d"},
+        "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "n": {"x-kubernetes-int-or-string": True},
+    }

@@ -1,0 +1,97 @@
+"""Fields that a body says twice: parsers take the last one, and strict decoding tells of the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import yaml
+
+ENDS = (b'":', b'" :')
+"""How the name of a field ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """What a body says twice: texts by the path of the field, and where in the body each path stands."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    order: dict[str, int] = field(default_factory=dict)
+    in_yaml: bool = False
+
+    def with_unknown(self, unknown: list[str], *, patch: bool) -> list[str]:
+        """Return all warnings: in the body's order, or (of a patch, or in YAML) repeated fields first."""
+        known = [(self.order.get(path, 0), path, f'unknown field "{path}"') for path in unknown]
+        if patch or self.in_yaml:
+            return [*self.texts.values(), *(text for _, _, text in known)]
+        twice = [
+            (self.order[f"{path} again"], path, text) for path, text in self.texts.items() if path not in unknown
+        ]
+        return [text for _, _, text in sorted([*twice, *known])] if twice else [text for _, _, text in known]
+
+
+NOTHING = Repeated()
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object of which every field is kept."""
+
+
+def in_json(body: bytes, value: Any, *, json_patch: bool = False) -> Repeated:
+    """Return what a JSON body says twice; ``value`` is what it says. The first look costs next to nothing."""
+    written = sum(map(body.count, ENDS))
+    if written == orjson.dumps(value).count(ENDS[0]):
+        return NOTHING
+    found = Repeated()
+    prefix = "json patch " if json_patch else ""
+    for path, again in _walk(json.loads(body, object_pairs_hook=_Pairs), ""):
+        if again:
+            found.texts[path] = f'{prefix}duplicate field "{path}"'
+        found.order[f"{path} again" if again else path] = len(found.order)
+    return found
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, bool]]:
+    """Yield (path, whether it was there before) of every field, in the body's order."""
+    if isinstance(value, _Pairs):
+        seen = set()
+        for name, item in value:
+            here = f"{path}.{name}" if path else name
+            yield here, name in seen
+            seen.add(name)
+            yield from _walk(item, here)
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _walk(item, f"{path}[{at}]")
+
+
+def in_yaml(body: bytes) -> Repeated:
+    """Return the keys that a YAML body sets twice, by their lines."""
+    found: dict[str, str] = {}
+    root = yaml.compose(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    pending = [root] if root is not None else []
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        elif isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, item in node.value:
+                if key.value in seen:
+                    line = f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
+                    found[line] = line
+                seen.add(key.value)
+                pending.append(item)
+    return Repeated(dict(sorted(found.items())), in_yaml=True)
+
+
+def strict_text(texts: list[str], repeated: Repeated) -> str:
+    """Return the error of strict decoding."""
+    if not repeated.in_yaml or not repeated.texts:
+        return "strict decoding error: " + ", ".join(texts)
+    rest = [text for text in texts if text not in repeated.texts]
+    lines = "".join(f"\n  {text}" for text in repeated.texts)
+    return ", ".join([f"strict decoding error: yaml: unmarshal errors:{lines}", *rest])
