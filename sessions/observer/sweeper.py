@@ -16,33 +16,40 @@ from sessions import services
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
+Duty = Callable[[], None]
 
 
 class Sweeper:
-    """Sweeps in a thread of its own: a revert that waits for a dead cluster must not hold up the panels."""
+    """Sweeps in threads of its own: a revert that waits for a dead cluster must hold up neither panels nor jobs."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+        groups: list[tuple[Duty, ...]] = [(self._relay, self._housekeep), (self._reconcile,)]
+        self._threads = [
+            threading.Thread(target=self._run, args=group, name=f"sweeper {number}", daemon=True)
+            for number, group in enumerate(groups)
+        ]
 
     def start(self) -> None:
         """Begin to sweep."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     @property
     def is_alive(self) -> bool:
         """Whether it sweeps."""
-        return self._thread.is_alive()
+        return all(thread.is_alive() for thread in self._threads)
 
     def close(self) -> None:
         """Stop after the duty in hand; a revert that hangs is continued by whoever comes next."""
         self._stop.set()
-        self._thread.join(0.3)
+        for thread in self._threads:
+            thread.join(0.3)
 
-    def sweep(self) -> None:
-        """Do every duty once; one that fails is tried again at the next sweep and keeps no other from its turn."""
-        for duty in (self._relay, self._reconcile, self._housekeep):
+    def sweep(self, *duties: Duty) -> None:
+        """Do duties (all of them) once; one that fails is tried again next time and keeps no other from its turn."""
+        for duty in duties or (self._relay, self._housekeep, self._reconcile):
             try:
                 duty()
             except (ClusterError, FaultError, PackError, OperationalError) as exc:
@@ -58,9 +65,9 @@ class Sweeper:
     def _housekeep(self) -> None:
         services.housekeep(self._now())
 
-    def _run(self) -> None:
+    def _run(self, *duties: Duty) -> None:
         try:
             while not self._stop.wait(EVERY_S):
-                self.sweep()
+                self.sweep(*duties)
         finally:
             connection.close()

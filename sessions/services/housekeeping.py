@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from faults import outbox
 from faults.models import Lease, Outbox
@@ -14,6 +14,7 @@ from sessions.models import InterviewSession, PreparationPhase
 from sessions.services.phases import lease_name
 from sessions.services.quiet import end_quiet_that_is_over
 from sessions.services.release import JOB as RELEASE_JOB
+from sessions.services.release import WORKERS as RELEASE_PHASES
 from sessions.services.release import ask_for_release
 from sessions.services.rows import State, locked
 
@@ -46,10 +47,14 @@ def _release_if_still_ended(session: InterviewSession) -> bool:
 
 
 def _unfinished() -> dict[str, QuerySet[InterviewSession]]:
-    healthy = InterviewSession.objects.exclude(phases__status=PreparationPhase.Status.FAILED)
+    """Return who waits for each job. What failed waits for a person; a failed preparation stops no release."""
+    failed = PreparationPhase.objects.filter(status=PreparationPhase.Status.FAILED)
+    releasing = Q(key__in=RELEASE_PHASES) | Q(key__startswith="revert:")
+    preparing = InterviewSession.objects.filter(state=State.PREPARING)
+    released = InterviewSession.objects.filter(release_asked_at__isnull=False, released_at__isnull=True)
     return {
-        "sessions.jobs.prepare_session": healthy.filter(state=State.PREPARING),
-        RELEASE_JOB: healthy.filter(release_asked_at__isnull=False, released_at__isnull=True),
+        "sessions.jobs.prepare_session": preparing.exclude(pk__in=failed.exclude(releasing).values("session")),
+        RELEASE_JOB: released.exclude(pk__in=failed.filter(releasing).values("session")),
     }
 
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
-from faults.errors import FaultError
+from faults.errors import FaultError, NotFound
 from faults.models import Cluster, FaultRun
 from sessions import clock, events
 from sessions.models import InterviewSession
@@ -82,7 +82,14 @@ def _environment_run(session: InterviewSession) -> FaultRun:
 
 
 def _inject_fault(work: Work) -> None:
-    _inject(_fault_run(work), work)
+    run = _fault_run(work)
+    try:
+        _inject(run, work)
+    except NotFound:  # the cluster has come back from a snapshot, and has forgotten what was made a moment ago
+        environment = work.session.environment
+        assert environment is not None  # its phase is done
+        fault_services.restore_access(run=environment)
+        _inject(run, work)
 
 
 @transaction.atomic

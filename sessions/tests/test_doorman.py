@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from faults.errors import LeaseHeld
 from faults.kube.client import Kube
 from faults.kube.config import parse
-from sessions import jobs, services
-from sessions.observer import doorman
+from sessions import clock, jobs, services
+from sessions.observer import doorman, sweeper
 from sessions.observer.doorman import Doorman
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -79,3 +81,18 @@ def test_a_cluster_that_is_in_the_way_costs_a_look_and_no_more(ended, monkeypatc
     door.look()
     door.wait(10)
     assert services.unsettled() == []
+
+
+def test_a_revert_that_hangs_keeps_no_job_waiting(db, monkeypatch):
+    hangs, relayed = threading.Event(), threading.Event()
+    monkeypatch.setattr(sweeper, "EVERY_S", 0.01)
+    monkeypatch.setattr(sweeper.reconciler, "tick", lambda now: hangs.wait(10))
+    monkeypatch.setattr(sweeper.outbox, "sweep", lambda now: relayed.set())
+    monkeypatch.setattr(sweeper.services, "housekeep", lambda now: 0)
+    sweeping = sweeper.Sweeper(clock.now)
+    sweeping.start()
+    assert relayed.wait(5)
+    relayed.clear()
+    assert relayed.wait(5)
+    hangs.set()
+    sweeping.close()

@@ -175,6 +175,19 @@ def test_a_job_that_died_is_published_again(draft, ada, jobs, time):
     assert jobs() == [("prepare_session", [draft.pk])] * 2
 
 
+def test_a_release_that_died_goes_on_though_the_preparation_had_failed(draft, ada, jobs, time):
+    session = services.prepare(session=draft, actor=ada)
+    session.phases.filter(key="cluster").update(status="failed")
+    assert services.housekeep(time.advance(60)) == 0  # that waits for a person
+    services.end(session=session, actor=ada)
+    services.release(session=session, actor=ada)
+    later = time.at + timedelta(days=400)
+    assert services.housekeep(later) == 1
+    assert jobs()[-1] == ("release_session", [session.pk])
+    session.phases.filter(key="cut").update(status="failed")
+    assert services.housekeep(later + timedelta(days=1)) == 0
+
+
 def test_deadlines_follow_the_planned_end(live, ada, time):
     def deadlines():
         return set(FaultRun.objects.values_list("deadline", flat=True))

@@ -8,7 +8,8 @@ import pytest
 
 from faults import leases
 from faults import selectors as fault_selectors
-from faults.errors import Forbidden, LeaseHeld, Unreachable
+from faults.clock import RealClock
+from faults.errors import Forbidden, LeaseHeld, NotFound, Unreachable
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import FaultRun
@@ -246,3 +247,27 @@ def test_a_release_ends_though_the_candidate_has_deleted_and_changed_what_was_in
     jobs.release_session(prepared.pk)
     prepared.refresh_from_db()
     assert (prepared.residue, prepared.released_at is not None) == ([], True)
+
+
+def test_it_goes_on_when_the_cluster_has_forgotten_the_environment(preparing, ada):
+    """What a cluster that was killed comes back with may be a second old."""
+    preparing.phases.filter(key__startswith="inject").update(status="failed")
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    kube = fault_selectors.kube_for(preparing.cluster)
+    kube.delete("v1", "Namespace", "ml-training")
+    _until_gone(kube, "ml-training")
+    services.retry_preparation(session=preparing, actor=ada)
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    assert preparing.state == "ready", list(preparing.phases.values("key", "status", "error"))
+
+
+def _until_gone(kube, namespace):
+    for _ in range(200):
+        try:
+            kube.get("v1", "Namespace", namespace)
+        except NotFound:
+            return
+        RealClock().wait(0.02)
+    raise AssertionError(f"{namespace} is still there")
