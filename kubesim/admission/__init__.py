@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import namespaces, platform, pods, prepare, quota
+from kubesim.admission import namespaces, platform, pods, podsecurity, prepare, quota
 from kubesim.admission.validation import validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
@@ -128,6 +128,9 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     if kind.resource == "pods":
         pods.admit(ops, kind, new)
     validate_new(kind, new)
+    podsecurity.check(ops, kind, None, new, "", options)
+    for validate in ops.policies:
+        validate(ops, kind, None, new, "", options)
     quota.check(ops, kind, new)
 
 
@@ -143,6 +146,9 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
         validate_update(kind, old, new)
+    podsecurity.check(ops, kind, old, new, subresource, options)
+    for validate in ops.policies:
+        validate(ops, kind, old, new, subresource, options)
 
 
 def desire(obj: Obj) -> Obj:

@@ -103,7 +103,7 @@ KINDS = (
          )),
     _workload("Deployment", "deployments", "deploy"),
     _workload("ReplicaSet", "replicasets", "rs", fields=(_field("status.replicas", empty="0"),)),
-    _workload("StatefulSet", "statefulsets", "sts", names="label", immutable=()),
+    _workload("StatefulSet", "statefulsets", "sts", immutable=()),
     _workload("DaemonSet", "daemonsets", "ds", scale=False),
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions", schema="V1ControllerRevision",
          immutable=_fixed("data")),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubesim.admission.validation import definitions, misc, pods, workloads
+from kubesim.admission.podsecurity import label_errors
+from kubesim.admission.validation import bounds, definitions, misc, platform, pods, sets, workloads
 from kubesim.admission.validation.metadata import metadata_errors
 from kubesim.api import status
 from kubesim.api.status import FieldError
@@ -17,26 +18,35 @@ Validator = Callable[[Obj], list[FieldError]]
 UpdateValidator = Callable[[Obj, Obj], list[FieldError]]
 
 NEW: dict[str, Validator] = {
+    "namespaces": lambda namespace: list(label_errors(namespace)),
     "customresourcedefinitions.apiextensions.k8s.io": definitions.definition_errors,
     "pods": pods.pod_errors,
     "deployments.apps": workloads.deployment_errors,
     "replicasets.apps": workloads.replicaset_errors,
     "jobs.batch": workloads.job_errors,
-    "services": misc.service_errors,
+    "statefulsets.apps": sets.stateful_set_errors,
+    "daemonsets.apps": sets.daemon_set_errors,
+    "replicationcontrollers": sets.replication_controller_errors,
+    "cronjobs.batch": sets.cron_job_errors,
+    "services": lambda obj: [*misc.service_errors(obj), *bounds.service_errors(obj)],
     "configmaps": misc.data_errors,
     "secrets": misc.data_errors,
     "events": misc.event_errors,
     "nodes": misc.node_errors,
-    "priorityclasses.scheduling.k8s.io": misc.priority_class_errors,
+    "priorityclasses.scheduling.k8s.io": lambda obj: [*misc.priority_class_errors(obj), *bounds.priority_errors(obj)],
     "roles.rbac.authorization.k8s.io": misc.role_errors,
     "clusterroles.rbac.authorization.k8s.io": misc.role_errors,
     "rolebindings.rbac.authorization.k8s.io": misc.binding_errors,
     "clusterrolebindings.rbac.authorization.k8s.io": misc.binding_errors,
+    "resourcequotas": bounds.quota_errors,
+    "limitranges": bounds.limit_range_errors,
+    **platform.NEW,
 }
 
 CHANGED: dict[str, UpdateValidator] = {
     "pods": pods.update_errors,
     "services": misc.service_update_errors,
+    "statefulsets.apps": sets.stateful_set_update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
     "secrets": misc.frozen_errors,

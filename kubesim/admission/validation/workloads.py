@@ -31,7 +31,7 @@ PLACING = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
 def deployment_errors(obj: Obj) -> list[FieldError]:
     """Return what is wrong with a Deployment."""
     spec = obj.get("spec") or {}
-    errors = [*_count_errors(spec, COUNTS), *_selector_errors(spec, "deployment"), *_always_errors(spec)]
+    errors = [*_count_errors(spec, COUNTS), *selector_errors(spec, "deployment"), *always_errors(spec)]
     strategy = spec.get("strategy", {})
     if strategy.get("type") not in ("Recreate", "RollingUpdate"):
         errors.append(unsupported("spec.strategy.type", strategy.get("type", ""), ("Recreate", "RollingUpdate")))
@@ -48,7 +48,7 @@ def deployment_errors(obj: Obj) -> list[FieldError]:
 def replicaset_errors(obj: Obj) -> list[FieldError]:
     """Return what is wrong with a ReplicaSet."""
     spec = obj.get("spec") or {}
-    return [*_count_errors(spec, COUNTS), *_selector_errors(spec, "deployment"), *_always_errors(spec)]
+    return [*_count_errors(spec, COUNTS), *selector_errors(spec, "deployment"), *always_errors(spec)]
 
 
 def job_errors(obj: Obj) -> list[FieldError]:
@@ -56,7 +56,7 @@ def job_errors(obj: Obj) -> list[FieldError]:
     spec = obj.get("spec") or {}
     labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
     errors = [*_generated_errors(obj, labels), *_count_errors(spec, JOB_COUNTS), *_indexed_errors(spec)]
-    errors += _template_errors(spec)
+    errors += template_errors(spec)
     policy = spec.get("template", {}).get("spec", {}).get("restartPolicy")
     path = "spec.template.spec.restartPolicy"
     if policy == "Always":
@@ -131,7 +131,8 @@ def _count_errors(spec: Obj, names: tuple[str, ...]) -> Iterator[FieldError]:
             yield invalid_value(f"spec.{name}", value, NOT_NEGATIVE)
 
 
-def _selector_errors(spec: Obj, what: str) -> Iterator[FieldError]:
+def selector_errors(spec: Obj, what: str) -> Iterator[FieldError]:
+    """Yield what is wrong with a selector, and with the template that it must match."""
     selector = spec.get("selector")
     if selector is None:
         yield required("spec.selector")
@@ -141,7 +142,7 @@ def _selector_errors(spec: Obj, what: str) -> Iterator[FieldError]:
     else:
         yield from label_errors(selector.get("matchLabels"), "spec.selector.matchLabels")
         yield from _match_errors(selector, spec)
-    yield from _template_errors(spec)
+    yield from template_errors(spec)
 
 
 def _match_errors(selector: Obj, spec: Obj) -> Iterator[FieldError]:
@@ -159,15 +160,17 @@ def _mismatch(labels: Obj | None) -> FieldError:
     return invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
-def _template_errors(spec: Obj) -> Iterator[FieldError]:
+def template_errors(spec: Obj, path: str = "spec") -> Iterator[FieldError]:
+    """Yield what is wrong with a pod template."""
     template = spec.get("template") or {}
     metadata = template.get("metadata", {})
-    yield from label_errors(metadata.get("labels"), "spec.template.labels")
-    yield from annotation_errors(metadata.get("annotations"), "spec.template.annotations")
-    yield from spec_errors(template.get("spec", {}), "spec.template.spec")
+    yield from label_errors(metadata.get("labels"), f"{path}.template.labels")
+    yield from annotation_errors(metadata.get("annotations"), f"{path}.template.annotations")
+    yield from spec_errors(template.get("spec", {}), f"{path}.template.spec")
 
 
-def _always_errors(spec: Obj) -> Iterator[FieldError]:
+def always_errors(spec: Obj) -> Iterator[FieldError]:
+    """Yield an error where a template's pods would end by themselves."""
     policy = spec.get("template", {}).get("spec", {}).get("restartPolicy")
     if policy in ("OnFailure", "Never"):
         yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
