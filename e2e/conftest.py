@@ -105,9 +105,9 @@ def has_address() -> bool:
     return True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def installation(tmp_path_factory) -> Iterator[Installation]:
-    """One installation for the whole run, reachable only at 127.0.0.2."""
+    """One fresh installation for each file, reachable only at 127.0.0.2."""
     if not has_address():
         pytest.skip(f"{ADDRESS} is no address of this machine; on macOS: sudo ifconfig lo0 alias {ADDRESS} up")
     folder = tmp_path_factory.mktemp("up")

@@ -7,12 +7,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from conftest import ROOT
 
 SCREENSHOTS = ROOT / "e2e" / "screenshots"
 SIZES = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+AXE = Axe()
+AXE_OPTIONS = {
+    "resultTypes": ["violations"],
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+}
 PATIENCE = 20_000  # milliseconds for what involves jobs and clusters
 
 
@@ -45,17 +51,29 @@ class Person:
         return locator
 
     def picture(self, name: str) -> None:
-        """Keep the page at both widths, light and dark, and prove that it fits the phone."""
+        """Keep the page at both widths, light and dark; prove that it fits the phone and that anybody can use it."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         for size, viewport in SIZES.items():
             self.page.set_viewport_size(viewport)
             for scheme in ("light", "dark"):
-                self.page.emulate_media(color_scheme=scheme)
+                self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
                 self.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png")
             width = self.page.evaluate("document.documentElement.scrollWidth")
             assert width <= viewport["width"], f"{name} is {width} px wide on a {size} screen"
-        self.page.emulate_media(color_scheme="light")
+            self.check_access(f"{name}-{size}")
+        self.page.emulate_media(color_scheme="light", reduced_motion="null")
         self.page.set_viewport_size(SIZES["wide"])
+
+    def check_access(self, name: str) -> None:
+        """Prove with axe that nothing serious or critical keeps anybody from using the page."""
+        found = AXE.run(self.page, options=AXE_OPTIONS).response["violations"]
+        grave = [
+            f"{rule['id']}: {node['html'][:160]} ({node['failureSummary']})"
+            for rule in found
+            if rule["impact"] in ("serious", "critical")
+            for node in rule["nodes"]
+        ]
+        assert grave == [], f"{name}: " + "\n".join(grave)
 
 
 class Kubectl:

@@ -21,10 +21,13 @@
   }
 
   // Where the focus is inside a part of the page that is about to be replaced, and where it belongs afterwards.
+  const focused = new Map();
   const wanted = "a[href], button, input:not([type=hidden]), textarea, select, summary, [tabindex]";
   const focusable = (root) => [...root.querySelectorAll(wanted)].filter((part) => part.checkVisibility() && part.tabIndex >= 0);
   function place(root, element = document.activeElement) {
-    if (!root || !root.contains(element)) return null;
+    if (!root) return null;
+    if (element === document.body && focused.has(root.id)) return focused.get(root.id);
+    if (!root.contains(element)) return null;
     const { id } = element;
     const fold = element.closest("details[id]")?.id;
     const index = focusable(root).indexOf(element);
@@ -140,16 +143,17 @@
   document.addEventListener("faultline:done", (event) => event.target.closest("dialog")?.close());
 
   // A button that is replaced by its own answer must not leave the keyboard nowhere.
-  const focused = new Map();
+  // It is remembered from the press on: a disabled button has lost the focus, and a push may come before the answer.
   document.addEventListener("htmx:beforeRequest", (event) => {
     const back = place(event.detail.target);
-    if (back) focused.set(event.detail.target.id, back);
+    if (!back) return;
+    focused.set(event.detail.target.id, back);
+    setTimeout(() => focused.get(event.detail.target.id) === back && focused.delete(event.detail.target.id), 3000);
   });
   document.addEventListener("htmx:afterSettle", (event) => {
     const id = event.detail.target?.id;
     const fresh = focused.has(id) && document.getElementById(id);
     if (fresh && document.activeElement === document.body) focused.get(id)(fresh);
-    focused.delete(id);
   });
 
   for (const part of document.querySelectorAll("[data-theme-toggle], [data-needs-js]")) part.hidden = false;

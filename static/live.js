@@ -108,6 +108,8 @@
   function connect() {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     socket = new WebSocket(`${scheme}://${location.host}${page.dataset.socket}`);
+    const trying = socket;
+    setTimeout(() => trying.readyState === WebSocket.CONNECTING && trying.close(), 6000); // a door that never answers
     socket.onopen = () => {
       opened = true;
       wait = 500;
