@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import namespaces, platform, pods, podsecurity, prepare, quota
+from kubesim.admission import namespaces, platform, pods, podsecurity, policies, prepare, quota
 from kubesim.admission.validation import validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
@@ -22,6 +22,9 @@ from kubesim.schema.types import shape_of
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
+
+CHANGING = ("services", "persistentvolumeclaims")
+"""Kinds that can come to ask for more of a quota when they change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
         pods.admit(ops, kind, new)
     validate_new(kind, new)
     podsecurity.check(ops, kind, None, new, "", options)
-    for validate in ops.policies:
-        validate(ops, kind, None, new, "", options)
+    policies.check(ops, kind, None, new, "", options)
     quota.check(ops, kind, new)
 
 
@@ -146,9 +148,10 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
         validate_update(kind, old, new)
+        if kind.resource in CHANGING:
+            quota.check(ops, kind, new, old)
     podsecurity.check(ops, kind, old, new, subresource, options)
-    for validate in ops.policies:
-        validate(ops, kind, old, new, subresource, options)
+    policies.check(ops, kind, old, new, subresource, options)
 
 
 def desire(obj: Obj) -> Obj:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kubesim.admission.quota import form_of, usage_of
+from kubesim.admission.quota import chosen, form_of, usage_of
 from kubesim.api.quantity import write
 from kubesim.controllers.base import Context, Controller, queue_key
 from kubesim.errors import Obj
@@ -46,7 +46,7 @@ class QuotaController(Controller):
         for resource, cache in self.caches.items():
             kind = registry.by_resource(resource)
             for obj in cache.by("namespace", namespace):
-                for key, value in usage_of(kind, obj).items():
+                for key, value in usage_of(kind, obj).items() if chosen(quota, kind, obj) else ():
                     if key in total:
                         total[key] += value
         used = {key: write(value, form_of(quota, key)) for key, value in total.items()}
@@ -54,5 +54,7 @@ class QuotaController(Controller):
 
 
 def _weight(obj: Obj) -> object:
-    """Return what decides how an object counts: a pod's phase; other objects count as one."""
-    return obj.get("status", {}).get("phase") if obj["kind"] == "Pod" else None
+    """Return what decides how an object counts: a pod's phase, what services and claims ask for, else nothing."""
+    if obj["kind"] == "Pod":
+        return obj.get("status", {}).get("phase")
+    return obj["spec"] if obj["kind"] in ("Service", "PersistentVolumeClaim") else None

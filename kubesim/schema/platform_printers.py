@@ -281,11 +281,6 @@ PLATFORM: dict[str, tuple[Column, ...]] = {
         Column("Modes", joined("spec.volumeLifecycleModes", "<none>")),
     ),
     "csinodes.storage.k8s.io": kind_columns(Column("Drivers", count("spec.drivers"), type="integer")),
-    "csistoragecapacities.storage.k8s.io": (
-        NAME,
-        Column("StorageClassName", "storageClassName"),
-        Column("Capacity", or_unset("capacity")),
-    ),
     "volumeattributesclasses.storage.k8s.io": kind_columns(Column("DriverName", "driverName")),
     "ingresses.networking.k8s.io": kind_columns(
         Column("Class", or_none("spec.ingressClassName")),
