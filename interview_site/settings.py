@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from hashlib import sha256
@@ -13,7 +12,7 @@ from urllib.parse import quote
 import dj_database_url
 from django.utils.log import CallbackFilter
 
-from interview_site import env, secret_key
+from interview_site import env, logs, secret_key
 
 BASE_DIR = env.BASE_DIR
 
@@ -164,18 +163,15 @@ WHITENOISE_USE_FINDERS = True  # no collectstatic step: the files are served fro
 WHITENOISE_AUTOREFRESH = DEBUG
 FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 
-
-def _no_probe(record: logging.LogRecord) -> bool:
-    """Return whether a record tells of something else than "not ready", which is an answer and no failure."""
-    return "/readyz" not in record.getMessage()
-
-
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "filters": {"no_probe": {"()": CallbackFilter, "callback": _no_probe}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["brief"]}},
+    "filters": {
+        "no_probe": {"()": CallbackFilter, "callback": logs.no_probe},
+        "brief": {"()": CallbackFilter, "callback": logs.brief},
+    },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         **{name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},

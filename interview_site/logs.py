@@ -1,0 +1,21 @@
+"""What the log leaves out: things that are no failure, and tracebacks that tell no more than their last line."""
+
+from __future__ import annotations
+
+import logging
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+
+def no_probe(record: logging.LogRecord) -> bool:
+    """Return whether a record tells of something else than "not ready", which is an answer and no failure."""
+    return "/readyz" not in record.getMessage()
+
+
+def brief(record: logging.LogRecord) -> bool:
+    """Shorten a lost connection to Redis to one line: the libraries connect again by themselves."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, RedisConnectionError):
+        record.msg, record.args = f"{record.getMessage()} ({error})", ()
+        record.exc_info = record.exc_text = None
+    return True
