@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import orjson
+
 from kubesim import apiservices
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
@@ -21,6 +27,7 @@ PRIORITIES = {
         "Used for system critical pods that must not be moved from their current node.",
     ),
 }
+FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 SERVICE_IP = "10.96.0.1"
 API_PORT = 443
 
@@ -43,6 +50,8 @@ class Seeder:
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
         self._create("services", "default", _kubernetes_service())
+        for resource, obj in _fair_queues():
+            self._create(resource, "", obj)
         for name, (value, description) in PRIORITIES.items():
             entry = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             self._create(
@@ -79,6 +88,22 @@ class Seeder:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
+
+
+def _fair_queues() -> Iterator[tuple[str, Obj]]:
+    """Yield the priority levels and flow schemas of a fresh control plane (``flowcontrol.json``), as it has them."""
+    notes = {"apf.kubernetes.io/autoupdate-spec": "true"}
+    kinds = {"prioritylevelconfigurations": "PriorityLevelConfiguration", "flowschemas": "FlowSchema"}
+    for plural, entries in _flow_control().items():
+        for name, spec in entries.items():
+            head = {"apiVersion": f"{FLOW_CONTROL}/v1", "kind": kinds[plural]}
+            yield f"{plural}.{FLOW_CONTROL}", head | {"metadata": {"name": name, "annotations": notes}, "spec": spec}
+
+
+@cache
+def _flow_control() -> dict[str, dict[str, Obj]]:
+    table: dict[str, dict[str, Obj]] = orjson.loads(Path(__file__).with_name("flowcontrol.json").read_bytes())
+    return table
 
 
 def _kubernetes_service() -> Obj:

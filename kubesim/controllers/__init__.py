@@ -19,6 +19,7 @@ from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
+from kubesim.controllers.observed import FlowSchemaController, PolicyStatusController
 from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
@@ -63,6 +64,8 @@ class Controllers:
             AutoscalerController(context),
             VolumeController(context),
             Provisioner(context),
+            PolicyStatusController(context),
+            FlowSchemaController(context),
             TaintEvictionController(context),
             self._pods,
             self._nodes,

@@ -292,7 +292,7 @@ PLATFORM: dict[str, tuple[Column, ...]] = {
         Column("Controller", "spec.controller"), Column("Parameters", class_parameters)
     ),
     "networkpolicies.networking.k8s.io": kind_columns(Column("Pod-Selector", pod_selector)),
-    "ipaddresses.networking.k8s.io": (NAME, Column("ParentRef", parent), AGE),
+    "ipaddresses.networking.k8s.io": (NAME, Column("ParentRef", parent)),
     "servicecidrs.networking.k8s.io": kind_columns(Column("CIDRs", joined("spec.cidrs"))),
     "runtimeclasses.node.k8s.io": kind_columns(Column("Handler", "handler")),
     "apiservices.apiregistration.k8s.io": kind_columns(
