@@ -26,7 +26,7 @@ class Program:
         try:
             self._program = _package().compile(text)
         except ValueError as error:
-            raise CelError(str(error).partition(": ")[2]) from error
+            raise CelError(str(error).partition(": ")[2].replace("\n|", "\n |")) from error
 
     def run(self, variables: Mapping[str, Any]) -> Any:
         """Return the expression's value; raises CelError where it has none."""

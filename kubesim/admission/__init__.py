@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from kubesim.admission import namespaces, platform, pods, podsecurity, policies, prepare, quota
-from kubesim.admission.validation import validate_new, validate_update
+from kubesim.admission.validation import validate_custom, validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
@@ -150,6 +150,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         validate_update(kind, old, new)
         if kind.resource in CHANGING:
             quota.check(ops, kind, new, old)
+    elif subresource == "status":
+        validate_custom(kind, old, new)
     podsecurity.check(ops, kind, old, new, subresource, options)
     policies.check(ops, kind, old, new, subresource, options)
 

@@ -46,12 +46,14 @@ def check(ops: Operations, kind: Kind, old: Obj | None, new: Obj, subresource: s
         return
     pod = _at(new, path)
     spec = pod.get("spec") or {}
-    if not path and (found := _found(labels, "enforce", pod, spec)):
-        text = f'violates PodSecurity "{_shown(labels, "enforce")}": {_text(found)}'
+    forbidden = [] if path else _found(labels, "enforce", pod, spec)
+    if forbidden:
+        text = f'violates PodSecurity "{_shown(labels, "enforce")}": {_text(forbidden)}'
         raise status.forbidden(kind, new["metadata"].get("name", ""), text)
     mode: Mode = "warn" if f"{PREFIX}warn" in labels else "enforce"
-    if found := _found(labels, mode, pod, spec):
-        options.warnings.append(f'would violate PodSecurity "{_shown(labels, mode)}": {_text(found)}')
+    told = _found(labels, mode, pod, spec)
+    if told:
+        options.warnings.append(f'would violate PodSecurity "{_shown(labels, mode)}": {_text(told)}')
 
 
 def label_errors(namespace: Obj) -> Iterator[FieldError]:
@@ -67,7 +69,7 @@ def label_errors(namespace: Obj) -> Iterator[FieldError]:
 
 
 def _labels(ops: Operations, namespace: str) -> dict[str, str]:
-    found = ops.store.get(ops.registry.by_resource("namespaces"), "", namespace) or {}
+    found: Obj = ops.store.get(ops.registry.by_resource("namespaces"), "", namespace) or {}
     labels = found.get("metadata", {}).get("labels") or {}
     return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
 
@@ -105,11 +107,11 @@ def _check_namespace(ops: Operations, old: Obj | None, new: Obj, options: Option
         if found := _found(labels, "enforce", pod, pod["spec"]):
             by_text.setdefault(", ".join(what for what, _ in found), []).append(pod["metadata"]["name"])
     if by_text:
-        shown = _shown(labels, "enforce")
+        name, shown = new["metadata"]["name"], _shown(labels, "enforce")
         options.warnings.append(
-            f'existing pods in namespace "{new["metadata"]["name"]}" violate the new PodSecurity enforce level "{shown}"'
+            f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{shown}"'
         )
-    options.warnings += [f"{_who(sorted(pod_names))}: {text}" for text, pod_names in sorted(by_text.items())]
+    options.warnings += sorted(f"{_who(sorted(pod_names))}: {text}" for text, pod_names in by_text.items())
 
 
 def _who(names: list[str]) -> str:

@@ -11,53 +11,20 @@ from kubesim.errors import Obj
 Violation = tuple[str, str]
 """What is forbidden, and where it is done."""
 HOST_FLAGS = ("hostNetwork", "hostPID", "hostIPC")
-SAFE_CAPABILITIES = frozenset(
-    [
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_BIND_SERVICE",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-    ]
-)
-SAFE_SYSCTLS = frozenset(
-    [
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.ip_local_reserved_ports",
-        "net.ipv4.tcp_keepalive_time",
-        "net.ipv4.tcp_fin_timeout",
-        "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.tcp_wmem",
-    ]
-)
-SAFE_VOLUMES = frozenset(
-    [
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "image",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-        "name",
-    ]
-)
+SAFE_CAPABILITIES = frozenset((
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+))  # fmt: skip
+SAFE_SYSCTLS = frozenset((
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+))  # fmt: skip
+SAFE_VOLUMES = frozenset((
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected",
+    "secret", "name",
+))  # fmt: skip
 SAFE_LABELS = frozenset(("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"))
 SAFE_PROFILES = ("RuntimeDefault", "Localhost")
 APPARMOR_NOTE = "container.apparmor.security.beta.kubernetes.io/"
@@ -147,10 +114,9 @@ def restricted_volumes(pod: Obj, spec: Obj) -> Violation | None:
     if not bad:
         return None
     names, kinds = [name for name, _ in bad], sorted({kind for _, kind in bad})
-    many = "s" if len(kinds) > 1 else ""
-    return "restricted volume types", (
-        f"{plural('volume', names)} {'use' if len(names) > 1 else 'uses'} restricted volume type{many} {quoted(kinds)}"
-    )
+    verb, many = ("use" if len(names) > 1 else "uses"), ("s" if len(kinds) > 1 else "")
+    where = f"{plural('volume', names)} {verb} restricted volume type{many} {quoted(kinds)}"
+    return "restricted volume types", where
 
 
 def host_ports(pod: Obj, spec: Obj) -> Violation | None:

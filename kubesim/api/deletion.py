@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from kubesim.admission import policies
 from kubesim.api import meta, status
 from kubesim.api.options import Options
 from kubesim.errors import Obj
@@ -27,6 +28,7 @@ ORPHANS_WARNING = (
 def delete(ops: Operations, kind: Kind, obj: Stored, wanted: Obj, options: Options) -> Obj:
     """Delete an object, or mark it for those who must act first. Returns the body of the answer."""
     meta.check_preconditions(kind, obj, wanted.get("preconditions"))
+    policies.check(ops, kind, obj, None, "", options)
     policy = _policy(kind, wanted, options)
     grace = grace_of(kind, obj, wanted)
     finalizers = _finalizers(ops, kind, obj, policy)

@@ -11,6 +11,8 @@ from kubesim.custom import values
 from kubesim.custom.rules import RULES
 from kubesim.custom.structural import INT_OR_STRING, LIST_TYPE, MAP_KEYS, PRESERVE
 from kubesim.errors import Obj
+from kubesim.schema.decode import DecodeError, Decoder
+from kubesim.schema.types import shape_of
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 EMPTY_TYPE = "must not be empty for specified object fields"
@@ -69,6 +71,12 @@ def _inner_errors(schema: Obj, path: str) -> Iterator[FieldError]:
 
 def _field_errors(schema: Obj, path: str, empty: str) -> Iterator[FieldError]:
     """Yield what is wrong with the schema of a field, its type first."""
+    shape = shape_of("V1JSONSchemaProps")
+    try:
+        schema = Decoder().object(shape, schema) if shape is not None else schema
+    except DecodeError as error:
+        yield invalid_value(path, "", str(error))
+        return
     kind = schema.get("type")
     if not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
         yield required(f"{path}.type", empty)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesim.admission.podsecurity import label_errors
-from kubesim.admission.validation import bounds, definitions, misc, platform, pods, sets, workloads
+from kubesim.admission.validation import bounds, definitions, misc, platform, pods, policies, sets, workloads
 from kubesim.admission.validation.metadata import metadata_errors
 from kubesim.api import status
 from kubesim.api.status import FieldError
@@ -16,6 +16,7 @@ from kubesim.schema.registry import Kind
 
 Validator = Callable[[Obj], list[FieldError]]
 UpdateValidator = Callable[[Obj, Obj], list[FieldError]]
+POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
 NEW: dict[str, Validator] = {
     "namespaces": lambda namespace: list(label_errors(namespace)),
@@ -41,6 +42,7 @@ NEW: dict[str, Validator] = {
     "resourcequotas": bounds.quota_errors,
     "limitranges": bounds.limit_range_errors,
     **platform.NEW,
+    POLICIES: lambda obj: [*platform.NEW[POLICIES](obj), *policies.policy_errors(obj)],
 }
 
 CHANGED: dict[str, UpdateValidator] = {

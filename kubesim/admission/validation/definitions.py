@@ -15,7 +15,7 @@ STRATEGIES = ("None", "Webhook")
 
 def definition_errors(definition: Obj) -> list[FieldError]:
     """Return what is wrong with a definition."""
-    spec, name = definition["spec"], definition["metadata"].get("name", "")
+    spec, name = definition.get("spec") or {}, definition["metadata"].get("name", "")
     names, group = spec.get("names", {}), spec.get("group", "")
     found = []
     if name != f"{names.get('plural', '')}.{group}":
@@ -23,7 +23,7 @@ def definition_errors(definition: Obj) -> list[FieldError]:
     found += _group_errors(group)
     found += _choice("spec.scope", spec.get("scope"), SCOPES)
     found += _version_errors(spec.get("versions", ()))
-    found += _choice("spec.conversion.strategy", spec["conversion"]["strategy"], STRATEGIES)
+    found += _choice("spec.conversion.strategy", (spec.get("conversion") or {}).get("strategy"), STRATEGIES)
     found += _name_errors(names)
     if spec.get("preserveUnknownFields"):
         why = (
@@ -55,7 +55,7 @@ def _version_errors(versions: list[Obj]) -> Iterator[FieldError]:
         yield invalid_value("spec.versions", shown or None, "must have exactly one version marked as storage version")
         return
     for at, version in enumerate(versions):
-        schema = version.get("schema", {}).get("openAPIV3Schema")
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
         path = f"spec.versions[{at}].schema.openAPIV3Schema"
         if schema is None:
             yield required(path)
