@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from aiohttp import web
@@ -108,7 +109,8 @@ def _once() -> Callable[[], bool]:
 def _abort(request: web.Request) -> None:
     """Cut off a client that does not read."""
     if request.transport is not None:
-        request.transport.abort()
+        with suppress(AttributeError):  # see kubesim.serve._close
+            request.transport.abort()
 
 
 def _still(backend: Backend, request: web.Request, info: RequestInfo, user: User) -> Callable[[], bool]:
