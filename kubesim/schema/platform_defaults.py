@@ -52,6 +52,7 @@ STATIC: dict[str, Obj] = {
         "seLinuxMount": False,
         "volumeLifecycleModes": ["Persistent"],
     },
+    "V1HorizontalPodAutoscalerSpec": {"minReplicas": 1},
     "V2HorizontalPodAutoscalerSpec": {"minReplicas": 1},
     "V1IngressClassParametersReference": {"scope": "Cluster"},
     "V1NetworkPolicyPort": {"protocol": "TCP"},

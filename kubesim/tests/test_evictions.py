@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubesim.schema.kinds import registry
 from kubesim.tests.world import deployment, pod, world
 
 HPA = "horizontalpodautoscalers.autoscaling"
@@ -102,3 +103,23 @@ async def test_an_autoscaler_without_its_target_says_so():
         await cluster.create(HPA, scaler)
         await cluster.tick(16)
         assert await cluster.messages("FailedGetScale") == ['deployments.apps "gone" not found']
+
+
+async def test_an_autoscaler_of_the_old_version_is_the_same_in_the_new_one():
+    async with world() as cluster:
+        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        old = registry.by_path("autoscaling", "v1", "horizontalpodautoscalers")
+        wanted = {"maxReplicas": 5, "targetCPUUtilizationPercentage": 40, "scaleTargetRef": reference}
+        operations = cluster.client.operations
+        made = operations.create(old, "default", {"metadata": {"name": "web"}, "spec": wanted})
+        assert made["spec"] == {**wanted, "minReplicas": 1}
+        new = await cluster.client.get(HPA, "web", "default")
+        target = {"type": "Utilization", "averageUtilization": 40}
+        cpu = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+        assert new["spec"]["metrics"] == [cpu]
+        memory = {"type": "Resource", "resource": {"name": "memory", "target": target}}
+        await cluster.client.patch(HPA, "web", "default", {"spec": {"metrics": [cpu, memory]}})
+        operations.patch(old, "default", "web", {"spec": {"targetCPUUtilizationPercentage": 60}})
+        new = await cluster.client.get(HPA, "web", "default")
+        shares = [metric["resource"]["target"]["averageUtilization"] for metric in new["spec"]["metrics"]]
+        assert (shares, new["metadata"].get("annotations")) == ([60, 40], None)
