@@ -15,7 +15,7 @@ KUBE_VERSION := k8s.io/component-base/version
 KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v1.34.4 -X $(KUBE_VERSION).gitMajor=1 -X $(KUBE_VERSION).gitMinor=34
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster lock clean
+.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster parity lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,7 +64,16 @@ testcluster: setup ## Build (once, with Go) and start a real control plane on lo
 	  -o $(TESTCLUSTER_BIN)/$$program k8s.io/kubernetes/cmd/$$program) || exit 1; done
 	@[ -x $(TESTCLUSTER_BIN)/etcd ] || (cd deploy/testcluster/etcd && CGO_ENABLED=0 go build \
 	  -o $(TESTCLUSTER_BIN)/etcd go.etcd.io/etcd/server/v3)
+	@[ -x $(TESTCLUSTER_BIN)/kwok ] || (cd deploy/testcluster/kwok && CGO_ENABLED=0 go build \
+	  -o $(TESTCLUSTER_BIN)/kwok sigs.k8s.io/kwok/cmd/kwok)
 	@$(BIN)/python deploy/testcluster/testcluster.py up --bin $(TESTCLUSTER_BIN)
+
+parity: testcluster setup-dev ## Compare what kubectl prints on kubesim and on the real control plane; writes docs/parity.md
+	@folder=$$(mktemp -d); $(BIN)/python -m kubesim serve --kubeconfig $$folder/config & pid=$$!; \
+	  until [ -s $$folder/config ]; do kill -0 $$pid || exit 1; sleep 0.2; done; \
+	  $(BIN)/python -m kubesim.tests.contract.transcripts --left $$folder/config \
+	  --right $$($(BIN)/python deploy/testcluster/testcluster.py kubeconfig) --write docs/parity.md; \
+	  status=$$?; kill $$pid; exit $$status
 
 lock: ## Resolve requirements/*.in again (needs uv)
 	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -69,4 +69,5 @@ def _web() -> list[str]:
         *("--log-level", "warning"),
         *("--timeout-graceful-shutdown", "2"),
         *("--lifespan", "off"),
+        *("--ws-max-size", str(64 * 1024)),  # the browser sends nothing; a frame may not fill the memory
     ]

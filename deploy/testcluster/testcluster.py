@@ -33,7 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HOST = "127.0.0.1"
 START_SECONDS = 60
-PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 Key = ec.EllipticCurvePrivateKey
 
 
@@ -225,6 +225,7 @@ class Testcluster:
                 *(f"--bind-address={HOST}", f"--secure-port={ports['scheduler']}"),
             ],
         )
+        yield "kwok", [f"--kubeconfig={at / 'admin.kubeconfig'}", "--manage-all-nodes=true"]
 
     def _apiserver_flags(self, etcd: str, port: int) -> list[str]:
         at = self.folder
