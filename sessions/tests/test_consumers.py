@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
 
 from interview_site.asgi import application
-from sessions import clock, live, services
+from sessions import clock, live, presence, services
 from sessions.models import InterviewSession
 from sessions.routing import websocket_urlpatterns
 from sessions.selectors import CANDIDATE_KEY
@@ -199,4 +200,16 @@ async def test_another_sites_page_opens_no_socket(layer, mine, origin):
     assert answer["type"] == "websocket.close"
     await socket.send_input({"type": "websocket.disconnect", "code": 1006})
     await socket.wait(5)
+    await layer().flush()
+
+
+async def test_an_open_page_tells_that_somebody_watches(settings, redis_url, layer, mine, ada):
+    settings.REDIS_URL = redis_url
+    uuid = str(mine.uuid)
+    socket = Browser(f"/ws/sessions/{uuid}/", user=ada)
+    assert await socket.connect() is None
+    while ada.pk not in presence.of(uuid, clock.now()).users:
+        await asyncio.sleep(0)
+    await socket.leave()
+    assert presence.of(uuid, clock.now()).users == frozenset()
     await layer().flush()

@@ -79,3 +79,11 @@ def test_a_browser_that_has_not_joined_sees_nothing(client, live):
 def test_it_rejects_post(candidate, live):
     assert candidate.post(url(live)).status_code == 405
     assert candidate.post(f"{url(live)}kubeconfig/").status_code == 405
+
+
+def test_the_tab_names_the_state_and_never_the_task(candidate, live, ada):
+    assert "<title>Live: " in candidate.get(url(live)).content.decode()
+    services.pause(session=live, actor=ada)
+    page = candidate.get(url(live)).content.decode()
+    assert "<title>Paused: " in page
+    assert "favicon-paused.svg" in page

@@ -83,6 +83,25 @@ def test_no_page_carries_an_inline_script_or_style(page, live):
     assert "onclick" not in text
 
 
+def test_the_browser_keeps_no_copy(client, ada, live):
+    client.force_login(ada)
+    assert "no-store" in client.get(url(live))["Cache-Control"]
+    assert "no-store" in client.get("/")["Cache-Control"]
+
+
+def test_live_offers_the_credit_and_workloads(page, live):
+    text = page(live)
+    assert f"{url(live)}credit/" in text
+    assert 'id="panel-workloads"' in text
+    assert 'name="from_memory"' in text
+
+
+def test_the_tab_names_the_state(page, live):
+    text = page(live)
+    assert "<title>Live: Sam Doe · Faultline</title>" in text
+    assert 'id="favicon" href="/static/favicon-live.svg"' in text
+
+
 def test_it_hides_other_peoples_sessions(client, mallory, live):
     client.force_login(mallory)
     assert client.get(url(live)).status_code == 404

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
@@ -40,6 +41,7 @@ TEMPLATES = {
 
 
 @require_safe
+@never_cache  # a page from the cache would tell an old clock, and tell it after signing out, too
 @ensure_csrf_cookie
 @login_required
 def session_detail(request: HttpRequest, uuid: UUID) -> HttpResponse:

@@ -11,6 +11,7 @@ from django.core.paginator import Paginator
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from sessions import clock, selectors
@@ -32,6 +33,7 @@ FILTERS: Final[dict[str, tuple[str, tuple[States, ...]]]] = {
 
 
 @require_safe
+@never_cache
 @login_required
 def session_list(request: HttpRequest) -> HttpResponse:
     """Show the sessions the user owns or takes part in, those under way first."""
