@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kubesim.api import meta
+from kubesim.api import meta, status
 from kubesim.api.options import Options
 from kubesim.errors import Obj
 
@@ -83,6 +83,23 @@ def _default_class(ops: Operations, resource: str, mark: str) -> str:
     return str(newest["name"]) if newest else ""
 
 
+def service(ops: Operations, new: Obj, options: Options) -> None:
+    """No two services have an address, or a port of the nodes. Raises 422."""
+    kind, spec = ops.registry.by_resource("services"), new["spec"]
+    others = [other["spec"] for other in ops.store.list(kind)]
+    address, errors = spec.get("clusterIP", ""), []
+    if address not in ("", "None") and any(other.get("clusterIP") == address for other in others):
+        why = f"failed to allocate IP {address}: provided IP is already allocated"
+        errors.append(status.invalid_value("spec.clusterIPs", [address], why))
+    taken = {(port.get("nodePort"), port["protocol"]) for other in others for port in other.get("ports", ())}
+    for at, port in enumerate(spec.get("ports", ())):
+        if port.get("nodePort") and (port["nodePort"], port["protocol"]) in taken:
+            why = "provided port is already allocated"
+            errors.append(status.invalid_value(f"spec.ports[{at}].nodePort", port["nodePort"], why))
+    if errors:
+        raise status.invalid(kind, new["metadata"].get("name", ""), errors)
+
+
 def certificate_request(ops: Operations, new: Obj, options: Options) -> None:
     """A certificate request says who made it, whatever it says itself."""
     spec, user = new["spec"], options.requester
@@ -102,10 +119,10 @@ def stamp_conditions(ops: Operations, old: Obj, new: Obj) -> None:
 
 def node(ops: Operations, new: Obj, options: Options) -> None:
     """A node is tainted until it is ready, and can allot all that it has."""
-    status = new.setdefault("status", {})
-    if status.get("capacity"):
-        status.setdefault("allocatable", dict(status["capacity"]))
-    if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in status.get("conditions", ())):
+    found = new.setdefault("status", {})
+    if found.get("capacity"):
+        found.setdefault("allocatable", dict(found["capacity"]))
+    if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in found.get("conditions", ())):
         return
     taints = new["spec"].get("taints", [])
     if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
@@ -116,6 +133,7 @@ STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "persistentvolumes": volume,
     "persistentvolumeclaims": claim,
     "ingresses.networking.k8s.io": ingress,
+    "services": service,
     "certificatesigningrequests.certificates.k8s.io": certificate_request,
     "nodes": node,
     "daemonsets.apps": daemonset,

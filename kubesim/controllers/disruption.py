@@ -10,6 +10,13 @@ from kubesim.controllers.base import Context, Controller, controller_of, queue_k
 from kubesim.errors import Obj
 from kubesim.times import stamp
 
+OWNERS = {
+    "ReplicaSet": "replicasets.apps",
+    "StatefulSet": "statefulsets.apps",
+    "ReplicationController": "replicationcontrollers",
+}
+"""The kinds whose replicas say how many pods there should be."""
+
 
 class DisruptionController(Controller):
     """Keeps the status of every budget."""
@@ -20,7 +27,7 @@ class DisruptionController(Controller):
         super().__init__(context)
         self.budgets = self.informers["poddisruptionbudgets.policy"]
         self.pods = self.informers["pods"]
-        self.sets = self.informers["replicasets.apps"]
+        self.owners = {kind: self.informers[resource] for kind, resource in OWNERS.items()}
 
     def listen(self) -> None:
         """Watch budgets and the pods that they may select."""
@@ -63,7 +70,8 @@ class DisruptionController(Controller):
             return len(selected), least
         owners = {owner["uid"]: owner for pod in selected if (owner := controller_of(pod)) is not None}
         namespace = selected[0]["metadata"]["namespace"] if selected else ""
-        found = [self.sets.get(namespace, owner["name"]) for owner in owners.values()]
+        known = [owner for owner in owners.values() if owner["kind"] in self.owners]
+        found = [self.owners[owner["kind"]].get(namespace, owner["name"]) for owner in known]
         expected = sum(int(owner["spec"]["replicas"]) for owner in found if owner is not None)
         if least is not None:
             return expected, _share(least, expected)

@@ -24,7 +24,9 @@ PRINTED = {
     "ipaddresses.networking.k8s.io": "10.96.7.7 services/ml/web",
     "servicecidrs.networking.k8s.io": "a 10.97.0.0/24 0s",
     "runtimeclasses.node.k8s.io": "a nvidia 0s",
-    "certificatesigningrequests.certificates.k8s.io": "a 0s kubernetes.io/kube-apiserver-client-kubelet  <none> Pending",
+    "certificatesigningrequests.certificates.k8s.io": (
+        "a 0s kubernetes.io/kube-apiserver-client-kubelet  <none> Pending"
+    ),
     "controllerrevisions.apps": "a <none> 1 0s",
     "cronjobs.batch": "a */5 * * * * <none> False 0 <none> 0s main nginx:1.27 <none>",
     "podtemplates": "a main nginx:1.27 app=web",

@@ -72,3 +72,16 @@ async def test_claims_count_by_size_and_class():
             await cluster.create("persistentvolumeclaims", {**claim, "metadata": {"name": "b"}})
         await cluster.client.delete("persistentvolumeclaims", "a", "default")
         assert await used(cluster) == {key: "0", "requests.storage": "0"}
+
+
+async def test_no_two_services_have_one_address_or_one_port_of_the_nodes():
+    async with world(1) as cluster:
+        first = {"type": "NodePort", "clusterIP": "10.96.7.7", "ports": [{"port": 80, "nodePort": 30123}]}
+        await cluster.create("services", {"metadata": {"name": "a"}, "spec": first})
+        with pytest.raises(ApiError) as caught:
+            await cluster.create("services", {"metadata": {"name": "b"}, "spec": first})
+    assert caught.value.message == (
+        'Service "b" is invalid: [spec.clusterIPs: Invalid value: ["10.96.7.7"]: failed to allocate IP 10.96.7.7: '
+        "provided IP is already allocated, spec.ports[0].nodePort: Invalid value: 30123: provided port is already "
+        "allocated]"
+    )

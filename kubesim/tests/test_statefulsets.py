@@ -151,3 +151,14 @@ async def test_a_pod_that_may_not_be_made_is_told_of():
             'create Pod web-0 in StatefulSet web failed error: pods "web-0" is forbidden: exceeded quota: none, '
             "requested: pods=1, used: pods=0, limited: pods=0"
         )
+
+
+async def test_a_budget_in_percent_counts_a_sets_replicas():
+    async with world() as cluster:
+        await cluster.create(SETS, stateful_set("web", 4, podManagementPolicy="Parallel"))
+        spec = {"maxUnavailable": "50%", "selector": {"matchLabels": {"app": "web"}}}
+        await cluster.create("poddisruptionbudgets.policy", {"metadata": {"name": "web"}, "spec": spec})
+        await cluster.tick(30)
+        found = await cluster.client.get("poddisruptionbudgets.policy", "web", "default")
+        status = found["status"]
+        assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (4, 2, 2)
