@@ -15,9 +15,10 @@ PRIORITIES = {
     "autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
     "rbac.authorization.k8s.io": 17000, "storage.k8s.io": 16800, "admissionregistration.k8s.io": 16700,
     "apiextensions.k8s.io": 16700, "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500, "node.k8s.io": 16300,
-    "discovery.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100,
+    "discovery.k8s.io": 16200, "resource.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100,
 }  # fmt: skip
-VERSION_PRIORITIES = {("", "v1"): 1, ("autoscaling", "v2"): 30, ("flowcontrol.apiserver.k8s.io", "v1"): 21}
+VERSION_PRIORITIES = {("", "v1"): 1, ("autoscaling", "v2"): 30, ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+                      ("resource.k8s.io", "v1"): 21}  # fmt: skip
 USUAL = 15
 LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
 

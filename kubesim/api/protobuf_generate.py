@@ -21,7 +21,7 @@ from pathlib import Path
 
 GROUPS = ("core", "apps", "batch", "rbac", "authentication", "authorization", "policy", "scheduling", "coordination",
           "networking", "storage", "autoscaling", "discovery", "events", "certificates", "admissionregistration",
-          "node", "flowcontrol")  # fmt: skip
+          "node", "flowcontrol", "resource")  # fmt: skip
 DOMAINS = {
     "core": "",
     "rbac": "rbac.authorization.k8s.io",

@@ -30,6 +30,14 @@ def _admission(kind: str, plural: str, *subresources: Subresource) -> Kind:
     )  # fmt: skip
 
 
+def _device(kind: str, plural: str, schema: str, *, namespaced: bool = True, **more: object) -> Kind:
+    """A kind of dynamic resource allocation."""
+    return Kind(
+        "resource.k8s.io", "v1", kind, plural, namespaced, schema, returns_deleted=True,
+        **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
 def _flow(kind: str, plural: str) -> Kind:
     return Kind(
         "flowcontrol.apiserver.k8s.io",
@@ -91,6 +99,11 @@ PLATFORM = (
          "V1CustomResourceDefinition", short_names=("crd", "crds"), categories=EXTENSIONS, subresources=(STATUS,),
          generation=True, returns_deleted=True, cleanup="customresourcecleanup.apiextensions.k8s.io",
          unconditional_update=False),
+    _device("DeviceClass", "deviceclasses", "V1DeviceClass", namespaced=False, generation=True),
+    _device("ResourceClaim", "resourceclaims", "ResourceV1ResourceClaim", subresources=(STATUS,)),
+    _device("ResourceClaimTemplate", "resourceclaimtemplates", "V1ResourceClaimTemplate"),
+    _device("ResourceSlice", "resourceslices", "V1ResourceSlice", namespaced=False, generation=True,
+            fields=(field("spec.nodeName"), field("spec.driver"))),
     _flow("FlowSchema", "flowschemas"),
     _flow("PriorityLevelConfiguration", "prioritylevelconfigurations"),
 )  # fmt: skip

@@ -39,6 +39,16 @@ def certificate_request(name: str = "system:node:node-1", organisation: str = "s
 
 
 OBJECTS: dict[str, Obj] = {
+    "deviceclasses.resource.k8s.io": {"spec": {}},
+    "resourceclaims.resource.k8s.io": {"spec": {}},
+    "resourceclaimtemplates.resource.k8s.io": {"spec": {"spec": {}}},
+    "resourceslices.resource.k8s.io": {
+        "spec": {
+            "driver": "gpu.example.com",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "nodeName": "n",
+        }
+    },
     "apiservices.apiregistration.k8s.io": {
         "spec": {"group": "example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 15}
     },
