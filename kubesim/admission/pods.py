@@ -25,6 +25,7 @@ def admit(ops: Operations, kind: Kind, new: Obj) -> None:
     add_service_account(ops, kind, new)
     add_tolerations(new["spec"])
     add_priority(ops, kind, new)
+    apply_runtime_class(ops, kind, new)
     limits.apply(ops, kind, new)
     new["status"]["qosClass"] = prepare.qos_class(new["spec"])
 
@@ -112,3 +113,22 @@ def add_priority(ops: Operations, kind: Kind, new: Obj) -> None:
     found = found or {}
     spec["priority"] = found.get("value", 0)
     spec.setdefault("preemptionPolicy", found.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def apply_runtime_class(ops: Operations, kind: Kind, new: Obj) -> None:
+    """Add what a pod's runtime costs and where it is to be had. Raises 403 for a class that does not exist."""
+    spec, name = new["spec"], new["spec"].get("runtimeClassName", "")
+    if not name:
+        return
+    found = ops.store.get(ops.registry.by_resource("runtimeclasses.node.k8s.io"), "", name)
+    if found is None:
+        why = f'pod rejected: RuntimeClass "{name}" not found'
+        raise status.forbidden(kind, new["metadata"].get("name", ""), why)
+    if overhead := (found.get("overhead") or {}).get("podFixed"):
+        spec["overhead"] = dict(overhead)
+    scheduling = found.get("scheduling") or {}
+    if selector := scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **selector}
+    held = spec.get("tolerations", [])
+    if added := [toleration for toleration in scheduling.get("tolerations", ()) if toleration not in held]:
+        spec["tolerations"] = [*held, *added]

@@ -85,3 +85,16 @@ async def test_no_two_services_have_one_address_or_one_port_of_the_nodes():
         "provided IP is already allocated, spec.ports[0].nodePort: Invalid value: 30123: provided port is already "
         "allocated]"
     )
+
+
+async def test_a_runtime_class_adds_its_cost_and_its_place():
+    async with world(1) as cluster:
+        with pytest.raises(ApiError, match='pods "a" is forbidden: pod rejected: RuntimeClass "gvisor" not found'):
+            await cluster.create("pods", pod("a", runtimeClassName="gvisor"))
+        place = {"nodeSelector": {"runtime": "gvisor"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]}
+        overhead = {"podFixed": {"cpu": "250m"}}
+        wanted = {"metadata": {"name": "gvisor"}, "handler": "runsc", "overhead": overhead, "scheduling": place}
+        await cluster.client.create("runtimeclasses.node.k8s.io", wanted)
+        spec = (await cluster.create("pods", pod("a", runtimeClassName="gvisor")))["spec"]
+    assert (spec["overhead"], spec["nodeSelector"]) == ({"cpu": "250m"}, {"runtime": "gvisor"})
+    assert spec["tolerations"][-1] == {"key": "sandbox", "operator": "Exists"}
