@@ -15,7 +15,7 @@ KUBE_VERSION := k8s.io/component-base/version
 KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v1.34.4 -X $(KUBE_VERSION).gitMajor=1 -X $(KUBE_VERSION).gitMinor=34
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster parity lock clean
+.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster parity conformance lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,18 @@ parity: testcluster setup-dev ## Compare what kubectl prints on kubesim and on t
 	  until [ -s $$folder/config ]; do kill -0 $$pid || exit 1; sleep 0.2; done; \
 	  $(BIN)/python -m kubesim.tests.contract.transcripts --left $$folder/config \
 	  --right $$($(BIN)/python deploy/testcluster/testcluster.py kubeconfig) --write docs/parity.md; \
+	  status=$$?; kill $$pid; exit $$status
+
+conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli"); writes docs/parity-conformance.md
+	@mkdir -p $(TESTCLUSTER_BIN)
+	@[ -x $(TESTCLUSTER_BIN)/e2e.test ] || (cd deploy/testcluster/conformance && CGO_ENABLED=0 go test -c \
+	  -ldflags "$(KUBE_LDFLAGS)" -o $(TESTCLUSTER_BIN)/e2e.test k8s.io/kubernetes/test/e2e)
+	@[ -x $(TESTCLUSTER_BIN)/ginkgo ] || (cd deploy/testcluster/conformance && CGO_ENABLED=0 go build \
+	  -o $(TESTCLUSTER_BIN)/ginkgo github.com/onsi/ginkgo/v2/ginkgo)
+	@folder=$$(mktemp -d); $(BIN)/python -m kubesim serve --nodes 4 --kubeconfig $$folder/config & pid=$$!; \
+	  until [ -s $$folder/config ]; do kill -0 $$pid || exit 1; sleep 0.2; done; \
+	  $(BIN)/python deploy/testcluster/conformance/conformance.py --kubeconfig $$folder/config \
+	  --bin $(TESTCLUSTER_BIN) --write docs/parity-conformance.md $(ARGS); \
 	  status=$$?; kill $$pid; exit $$status
 
 lock: ## Resolve requirements/*.in again (needs uv)

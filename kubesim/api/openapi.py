@@ -108,11 +108,10 @@ def _custom_name(kind: Kind) -> str:
 
 def _custom_schema(schema: Obj) -> Obj:
     """Return a definition's schema with what every object has."""
-    own = {
-        "apiVersion": {"type": "string", "description": descriptions("V1Pod").get("apiVersion", "")},
-        "kind": {"type": "string", "description": descriptions("V1Pod").get("kind", "")},
-        "metadata": {"allOf": [{"$ref": f"#/components/schemas/{_named(METADATA)}"}]},
-    }
+    texts = descriptions("V1Pod")
+    own: Obj = {name: {"type": "string", "description": texts.get(name, "")} for name in ("apiVersion", "kind")}
+    reference = {"$ref": f"#/components/schemas/{_named(METADATA)}"}
+    own["metadata"] = {"allOf": [reference], "description": texts.get("metadata", "")}
     return {**schema, "properties": {**schema.get("properties", {}), **own}}
 
 

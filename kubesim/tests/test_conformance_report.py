@@ -1,0 +1,38 @@
+"""The table of conformance: what passed and failed in each group, from ginkgo's reports."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "deploy/testcluster/conformance/conformance.py"
+spec = importlib.util.spec_from_file_location("conformance", SCRIPT)
+conformance = importlib.util.module_from_spec(spec)
+sys.modules["conformance"] = conformance
+spec.loader.exec_module(conformance)
+
+
+def entry(name, state, **more):
+    return {"ContainerHierarchyTexts": ["[sig-cli] Kubectl"], "LeafNodeText": name, "LeafNodeType": "It",
+            "State": state, **more}  # fmt: skip
+
+
+def test_it_counts_and_names_what_failed(tmp_path):
+    specs = [
+        entry("applies", "passed"),
+        entry("skips", "skipped"),
+        entry("waits", "timedout", Failure={"Message": "a suite\ntimeout | <nil>"}),
+        {**entry("before", "passed"), "LeafNodeType": "BeforeSuite"},
+    ]
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "cli" / "report.json").write_text(json.dumps([{"SpecReports": specs}, {"SpecReports": None}]))
+    text = conformance.table(tmp_path)
+    assert "| cli | 1 | 1 | 12 of 17 |" in text
+    assert "- [sig-cli] Kubectl waits: a suite timeout \\| &lt;nil>" in text
+
+
+def test_without_the_suite_it_says_what_to_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    arguments = ["--kubeconfig", str(tmp_path / "k"), "--folder", str(tmp_path), "--group", "auth"]
+    assert conformance.main(arguments) == 1
+    assert "Run: make conformance" in capsys.readouterr().err
