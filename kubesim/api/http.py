@@ -7,7 +7,7 @@ import uuid
 
 from aiohttp import web
 
-from kubesim.api import discovery, openapi, openapi_v2, requestinfo
+from kubesim.api import discovery, health, metrics, openapi, openapi_v2, requestinfo
 from kubesim.api.answers import NO_CACHE, error_response, json_response, text_response
 from kubesim.api.backend import Backend
 from kubesim.api.negotiate import discovery_version
@@ -33,7 +33,6 @@ VERSION: Obj = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-HEALTH = frozenset({"healthz", "livez", "readyz"})
 NOT_FOUND = "404 page not found\n"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
@@ -44,6 +43,7 @@ class ApiServer:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._resources = Resources(backend)
+        self._metrics = metrics.Metrics()
 
     async def handle(self, request: web.Request, path: str) -> web.StreamResponse:
         """Answer one request; ``path`` is relative to the cluster's root and begins with a slash."""
@@ -53,7 +53,19 @@ class ApiServer:
             response = error_response(error)
         if not response.prepared:
             response.headers.setdefault("Audit-Id", str(uuid.uuid4()))
+        self._count(request, path, response.status)
         return response
+
+    def _count(self, request: web.Request, path: str, code: int) -> None:
+        """Count a request that was answered."""
+        try:
+            info = requestinfo.read(request.method, path, request.query)
+        except ApiError:
+            return
+        scope = "" if not info.resource else "resource" if info.name else "namespace" if info.namespace else "cluster"
+        self._metrics.count(
+            (info.verb.upper(), info.group, info.version, info.resource, info.subresource, scope, code)
+        )
 
     async def _answer(self, request: web.Request, path: str) -> web.StreamResponse:
         """Find out who asks and whether they may, then answer."""
@@ -86,8 +98,13 @@ class ApiServer:
         match parts:
             case ["version"]:
                 return json_response(VERSION)
-            case [name, *_] if name in HEALTH:
-                return _health(name, "verbose" in request.query)
+            case [name, *check] if name in health.PATHS:
+                excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
+                found = health.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
+                return found or text_response(NOT_FOUND, 404)
+            case ["metrics"]:
+                text = self._metrics.text(self._backend.store, self._backend.operations.registry)
+                return web.Response(text=text, headers={**NO_CACHE, "Content-Type": metrics.CONTENT_TYPE})
             case ["openapi", "v2"]:
                 accept = request.headers.get("Accept", "")
                 # the first request of a document reads many files
@@ -133,11 +150,6 @@ class ApiServer:
         versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
         fixed = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
         return ["/api", "/api/v1", "/apis", *sorted(groups | versions), *fixed]
-
-
-def _health(name: str, verbose: bool) -> web.Response:
-    """Answer the health paths."""
-    return text_response(f"[+]ping ok\n[+]log ok\n[+]etcd ok\n{name} check passed\n" if verbose else "ok")
 
 
 def not_found() -> web.Response:

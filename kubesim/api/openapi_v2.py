@@ -23,6 +23,7 @@ V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
 NOT_IN_V2 = ("default", "oneOf", "anyOf", "not", "nullable")
 CONTENTS = ("properties", "items", "additionalProperties")
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
+IDENTITY = "x-kubernetes-group-version-kind"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
@@ -63,6 +64,8 @@ def _parameter(entry: Obj) -> Obj:
 
 def converted(schema: Obj) -> Obj:
     """Return a schema in the form of version 2."""
+    if schema.get(PRESERVE) and IDENTITY in schema:
+        return {"type": "object", IDENTITY: schema[IDENTITY]}
     kept: Obj = {key: _inner(key, value) for key, value in schema.items() if key not in NOT_IN_V2}
     references = kept.pop("allOf", None)
     if references and "$ref" in references[0]:

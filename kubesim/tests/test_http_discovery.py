@@ -97,3 +97,28 @@ def test_version_2_leaves_out_what_it_cannot_say():
         "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "n": {"x-kubernetes-int-or-string": True},
     }
+
+
+async def test_health_tells_of_each_check(live):
+    async with live.client() as client:
+        async with client.get("/readyz?verbose&exclude=etcd&exclude=nope") as response:
+            lines = (await response.text()).splitlines()
+        assert lines[:3] == ["[+]ping ok", "[+]log ok", "[+]etcd excluded: ok"]
+        assert "[+]poststarthook/rbac/bootstrap-roles ok" in lines
+        assert lines[-2:] == [
+            'warn: some health checks cannot be excluded: no matches for "nope"', "readyz check passed",
+        ]  # fmt: skip
+        checks = {"etcd": 200, "poststarthook/rbac/bootstrap-roles": 200, "x": 404}
+        for check, code in checks.items():
+            async with client.get(f"/livez/{check}") as response:
+                assert response.status == code
+
+
+async def test_metrics_count_requests_and_objects(live):
+    async with live.client() as client:
+        await client.get("/api/v1/nodes")
+        async with client.get("/metrics") as response:
+            lines = (await response.text()).splitlines()
+    wanted = 'code="200",group="",resource="nodes",scope="cluster",subresource="",verb="LIST",version="v1"'
+    assert any(wanted in line for line in lines)
+    assert any(line.startswith('apiserver_storage_objects{resource="nodes"}') for line in lines)
