@@ -25,10 +25,8 @@ def rehearse() -> dict[str, Any]:
 def main() -> int:
     """Measure the median of a few rehearsals."""
     runs = [rehearse() for _ in range(ROUNDS)]
-    steps = [run.get("steps", run) for run in runs]
     figures = [
-        Figure(name, statistics.median(float(step[name]) for step in steps), "s", goal)
-        for name, goal in GOALS.items()
+        Figure(name, statistics.median(float(run[name]) for run in runs), "s", goal) for name, goal in GOALS.items()
     ]
     figures.append(Figure("residue", float(max(len(run["residue"]) for run in runs)), "rows", 0))
     return report("rehearse", figures)

@@ -132,9 +132,12 @@ def chromium_path() -> str | None:
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """The machine's own Chromium, without a window."""
+    """The machine's own Chromium, without a window.
+
+    Not for the session: as long as Playwright is there, no other test of the process can run an event loop.
+    """
     path = chromium_path()
     if path is None:
         pytest.skip("needs Chromium or Chrome; on Debian: sudo apt install chromium")
