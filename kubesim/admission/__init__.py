@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import namespaces, platform, pods, podsecurity, policies, prepare, quota
+from kubesim.admission import limits, namespaces, platform, pods, podsecurity, policies, prepare, quota
 from kubesim.admission.validation import validate_custom, validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
@@ -130,6 +130,8 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     platform.complete(ops, kind.resource, new, options)
     if kind.resource == "pods":
         pods.admit(ops, kind, new)
+    if kind.resource == "persistentvolumeclaims":
+        limits.check_claim(ops, kind, new)
     validate_new(kind, new)
     podsecurity.check(ops, kind, None, new, "", options)
     policies.check(ops, kind, None, new, "", options)

@@ -1,32 +1,58 @@
-"""LimitRanger: default limits and requests of containers, and the bounds of a namespace's LimitRanges."""
+"""LimitRanger: default limits and requests of containers, and the bounds that a namespace's LimitRanges set.
+
+Bounds hold for each container, for a pod as a whole, or for a claim on storage.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kubesim.api import status
-from kubesim.api.quantity import parse
+from kubesim.api.quantity import Format, parse, write
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
+Amounts = dict[str, str]
+
 
 def apply(ops: Operations, kind: Kind, pod: Obj) -> None:
     """Set a pod's defaults and refuse (403) what is outside the bounds."""
-    ranges = ops.store.list(ops.registry.by_resource("limitranges"), pod["metadata"]["namespace"])
-    items = [item for found in ranges for item in found["spec"].get("limits", ()) if item.get("type") == "Container"]
-    if not items:
-        return
-    holders = [*pod["spec"].get("containers", ()), *pod["spec"].get("initContainers", ())]
-    for item in items:
-        for holder in holders:
+    items = list(_items(ops, pod["metadata"]["namespace"]))
+    spec = pod["spec"]
+    containers = [(name, holder) for name in ("containers", "initContainers") for holder in spec.get(name, ())]
+    own = [item for item in items if item.get("type") == "Container"]
+    for item in own:
+        for _, holder in containers:
             _set_defaults(holder, item)
-    errors = [error for item in items for holder in holders for error in _violations(holder, item)]
+    errors = [error for item in own for _, holder in containers for error in _broken(item, _resources(holder))]
+    for item in items:
+        if item.get("type") == "Pod":
+            errors += _broken(item, {part: _total(spec, part, item) for part in ("requests", "limits")})
+    _refuse(kind, pod, errors)
+
+
+def check_claim(ops: Operations, kind: Kind, claim: Obj) -> None:
+    """Refuse (403) a claim on more or less storage than is allowed."""
+    items = [item for item in _items(ops, claim["metadata"]["namespace"]) if item.get("type") == kind.kind]
+    requests = claim["spec"].get("resources", {}).get("requests", {})
+    resources = {"requests": requests, "limits": requests}
+    _refuse(kind, claim, [error for item in items for error in _broken(item, resources, claimed=True)])
+
+
+def _items(ops: Operations, namespace: str) -> Iterator[Obj]:
+    for found in ops.store.list(ops.registry.by_resource("limitranges"), namespace):
+        yield from found["spec"].get("limits", ())
+
+
+def _refuse(kind: Kind, obj: Obj, errors: list[str]) -> None:
     if errors:
         text = errors[0] if len(errors) == 1 else "[" + ", ".join(errors) + "]"
-        raise status.forbidden(kind, pod["metadata"].get("name", ""), text)
+        raise status.forbidden(kind, obj["metadata"].get("name", ""), text)
 
 
 def _set_defaults(holder: Obj, item: Obj) -> None:
@@ -37,29 +63,60 @@ def _set_defaults(holder: Obj, item: Obj) -> None:
             resources[part] = merged
 
 
-def _violations(holder: Obj, item: Obj) -> list[str]:
+def _resources(holder: Obj) -> dict[str, Amounts]:
     resources = holder.get("resources", {})
-    errors = []
+    return {part: resources.get(part, {}) for part in ("requests", "limits")}
+
+
+def _total(spec: Obj, part: str, item: Obj) -> Amounts:
+    """Return what a pod as a whole asks for, of the resources that an item speaks of."""
+    total = {}
+    for name in dict.fromkeys(key for bound in ("min", "max", "maxLimitRequestRatio") for key in item.get(bound, {})):
+        running = [_resources(c)[part].get(name) for c in spec.get("containers", ())]
+        starting = [_resources(c)[part].get(name) for c in spec.get("initContainers", ())]
+        given = [text for text in (*running, *starting) if text is not None]
+        if given:
+            usual = sum((parse(text) for text in running if text is not None), Fraction())
+            form: Format = "binary" if given[0].endswith("i") else "decimal"
+            total[name] = write(max([usual, *(parse(text) for text in starting if text is not None)]), form)
+    return total
+
+
+def _broken(item: Obj, resources: dict[str, Amounts], *, claimed: bool = False) -> Iterator[str]:
+    """Yield a sentence for every bound of an item that is broken."""
+    requests, limits, what = resources["requests"], resources["limits"], item.get("type", "")
     for name, bound in sorted(item.get("min", {}).items()):
-        errors += _below(name, bound, resources)
+        yield from _below(f"minimum {name} usage per {what} is {bound}", bound, requests.get(name), limits.get(name))
     for name, bound in sorted(item.get("max", {}).items()):
-        errors += _above(name, bound, resources)
-    return errors
+        text = f"maximum {name} usage per {what} is {bound}"
+        yield from _above(text, bound, requests.get(name), None if claimed else limits.get(name), claimed=claimed)
+    for name, bound in sorted(item.get("maxLimitRequestRatio", {}).items()):
+        text = f"{name} max limit to request ratio per {what} is {bound}"
+        yield from _ratio(text, bound, requests.get(name), limits.get(name))
 
 
-def _below(name: str, bound: str, resources: Obj) -> list[str]:
-    request = resources.get("requests", {}).get(name)
+def _below(text: str, bound: str, request: str | None, limit: str | None) -> Iterator[str]:
     if request is None:
-        return [f"minimum {name} usage per Container is {bound}.  No request is specified"]
-    if parse(request) < parse(bound):
-        return [f"minimum {name} usage per Container is {bound}, but request is {request}"]
-    return []
+        yield f"{text}.  No request is specified"
+    elif parse(request) < parse(bound):
+        yield f"{text}, but request is {request}"
+    elif limit is not None and parse(limit) < parse(bound):
+        yield f"{text}, but limit is {limit}"
 
 
-def _above(name: str, bound: str, resources: Obj) -> list[str]:
-    limit = resources.get("limits", {}).get(name)
-    if limit is None:
-        return [f"maximum {name} usage per Container is {bound}.  No limit is specified"]
-    if parse(limit) > parse(bound):
-        return [f"maximum {name} usage per Container is {bound}, but limit is {limit}"]
-    return []
+def _above(text: str, bound: str, request: str | None, limit: str | None, *, claimed: bool) -> Iterator[str]:
+    if limit is None and not claimed:
+        yield f"{text}.  No limit is specified"
+    elif limit is not None and parse(limit) > parse(bound):
+        yield f"{text}, but limit is {limit}"
+    elif request is not None and parse(request) > parse(bound):
+        yield f"{text}, but request is {request}"
+
+
+def _ratio(text: str, bound: str, request: str | None, limit: str | None) -> Iterator[str]:
+    if request is None or not parse(request):
+        yield f"{text}, but no request is specified or request is 0"
+    elif limit is None or not parse(limit):
+        yield f"{text}, but no limit is specified or limit is 0"
+    elif (given := parse(limit) / parse(request)) > parse(bound):
+        yield f"{text}, but provided ratio is {float(given):.6f}"
