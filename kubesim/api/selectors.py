@@ -251,10 +251,14 @@ class Term:
     value: str
     negated: bool
     empty: str = ""
+    instead: tuple[str, ...] = ()
 
     def matches(self, obj: Obj) -> bool:
         """Tell whether an object fulfils it."""
-        return (value_at(obj, self.path, self.empty) == self.value) is not self.negated
+        found = value_at(obj, self.path, self.empty)
+        if not found and self.instead:
+            found = value_at(obj, self.instead, self.empty)
+        return (found == self.value) is not self.negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +294,7 @@ def _term(part: str, text: str, kind: Kind) -> Term:
     field = kind.selectable.get(label)
     if field is None:
         raise bad_request(kind.field_error.replace("{label}", label))
-    return Term(label, field.path, _unescape(value), operator == "!=", field.empty)
+    return Term(label, field.path, _unescape(value), operator == "!=", field.empty, field.instead)
 
 
 def _unescape(value: str) -> str:

@@ -26,9 +26,8 @@ def restricted(kind: Kind, old: Obj, new: Obj, subresource: str) -> Obj:
         return _with(kept, "status", new.get("status"))
     if subresource == "approval":
         conditions = new.get("status", {}).get("conditions")
-        return _with(
-            {**old, "metadata": dict(old["metadata"])}, "status", _with(old["status"], "conditions", conditions)
-        )
+        kept = {**old, "metadata": {**new["metadata"]}}
+        return _with(kept, "status", _with(old["status"], "conditions", conditions))
     if subresource == "finalize":
         spec = {**old.get("spec", {}), "finalizers": new.get("spec", {}).get("finalizers")}
         return {**old, "metadata": dict(old["metadata"]), "spec": {k: v for k, v in spec.items() if v}}

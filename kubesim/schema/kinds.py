@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kubesim.schema.entries import NO_LABEL, SCALE, STATUS, WORKLOAD
 from kubesim.schema.entries import field as _field
 from kubesim.schema.entries import fixed as _fixed
@@ -33,13 +35,14 @@ POD = Kind(
 EVENT_FIELDS = (
     *(_field(f"involvedObject.{name}") for name in ("kind", "namespace", "name", "uid", "apiVersion")),
     _field("involvedObject.resourceVersion"), _field("involvedObject.fieldPath"),
-    _field("reason"), _field("reportingComponent"), _field("source.component", "source"), _field("type"),
+    _field("reason"), _field("reportingComponent"), _field("type"),
+    Field("source", ("source", "component"), instead=("reportingComponent",)),
 )  # fmt: skip
 
 REGARDING_FIELDS = (
-    tuple(Field(field.label.replace("involvedObject", "regarding"), field.path) for field in EVENT_FIELDS)
-    + EVENT_FIELDS[:7]
-)
+    *(replace(field, label=field.label.replace("involvedObject", "regarding")) for field in EVENT_FIELDS),
+    *EVENT_FIELDS[:7], Field("reportingController", ("reportingComponent",)),
+)  # fmt: skip
 
 EVENT_RENAMES = (
     ("regarding", "involvedObject"), ("note", "message"), ("deprecatedSource", "source"),

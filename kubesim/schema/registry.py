@@ -24,12 +24,14 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 class Field:
     """A field that field selectors of its kind know.
 
-    ``label`` is the name in the selector, ``path`` where the value lies, ``empty`` what a missing value reads as.
+    ``label`` is the name in the selector, ``path`` where the value lies, ``empty`` what a missing value reads as;
+    ``instead`` is where it is looked for when nothing lies at ``path``.
     """
 
     label: str
     path: tuple[str, ...]
     empty: str = ""
+    instead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,3 +110,11 @@ def test_a_selector_of_an_object_selects_and_is_shown():
 def test_no_selector_selects_nothing_and_an_empty_one_everything():
     assert not from_struct(None).matches({"a": "b"})
     assert from_struct({}).matches({"a": "b"})
+
+
+def test_the_source_of_an_event_is_its_controller_where_it_names_none():
+    kind = registry.by_resource("events")
+    selector = parse_fields("source=c", kind)
+    assert selector.selects({"metadata": {}, "source": {"component": "c"}, "reportingComponent": "d"})
+    assert selector.selects({"metadata": {}, "source": {}, "reportingComponent": "c"})
+    assert not selector.selects({"metadata": {}, "source": {"component": "d"}, "reportingComponent": "c"})
