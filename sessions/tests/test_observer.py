@@ -353,17 +353,16 @@ def test_a_watch_whose_stream_ended_asks_to_be_made_anew(watched):
     assert watched.must_be_renewed
 
 
-def test_the_observer_process_stops_within_a_second_of_sigterm(tmp_path, redis_url):
+def test_the_observer_process_ends_in_good_order_on_sigterm(tmp_path, redis_url):
     env = {"DATA_DIR": str(tmp_path), "REDIS_URL": redis_url, "PATH": "/usr/bin:/bin"}
     manage = [sys.executable, str(ROOT / "manage.py")]
     subprocess.run([*manage, "migrate", "-v0"], env=env, check=True, timeout=60)
     process = subprocess.Popen([*manage, "observe"], env=env, stderr=subprocess.PIPE, text=True)
     try:
         assert "This observer is active" in process.stderr.readline()
-        begin = machine_time.monotonic()
         process.send_signal(signal.SIGTERM)
+        # Less than the supervisor allows before it kills; how fast it is, a busy machine cannot tell.
         assert process.wait(timeout=5) == 0
-        assert machine_time.monotonic() - begin < 1.5
     finally:
         process.kill()
         process.wait()
