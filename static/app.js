@@ -148,7 +148,12 @@
     const back = place(event.detail.target);
     if (!back) return;
     focused.set(event.detail.target.id, back);
-    setTimeout(() => focused.get(event.detail.target.id) === back && focused.delete(event.detail.target.id), 3000);
+  });
+  // However long the answer took, the push that follows it comes soon.
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const id = event.detail.target?.id;
+    const back = focused.get(id);
+    setTimeout(() => focused.get(id) === back && focused.delete(id), 3000);
   });
   document.addEventListener("htmx:afterSettle", (event) => {
     const id = event.detail.target?.id;
