@@ -8,6 +8,8 @@ from django.db.models import F, Q
 
 from faults.models import Lease
 
+FARTHEST = 10  # times the length of a lease
+
 
 def acquire(name: str, holder: str, ttl_s: float, now: datetime) -> int | None:
     """Take the lease if it is free, expired, or already this holder's.
@@ -15,7 +17,8 @@ def acquire(name: str, holder: str, ttl_s: float, now: datetime) -> int | None:
     Returns the new epoch (each taking raises it), or None while somebody else holds it. ``ttl_s`` is in seconds.
     """
     Lease.objects.get_or_create(name=name)
-    free = Q(until__isnull=True) | Q(until__lt=now) | Q(holder=holder)
+    by_a_wrong_clock = Q(until__gt=now + timedelta(seconds=FARTHEST * ttl_s))  # nobody takes it for so long
+    free = Q(until__isnull=True) | Q(until__lt=now) | Q(holder=holder) | by_a_wrong_clock
     taken = Lease.objects.filter(free, name=name).update(
         holder=holder, epoch=F("epoch") + 1, until=now + timedelta(seconds=ttl_s)
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 from django.db.models import F, Q, QuerySet
 
@@ -20,13 +20,19 @@ OVER = (Status.REVERTED, Status.QUARANTINED)
 SYMPTOM_SECONDS = 30.0
 
 
-def tick(now: datetime) -> int:
+def _never_set(run_id: int) -> timedelta:
+    return timedelta()
+
+
+def tick(now: datetime, clock_set: Callable[[int], timedelta] = _never_set) -> int:
     """Revert overdue runs, go on with those whose worker died, and tell clusters of moved deadlines.
 
-    Returns the number of runs that were attended to. A cluster that does not answer is tried again at the next tick.
+    ``clock_set`` tells by a run's id how far the clock was set on since it was planned. Returns the number of runs
+    that were attended to. A cluster that does not answer is tried again at the next tick.
     """
-    duties: list[tuple[QuerySet[FaultRun], Act]] = [
-        (overdue(now), _revert),
+    late = [run for run in _unreverted() if run.deadline and run.deadline <= now - clock_set(run.pk)]
+    duties: list[tuple[Iterable[FaultRun], Act]] = [
+        (late, _revert),
         (unfinished_reverts(now), _revert),
         (orphaned_injections(now), _resume),
         (moved_deadlines(), _mirror_deadline),
@@ -36,7 +42,7 @@ def tick(now: datetime) -> int:
 
 def overdue(now: datetime) -> QuerySet[FaultRun]:
     """Return the runs whose deadline has passed; the newest first, so that an environment goes after its faults."""
-    return FaultRun.objects.filter(deadline__lte=now).exclude(status__in=OVER).order_by("-id")
+    return _unreverted().filter(deadline__lte=now)
 
 
 def unfinished_reverts(now: datetime) -> QuerySet[FaultRun]:
@@ -53,6 +59,10 @@ def moved_deadlines() -> QuerySet[FaultRun]:
     """Return the runs, injecting or failed ones too, whose deadline is not the one that their cluster knows."""
     there = FaultRun.objects.filter(mirrored_deadline__isnull=False).exclude(status__in=OVER)
     return there.exclude(deadline=F("mirrored_deadline"))
+
+
+def _unreverted() -> QuerySet[FaultRun]:
+    return FaultRun.objects.filter(deadline__isnull=False).exclude(status__in=OVER).order_by("-id")
 
 
 def _unheld(now: datetime) -> Q:

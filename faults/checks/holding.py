@@ -27,7 +27,7 @@ def hold(previous: Held | None, verdict: Verdict, now: datetime, seconds: float)
         return before if before.held_at else Held()
     if verdict != "pass":
         return Held()
-    since = before.passing_since or now
+    since = min(before.passing_since or now, now)  # a clock that was set back: it holds from now on
     if before.held_at is None and now - since >= timedelta(seconds=seconds):
         return Held(since, now)
     return Held(since, before.held_at)

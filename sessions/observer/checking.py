@@ -47,7 +47,7 @@ def record(scenario: SessionScenario, pack: Pack, outcomes: Outcomes, now: datet
 
 
 def _differs(state: CheckState | None, check: Check, outcome: Outcome, now: datetime) -> bool:
-    if state is None or state.checked_at is None or now - state.checked_at >= REFRESH:
+    if state is None or state.checked_at is None or abs(now - state.checked_at) >= REFRESH:
         return True
     is_holding = state.passing_since is not None and state.held_at is None
     return is_holding or (state.verdict, state.finding) != (outcome.verdict, outcome.finding)

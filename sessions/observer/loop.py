@@ -100,7 +100,7 @@ class Observer:
             close_old_connections()
 
     def _is_due(self, duty: str, pause: timedelta, now: datetime) -> bool:
-        if now < self._due.get(duty, now):
+        if timedelta() < self._due.get(duty, now) - now <= pause:  # farther off: the clock was set back
             return False
         self._due[duty] = now + pause
         return True

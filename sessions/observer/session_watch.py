@@ -116,7 +116,7 @@ class SessionWatch:
     def _every(self, name: str, pause: timedelta, duty: Callable[[], None]) -> None:
         """Do a duty unless it was done less than ``pause`` ago."""
         now, done = self._now(), self._done.get(name)
-        if done is None or now - done >= pause:
+        if done is None or abs(now - done) >= pause:  # either way: a machine's clock may be set back
             self._done[name] = now
             self._safely(duty)
 

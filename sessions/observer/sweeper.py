@@ -10,7 +10,9 @@ from datetime import datetime
 from django.db import OperationalError, connection
 
 from faults import outbox, reconciler
+from faults.clock_steps import ClockSteps, steady_s
 from faults.errors import ClusterError, FaultError
+from faults.models import FaultRun
 from faults.packs import PackError
 from sessions import services
 
@@ -22,8 +24,9 @@ Duty = Callable[[], None]
 class Sweeper:
     """Sweeps in threads of its own: a revert that waits for a dead cluster must hold up neither panels nor jobs."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], steady: Callable[[], float] = steady_s) -> None:
         self._now = now
+        self._steps = ClockSteps(now, _newest_run, steady)
         self._stop = threading.Event()
         groups: list[tuple[Duty, ...]] = [(self._relay, self._housekeep), (self._reconcile,)]
         self._threads = [
@@ -60,7 +63,7 @@ class Sweeper:
         outbox.sweep(self._now())
 
     def _reconcile(self) -> None:
-        reconciler.tick(self._now())
+        reconciler.tick(self._steps.look(), self._steps.since)
 
     def _housekeep(self) -> None:
         services.housekeep(self._now())
@@ -71,3 +74,7 @@ class Sweeper:
                 self.sweep(*duties)
         finally:
             connection.close()
+
+
+def _newest_run() -> int:
+    return FaultRun.objects.order_by("-pk").values_list("pk", flat=True).first() or 0

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sessions import clock, services
 from sessions.errors import SessionError
+from sessions.observer.loop import Observer
 
 
 def test_it_stands_at_zero_before_the_start(ready, time):
@@ -91,3 +97,38 @@ def test_the_session_time_of_a_past_moment_leaves_out_what_came_later(live, time
 
     assert clock.elapsed_ms(live, then) == 60_000
     assert clock.elapsed_ms(live) == 90_000
+
+
+JUMPS = st.lists(
+    st.tuples(st.sampled_from(["pause", "resume", "extend", "none"]), st.integers(-3600, 3600)), max_size=8
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(JUMPS)
+def test_wherever_the_clock_is_set_to_session_time_is_never_negative(ready, ada, time, steps):
+    with transaction.atomic():
+        session = services.start(session=ready, actor=ada)
+        for action, seconds in steps:
+            time.advance(seconds)
+            with contextlib.suppress(SessionError):
+                if action == "extend":
+                    services.extend(session=session, minutes=5, actor=ada)
+                elif action != "none":
+                    getattr(services, action)(session=session, actor=ada)
+            session.refresh_from_db()
+            assert clock.elapsed_ms(session) >= 0
+            assert clock.fault_deadline(session) <= session.prepared_at + clock.LONGEST_FAULT
+        session = services.end(session=session, actor=ada)
+        assert clock.elapsed_ms(session) >= 0
+        assert min(session.events.values_list("session_ms", flat=True)) >= 0
+        transaction.set_rollback(True)
+
+
+def test_an_observer_whose_clock_is_set_back_goes_on(time, db):
+    observer = Observer(threading.Event(), time)
+    assert observer._is_due("poll", timedelta(seconds=2), time())
+    assert not observer._is_due("poll", timedelta(seconds=2), time.advance(1))
+    assert observer._is_due("poll", timedelta(seconds=2), time.advance(-3600))
+    assert not observer._is_due("poll", timedelta(seconds=2), time.advance(1))
+    observer._publisher.close()

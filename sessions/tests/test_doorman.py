@@ -86,7 +86,7 @@ def test_a_cluster_that_is_in_the_way_costs_a_look_and_no_more(ended, monkeypatc
 def test_a_revert_that_hangs_keeps_no_job_waiting(db, monkeypatch):
     hangs, relayed = threading.Event(), threading.Event()
     monkeypatch.setattr(sweeper, "EVERY_S", 0.01)
-    monkeypatch.setattr(sweeper.reconciler, "tick", lambda now: hangs.wait(10))
+    monkeypatch.setattr(sweeper.reconciler, "tick", lambda now, clock_set: hangs.wait(10))
     monkeypatch.setattr(sweeper.outbox, "sweep", lambda now: relayed.set())
     monkeypatch.setattr(sweeper.services, "housekeep", lambda now: 0)
     sweeping = sweeper.Sweeper(clock.now)
