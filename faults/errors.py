@@ -10,6 +10,10 @@ ClusterError                the cluster (or its control API) did not do it
 
 from __future__ import annotations
 
+from faults.plain_text import plain
+
+LONGEST_MESSAGE = 2000  # a cluster repeats in its refusal whatever it was sent
+
 
 class FaultError(Exception):
     """The base of everything the engine raises on its own account; the message is for people."""
@@ -34,8 +38,8 @@ class ClusterError(Exception):
     """
 
     def __init__(self, message: str, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = plain(message, LONGEST_MESSAGE)
+        super().__init__(self.message)
         self.retryable = retryable
 
 

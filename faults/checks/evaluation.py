@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from faults.checks import expressions
 from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
 from faults.errors import ClusterError, Invalid, NotFound
+from faults.plain_text import plain
 
 Verdict = Literal["pass", "fail", "error", "not_run"]
 FINDING_LENGTH = 1000
@@ -41,9 +42,9 @@ def evaluate(condition: Condition, reader: Reader) -> Outcome:
         values = _read_all(condition.reads, reader)
         truth = expressions.run(condition.expr, values)
     except ClusterError as exc:
-        return Outcome("error", f"The cluster could not be read: {exc}"[:FINDING_LENGTH])
+        return Outcome("error", plain(f"The cluster could not be read: {exc}", FINDING_LENGTH))
     except expressions.ExpressionError as exc:
-        return Outcome("error", f"The condition could not be evaluated: {exc}"[:FINDING_LENGTH])
+        return Outcome("error", plain(f"The condition could not be evaluated: {exc}", FINDING_LENGTH))
     if not isinstance(truth, bool):
         return Outcome("error", f"The condition gave {type(truth).__name__}, not true or false.")
     return Outcome("pass" if truth else "fail", _finding(condition, values))
@@ -68,9 +69,9 @@ def evaluate_all(checks: Iterable[Check], reader: Reader) -> dict[str, Outcome]:
 def _finding(condition: Condition, values: Mapping[str, Any]) -> str:
     """Describe what was seen. A description that fails says so and changes no verdict."""
     try:
-        return str(expressions.run(condition.found, values))[:FINDING_LENGTH]
+        return plain(str(expressions.run(condition.found, values)), FINDING_LENGTH)
     except expressions.ExpressionError as exc:
-        return f"(no description: {exc})"[:FINDING_LENGTH]
+        return plain(f"(no description: {exc})", FINDING_LENGTH)
 
 
 def _read_all(reads: Mapping[str, Read], reader: Reader) -> dict[str, Any]:

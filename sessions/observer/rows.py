@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from faults.plain_text import plain_line
 from sessions.live import EventRow, LiveState, NodeRow, PodRow, WorkloadRow
 from sessions.observer.cache import Cache, Obj
 
 GPU = "nvidia.com/gpu"
+LONGEST_NAME, LONGEST_WORD, LONGEST_MESSAGE = 253, 80, 1024  # a cell of a table; the API bounds names and events so
 _UNIT = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?")
 _NOT_BROKEN = {"Running", "Completed", "Succeeded", "ContainerCreating", "PodInitializing", "Terminating"}
 _OLDEST = datetime.min.replace(tzinfo=UTC)
 
@@ -45,11 +49,11 @@ def pod_row(pod: Obj, is_target: bool) -> PodRow:
         namespace=_namespace(pod),
         name=pod["metadata"]["name"],
         ready=f"{ready}/{len(spec.get('containers') or [])}",
-        status=word,
+        status=plain_line(word, LONGEST_WORD),
         restarts=sum(int(state.get("restartCount", 0)) for state in states),
-        node=spec.get("nodeName", ""),
+        node=plain_line(spec.get("nodeName", ""), LONGEST_NAME),
         created_at=_time(pod["metadata"].get("creationTimestamp")),
-        message=_message(pod),
+        message=plain_line(_message(pod), LONGEST_MESSAGE),
         gpus=_gpus(pod),
         intended=is_target and word not in _NOT_BROKEN,
     )
@@ -73,15 +77,15 @@ def pod_status(pod: Obj) -> str:
 
 def event_row(event: Obj) -> EventRow:
     """Return an event with the time at which it was last seen."""
-    about = event.get("involvedObject", {})
+    about = event.get("involvedObject") or {}
     series = event.get("series") or {}
     at = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     return EventRow(
         at=_time(at or event["metadata"].get("creationTimestamp")),
-        type=event.get("type", "Normal"),
-        reason=event.get("reason", ""),
-        object=f"{about.get('kind', '?')}/{about.get('name', '?')}",
-        message=event.get("message", ""),
+        type=plain_line(event.get("type") or "Normal", LONGEST_WORD),
+        reason=plain_line(event.get("reason") or "", LONGEST_WORD),
+        object=plain_line(f"{about.get('kind', '?')}/{about.get('name', '?')}", LONGEST_NAME),
+        message=plain_line(event.get("message") or "", LONGEST_MESSAGE),
         count=int(series.get("count") or event.get("count") or 1),
         namespace=_namespace(event),
     )
@@ -172,7 +176,7 @@ def quantity(text: Any) -> int:
     """Return a Kubernetes quantity as a whole number; 0 where it is none."""
     digits = str(text).rstrip("KMGTikm")
     unit = str(text)[len(digits) :]
-    return int(float(digits) * _UNIT[unit]) if unit in _UNIT and digits.replace(".", "", 1).isdigit() else 0
+    return int(float(digits) * _UNIT[unit]) if unit in _UNIT and _NUMBER.fullmatch(digits) else 0
 
 
 def _gpus(pod: Obj) -> int:

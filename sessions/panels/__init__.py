@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from django.contrib.auth.models import User
 from django.template.loader import render_to_string
 
+from faults.plain_text import plain
 from sessions import clock
 from sessions.models import InterviewSession
 from sessions.panels import cluster, people, progress, scoring, timeline
@@ -101,4 +102,4 @@ def _draw(panel: Panel, subject: Subject, extra: Context) -> str:
     context = {"session": subject.session, "role": subject.role, "user": subject.user, "now": subject.now, **extra}
     if panel.name in MIRROR and subject.session.is_quiet(subject.now):
         return render_to_string("panels/_quiet.html", {**context, "name": panel.name, "title": MIRROR[panel.name]})
-    return render_to_string(f"panels/{panel.name}.html", {**context, **panel.build(subject), **extra})
+    return plain(render_to_string(f"panels/{panel.name}.html", {**context, **panel.build(subject), **extra}))

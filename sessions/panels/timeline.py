@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faults.plain_text import plain_line
 from sessions.models import SessionEvent
 from sessions.panels.subject import Context, Subject, clock_of
 
 LANES = ("Session", "Candidate", "Checks", "Hints", "Questions", "Notes")
 LANE_HEIGHT = 15
 MOST_EVENTS = 500
+LONGEST_DETAIL = 300  # each stands in the frame twice
 _BY_PREFIX = {
     "candidate": "Candidate",
     "access": "Candidate",
@@ -111,6 +113,7 @@ def words_for(event: SessionEvent) -> str:
         (str(event.payload[key]) for key in ("title", "text", "finding", "reason") if event.payload.get(key)), ""
     )
     verdict = _VERDICTS.get(str(event.payload.get("verdict", "")), "")
+    detail = plain_line(detail, LONGEST_DETAIL)
     return ": ".join(part for part in (base, _amount(event), detail, verdict) if part)
 
 

@@ -14,6 +14,7 @@ from django.utils.text import slugify
 
 from faults.checks.model import Check
 from faults.packs import Pack
+from faults.plain_text import plain
 from sessions import clock, events, selectors
 from sessions.models import (
     Assessment,
@@ -35,12 +36,12 @@ _Packs = list[tuple[SessionScenario, Pack]]
 def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
     """Return the scorecard of a session as ``viewer`` may see it now.
 
-    Times are RFC 3339 in UTC; ``_ms`` is session time.
+    Times are RFC 3339 in UTC; ``_ms`` is session time. Every text has passed ``faults.plain_text``.
     """
     session = _loaded(session)
     packs = [(row, selectors.pack_for(row)) for row in _scenarios(session)]
     assessments = [_assessment(row, packs) for row in _shown(session, viewer)]
-    return {
+    card: Scorecard = {
         "schema_version": SCHEMA_VERSION,
         "generated_at": _time(clock.now()),
         "generated_for": viewer.get_username(),
@@ -58,6 +59,16 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "release": {"released_at": _time(session.released_at), "residue": session.residue},
         "timeline": _timeline(session),
     }
+    return {key: _in_sight(value) for key, value in card.items()}
+
+
+def _in_sight(value: Any) -> Any:
+    """Return a part of the document with no character that acts instead of showing."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {key: _in_sight(part) for key, part in value.items()}
+    return [_in_sight(part) for part in value] if isinstance(value, list) else value
 
 
 def _loaded(session: InterviewSession) -> InterviewSession:

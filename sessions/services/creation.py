@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from faults.models import ScenarioVersion
+from faults.plain_text import plain_line
 from sessions import clock, events
 from sessions.errors import SessionError
 from sessions.models import (
@@ -57,8 +58,8 @@ def create_session(
     _check_parts(parts)
     session = InterviewSession.objects.create(
         owner=owner,
-        candidate_name=candidate,
-        title=heading or _default_title(plan_version, parts),
+        candidate_name=plain_line(candidate),
+        title=plain_line(heading) or _default_title(plan_version, parts),
         plan_version=plan_version,
         parts=[outline for outline, _, _ in parts],
         minutes=_checked_minutes(minutes, parts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from faults.plain_text import plain
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
 
@@ -33,7 +34,10 @@ def require(session: InterviewSession, states: Collection[State], doing: str) ->
 
 
 def clean_text(value: str, *, field: str, name: str, limit: int, required: bool = False) -> str:
-    """Return the text without surrounding space; raise SessionError at ``field`` where it cannot be stored."""
+    """Return the text without surrounding space and with every character in sight (``faults.plain_text``).
+
+    Raises SessionError at ``field`` where it cannot be stored.
+    """
     text = value.replace("\r\n", "\n").strip()
     if required and not text:
         raise SessionError(f"{name} must not be empty.", field)
@@ -43,7 +47,7 @@ def clean_text(value: str, *, field: str, name: str, limit: int, required: bool 
         raise SessionError(f"{name} contains a null character.", field)
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise SessionError(f"{name} contains half of a character.", field)
-    return text
+    return plain(text)
 
 
 def _refusal(state: str, old: Collection[State]) -> str:
