@@ -16,7 +16,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
-_BEYOND_LATIN_1 = re.compile("[\u0300-\U0010ffff]")
+_MAY_BE_A_HEAP = re.compile(f"[\u0300-\U0010ffff]{{{MOST_MARKS + 1},}}")
 
 
 def plain(text: str, most: int | None = None) -> str:
@@ -26,9 +26,7 @@ def plain(text: str, most: int | None = None) -> str:
     """
     if most is not None and len(text) > 2 * most:
         text = text[: 2 * most]  # whatever stands behind cannot show; looking at a megabyte takes time
-    text = _UNSEEN.sub(_stand_in, text)
-    if _BEYOND_LATIN_1.search(text):
-        text = _without_heaps(text)
+    text = _MAY_BE_A_HEAP.sub(_without_heaps, _UNSEEN.sub(_stand_in, text))
     return text if most is None or len(text) <= most else text[: most - 1] + _CUT
 
 
@@ -44,10 +42,10 @@ def _stand_in(found: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else "\ufffd"
 
 
-def _without_heaps(text: str) -> str:
+def _without_heaps(found: re.Match[str]) -> str:
     """Drop the combining marks that are more than ``MOST_MARKS`` on one letter."""
     kept, marks = [], 0
-    for character in text:
+    for character in found[0]:
         marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
         if marks <= MOST_MARKS:
             kept.append(character)

@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
+from faults.plain_text import plain
+
 # No inline script, no eval, nothing from elsewhere. `ws:`/`wss:` to our own host are covered by 'self'.
 POLICY = "; ".join(
     [
@@ -35,6 +37,23 @@ class ContentSecurityPolicy:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
+
+
+class PlainPages:
+    """Shows in every page what acts instead of showing, whichever way it came into the database."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if not response.streaming and response.headers.get("Content-Type", "").startswith("text/html"):
+            page = response.content.decode(response.charset)
+            if (shown := plain(page)) != page:
+                response.content = shown.encode(response.charset)
+                if "Content-Length" in response.headers:
+                    response.headers["Content-Length"] = str(len(response.content))
         return response
 
 

@@ -31,6 +31,8 @@ def parse(files: Mapping[str, str]) -> Pack:
     for name in (DOCUMENT, *TEXTS):
         if not files.get(name, "").strip():
             raise PackError(name, "", "is missing or empty")
+    for name, text in files.items():
+        safe_yaml.check_text(name, text)
     source = Source(
         document=_document(files[DOCUMENT]),
         manifests={name: _objects(name, files[name]) for name in sorted(files) if "/" in name},

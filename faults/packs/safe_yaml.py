@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from faults.packs.errors import PackError
+from faults.plain_text import plain
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 20
@@ -57,12 +58,22 @@ def load_one(file: str, text: str) -> Any:
     return documents[0]
 
 
+def check_text(file: str, text: str, where: str = "") -> None:
+    """Raise ``PackError`` where a text holds characters that act instead of showing (``faults.plain_text``)."""
+    shown = plain(text)
+    if shown != text:
+        unseen = next((old for old, new in zip(text, shown, strict=False) if old != new), text[-1])
+        raise PackError(file, where, f"holds the character U+{ord(unseen):04X}, which nobody sees; take it out")
+
+
 def _check_limits(file: str, text: str) -> None:
     """Count over the event stream, which is flat, before anything nested is built."""
     depth = nodes = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             raise PackError(file, _line(event.start_mark), "aliases (*name) are not allowed; write the value out")
+        if isinstance(event, yaml.ScalarEvent):
+            check_text(file, event.value, _line(event.start_mark))
         if isinstance(event, yaml.NodeEvent):
             nodes += 1
         if isinstance(event, yaml.CollectionStartEvent):

@@ -177,3 +177,15 @@ def test_loading_a_folder_refuses_links_binary_and_large_files(tmp_path):
         packs.load_folder(tmp_path)
     with pytest.raises(PackError, match="is not a folder"):
         packs.load_folder(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("escape", "named"), [("\x1b[2J", "U+001B"), ("\u202e", "U+202E"), ("e" + "\u0301" * 99, "U+0301")]
+)
+def test_text_with_characters_that_nobody_sees_is_refused(files, edit, escape, named):
+    assert named in refused(files | {"statement.md": f"Mend it. {escape}"})
+
+    def hide(document):
+        document["hints"][0]["text"] = f"Look {escape}"
+
+    assert named in refused(edit(hide))

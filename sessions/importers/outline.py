@@ -12,6 +12,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
+from faults import plain_text
+
 LIMIT_BYTES = 500_000  # some 600 questions; the worst text of this size takes seconds to read, not minutes
 
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])(?:\s+|$)")
@@ -75,7 +77,7 @@ def decode(raw: bytes) -> str:
         raise ImportProblem(f"Line {line}: this is not UTF-8 text. Save the file as UTF-8.") from exc
     if not text.strip():
         raise ImportProblem("The file is empty.")
-    return text
+    return plain_text.plain(text)
 
 
 def read(text: str) -> Outline:
