@@ -9,7 +9,8 @@ from django.core.management import CommandError, call_command
 
 from faults import crypto, janitor, journal, practice, reconciler, services
 from faults.engine import compare, fingerprint
-from faults.errors import NotFound
+from faults.errors import Forbidden, NotFound
+from faults.kube.client import Kube
 from faults.kube.mirror import NAMESPACE, stored
 from faults.models import FaultRun
 
@@ -168,6 +169,26 @@ def test_the_panic_button_reports_what_it_could_not_revert(active, settings, cap
         call_command("revert", "--run", str(active.uuid))
     settings.KUBESIM_URL = url
     assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_a_revert_that_cannot_succeed_says_what_to_run_by_hand(active, monkeypatch, capsys):
+    def refuse(self, *args, **kwargs):
+        raise Forbidden("an admission webhook denied the request")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(Kube, "delete", refuse)
+        with pytest.raises(CommandError, match="1 of the runs"):
+            call_command("revert", "--run", str(active.uuid))
+    active.refresh_from_db()
+    told = capsys.readouterr().err
+    assert active.status == Status.QUARANTINED
+    assert "kubectl delete job " in active.manual_command
+    assert f"Run by hand:\n{active.manual_command}" in told
+    assert "webhook denied" in active.error
+    assert active.residue
+    call_command("revert", "--all")  # a person has made way: the same button takes back what is left
+    active.refresh_from_db()
+    assert (active.status, active.residue, active.manual_command) == (Status.REVERTED, [], "")
 
 
 def test_one_run_can_be_chosen(active, environment):

@@ -48,6 +48,7 @@ class Report:
     ok: bool = False
     error: str = ""
     residue: list[Any] | None = None
+    run_by_hand: list[str] = field(default_factory=list)
     scorecard: dict[str, str] = field(default_factory=dict)
     durations: dict[str, float] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Report:
             "scenario": self.scenario,
             "solution": self.solution,
             "residue": self.residue,
+            "run_by_hand": self.run_by_hand,
             "scorecard": self.scorecard,
             **self.durations,
             "steps": self.steps,
@@ -91,6 +93,7 @@ class Rehearsal:
             self.report.error = str(exc)
         finally:
             self._clean_up()
+            self.report.run_by_hand = self._commands()
         self.report.ok = not self.report.error and self.report.residue == []
         return self.report
 
@@ -230,6 +233,14 @@ class Rehearsal:
         except (RehearsalError, SessionError, ClusterError) as exc:
             self.report.error += f" Cleaning up failed too: {exc}"
         self.report.residue = self._now().residue
+
+    def _commands(self) -> list[str]:
+        """Return what a person must run for the steps that nothing here could take back."""
+        if self.session is None:
+            return []
+        session = self._now()
+        runs = [row.run for row in session.scenarios.select_related("run").order_by("position")]
+        return [run.manual_command for run in (*runs, session.environment) if run and run.manual_command]
 
     def _released_here(self) -> bool:
         assert self.session is not None

@@ -13,6 +13,7 @@ from django.conf import settings as site
 from django.core.management import CommandError, call_command
 
 from faults import selectors as fault_selectors
+from faults.models import FaultRun
 from sessions.models import InterviewSession
 from sessions.rehearsal import installation, interruption, run
 
@@ -90,6 +91,21 @@ def test_being_stopped_leaves_nothing_behind(rehearsal, jobs):
 
     assert (report.ok, report.error) == (False, "Interrupted.")
     assert (session.state, session.residue) == ("ended", [])
+
+
+def test_what_nothing_could_take_back_is_told_with_its_command(rehearse, running, ready, monkeypatch, tmp_path):
+    def stuck(self):
+        self.session = ready
+        FaultRun.objects.filter(pk=ready.scenarios.get().run_id).update(manual_command="kubectl delete job x -n y")
+        raise run.RehearsalError("1 difference(s) were left in the cluster")
+
+    monkeypatch.setattr(run.Rehearsal, "_walk", stuck)
+    monkeypatch.setattr(run.Rehearsal, "_clean_up", lambda self: None)
+    for form in ([], ["--json"]):
+        out, err = StringIO(), StringIO()
+        with pytest.raises(CommandError, match="difference"):
+            call_command("rehearse", "--wait", "0", "--output", str(tmp_path), *form, stdout=out, stderr=err)
+        assert "kubectl delete job x -n y" in out.getvalue() + err.getvalue()
 
 
 def test_signals_are_noticed_and_put_back():

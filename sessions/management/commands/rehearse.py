@@ -103,6 +103,8 @@ class Command(BaseCommand):
             self.stdout.write(f"{name:<58} {seconds:8.2f} s")
         for path in report.scorecard.values():
             self.stdout.write(path)
+        for commands in report.run_by_hand:
+            self.stderr.write(f"Run by hand:\n{commands}")
         if report.ok:
             self.stdout.write(self.style.SUCCESS(f"{report.scenario}: rehearsed, repaired, reverted, nothing left."))
 
