@@ -22,6 +22,7 @@ OCI_ERROR = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: error during container init: exec: {cause}: unknown"
 )
+LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
 SHELLS = ("sh", "bash", "ash")
 
 
@@ -37,6 +38,9 @@ def program(
         return Program(fixed(), start_error=OCI_ERROR.format(cause=_not_found(argv[0])))
     if image.platform.split("/")[1] != architecture:
         line = Line(0.005, f"exec {path}: exec format error", "stderr")
+        return Program(fixed(line, Exit(0.008, EXEC_FORMAT_CODE)))
+    if any(len(word.encode()) >= LONGEST_WORD for word in argv):
+        line = Line(0.005, f"exec {path}: argument list too long", "stderr")
         return Program(fixed(line, Exit(0.008, EXEC_FORMAT_CODE)))
     return _native(image, argv, env, seed)
 
@@ -57,7 +61,10 @@ def environment(container: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _substitute(word: str, env: dict[str, str]) -> str:
     for name, value in env.items():
-        word = word.replace(f"$({name})", value)
+        reference = f"$({name})"
+        if len(word) + word.count(reference) * (len(value) - len(reference)) >= LONGEST_WORD:
+            return word.ljust(LONGEST_WORD)  # nothing can start with it, whatever it says
+        word = word.replace(reference, value)
     return word
 
 

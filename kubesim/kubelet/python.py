@@ -47,8 +47,14 @@ def script(text: str, modules: frozenset[str], env: Mapping[str, str], *, unbuff
         except (SyntaxError, ValueError) as error:
             yield from _syntax_error(text, error, watch)
             return
+        except (MemoryError, RecursionError):
+            yield from _too_deep(watch)
+            return
         try:
             yield from _Walk(watch, modules).block(tree.body)
+        except RecursionError:
+            yield from _too_deep(watch)
+            return
         except Halt as halt:
             if halt.code is not None:
                 yield Exit(watch.at, halt.code)
@@ -56,6 +62,13 @@ def script(text: str, modules: frozenset[str], env: Mapping[str, str], *, unbuff
         yield Exit(watch.at, 0)
 
     return run if unbuffered or env.get("PYTHONUNBUFFERED") else buffered(run)
+
+
+def _too_deep(watch: Watch) -> Iterator[Output]:
+    """End as CPython does where its parser's stack is not deep enough."""
+    yield Line(watch.at, "s_push: parser stack overflow", "stderr")
+    yield Line(watch.at, "MemoryError", "stderr")
+    yield Exit(watch.at, 1)
 
 
 def _syntax_error(text: str, error: Exception, watch: Watch) -> Iterator[Output]:

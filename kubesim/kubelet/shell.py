@@ -15,7 +15,8 @@ from kubesim.kubelet.programs import Exit, Halt, Line, Output, Run, Watch
 
 NOT_FOUND = 127
 SEPARATORS = {"&&", "||", ";", "|", "&"}
-_EXPANSION = re.compile(r"\$\(([^)]*)\)|\$\{(\w+)\}|\$(\w+|\?|\$|#)")
+LONGEST_EXPANSION = 1 << 20  # characters; a variable that doubles itself must not fill the memory
+_EXPANSION = re.compile(r"\$\(([^()]*)\)|\$\{(\w+)\}|\$(\w+|\?|\$|#)")
 Delegate = Callable[[list[str]], Run | None]
 
 
@@ -74,8 +75,9 @@ def script(text: str, env: Mapping[str, str], programs: Mapping[str, str], deleg
             if halt.code is not None:
                 yield Exit(shell.watch.at, halt.code)
             return
-        except ValueError as error:
-            yield Line(shell.watch.at, f"sh: 1: Syntax error: {error}", "stderr")
+        except (ValueError, RecursionError) as error:
+            cause = error if isinstance(error, ValueError) else "nested too deeply"
+            yield Line(shell.watch.at, f"sh: 1: Syntax error: {cause}", "stderr")
             yield Exit(shell.watch.at, 2)
             return
         yield Exit(shell.watch.at, shell.status)
@@ -327,7 +329,15 @@ def _test(args: list[str]) -> int:
 
 
 def _expand(word: str, shell: Shell) -> str:
+    room = LONGEST_EXPANSION
+
     def replace(match: re.Match[str]) -> str:
+        nonlocal room
+        found = value(match)[: max(room, 0)]
+        room -= len(found)
+        return found
+
+    def value(match: re.Match[str]) -> str:
         inner = match[1]
         if inner is None:
             name = match[2] or match[3]

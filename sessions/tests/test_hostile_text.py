@@ -249,7 +249,7 @@ def until(found):
 
 def test_what_a_candidate_runs_and_names_reaches_the_page_in_sight(kube, haunted):
     kube.create(pod("named", f"evil/{MARKUP.replace(' ', '')}\x00{ESCAPES}{TURNED}{HEAP}", ["true"]))
-    kube.create(pod("shouts", "busybox:1.36", ["sh", "-c", f"echo '{ECHOED}{'x' * 500_000}'"]))
+    kube.create(pod("shouts", "busybox:1.36", ["sh", "-c", f"echo '{ECHOED}{'x' * 100_000}'"]))
     kube.create(pod("prints", "python:3.12-slim", ["python3", "-c", f'print("{HEAP}")']))
 
     def ran():
