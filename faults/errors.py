@@ -10,7 +10,7 @@ ClusterError                the cluster (or its control API) did not do it
 
 from __future__ import annotations
 
-from faults.plain_text import plain
+from faults.plain_text import plain_ends
 
 LONGEST_MESSAGE = 2000  # a cluster repeats in its refusal whatever it was sent
 
@@ -38,7 +38,7 @@ class ClusterError(Exception):
     """
 
     def __init__(self, message: str, retryable: bool = False) -> None:
-        self.message = plain(message, LONGEST_MESSAGE)
+        self.message = plain_ends(message, LONGEST_MESSAGE)
         super().__init__(self.message)
         self.retryable = retryable
 

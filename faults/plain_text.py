@@ -30,6 +30,14 @@ def plain(text: str, most: int | None = None) -> str:
     return text if most is None or len(text) <= most else text[: most - 1] + _CUT
 
 
+def plain_ends(text: str, most: int) -> str:
+    """Return the text as ``plain`` does, but cut in the middle: a refusal names the object first, the reason last."""
+    if len(text) <= most:
+        return plain(text, most)
+    tail = (most - len(_CUT)) // 2
+    return plain(text[: most - len(_CUT) - tail]) + _CUT + plain(text[-tail:])
+
+
 def plain_line(text: str, most: int | None = None) -> str:
     """Return the text as ``plain`` does, on one line: for names, titles and cells of tables."""
     return plain(text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").replace("\t", " "), most)

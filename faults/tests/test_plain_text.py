@@ -14,7 +14,7 @@ from faults.checks.evaluation import FINDING_LENGTH
 from faults.checks.model import Condition
 from faults.errors import LONGEST_MESSAGE, Conflict
 from faults.markdown import render
-from faults.plain_text import MOST_MARKS, plain, plain_line
+from faults.plain_text import MOST_MARKS, plain, plain_ends, plain_line
 
 ACTING = {"Cc", "Cs"}
 TURNING = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -108,3 +108,15 @@ def test_markdown_runs_nothing_and_fetches_nothing(text):
     assert {name for name, _ in attributes} <= {"href", "title", "rel"}
     assert all(value.startswith(("https://", "http://", "mailto:")) for name, value in attributes if name == "href")
     assert plain(html) == html
+
+
+def test_a_long_refusal_keeps_the_object_and_the_reason():
+    text = plain_ends("Job x is invalid: " + "v" * 9000 + "\x1b: field is immutable", LONGEST_MESSAGE)
+    assert text.startswith("Job x is invalid: ")
+    assert text.endswith(": field is immutable")
+    assert "\x1b" not in text
+    assert len(text) <= LONGEST_MESSAGE
+
+
+def test_a_short_refusal_stays_as_it_is():
+    assert plain_ends("pods not found", LONGEST_MESSAGE) == "pods not found"
