@@ -17,9 +17,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from interview_site import env, redis_server
+
+# `make test` tries the same examples every time and never judges by speed; `make torture` looks for new ones.
+hypothesis.settings.register_profile("test", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("torture", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile("torture" if "TORTURE_ROUNDS" in os.environ else "test")
 
 ROOT = Path(__file__).resolve().parent
 START_SECONDS = 60
