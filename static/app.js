@@ -144,21 +144,27 @@
 
   // A button that is replaced by its own answer must not leave the keyboard nowhere.
   // It is remembered from the press on: a disabled button has lost the focus, and a push may come before the answer.
-  document.addEventListener("htmx:beforeRequest", (event) => {
-    const back = place(event.detail.target);
-    if (!back) return;
-    focused.set(event.detail.target.id, back);
-  });
+  function remember(root, element) {
+    const back = root?.id && place(root, element);
+    if (back) focused.set(root.id, back);
+  }
+  function giveBack(id) {
+    const fresh = focused.has(id) && document.getElementById(id);
+    if (fresh && document.activeElement === document.body) focused.get(id)(fresh);
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    const target = button?.closest("[hx-target]")?.getAttribute("hx-target");
+    if (target?.startsWith("#")) remember(document.querySelector(target), button);
+  }, true);
+  document.addEventListener("htmx:beforeRequest", (event) => remember(event.detail.target));
+  document.addEventListener("htmx:afterSettle", (event) => giveBack(event.detail.target?.id));
   // However long the answer took, the push that follows it comes soon.
   document.addEventListener("htmx:afterRequest", (event) => {
     const id = event.detail.target?.id;
     const back = focused.get(id);
+    for (const wait of [50, 250, 1000, 2500]) setTimeout(giveBack, wait, id);
     setTimeout(() => focused.get(id) === back && focused.delete(id), 3000);
-  });
-  document.addEventListener("htmx:afterSettle", (event) => {
-    const id = event.detail.target?.id;
-    const fresh = focused.has(id) && document.getElementById(id);
-    if (fresh && document.activeElement === document.body) focused.get(id)(fresh);
   });
 
   for (const part of document.querySelectorAll("[data-theme-toggle], [data-needs-js]")) part.hidden = false;
