@@ -114,6 +114,8 @@ if not env.text("DATABASE_URL"):
     _database["NAME"] = str(DATA_DIR / "db.sqlite3")  # a path need not survive being a URL
 if _database["ENGINE"] == "django.db.backends.sqlite3":
     _database["OPTIONS"] = _SQLITE_OPTIONS
+    # Tests on a file too: the locks of SQLite's shared memory cache are ones that nobody waits for.
+    _database["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
 else:
     _database["OPTIONS"] = {"connect_timeout": 5, **_database.get("OPTIONS", {})}
 DATABASES = {"default": _database}

@@ -60,8 +60,8 @@ def test_beside_the_job_it_records_one_change(running, ada, kinds):
     door = Doorman()
     services.end(session=session, actor=ada)
     door.look()
-    door.wait(10)
     jobs.end_session_access(session.pk)
+    door.wait(10)
     assert not may_read(kube)
     assert kinds(session).count("access.revoked") == 1
 
