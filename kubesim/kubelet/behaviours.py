@@ -24,6 +24,10 @@ OCI_ERROR = (
 )
 LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
 SHELLS = ("sh", "bash", "ash")
+SERVERS = frozenset(
+    {"torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground", "agnhost"}
+)
+"""Programs that go on as their image's behaviour says."""
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +114,7 @@ def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...]
     name = argv[0].rpartition("/")[2]
     if name.startswith("python"):
         return _python(image, argv, env, seed)
-    if name in ("torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause") or name.endswith(".sh"):
+    if name in SERVERS or name.endswith(".sh"):
         return workload(image.behaviour or "server", seed)
     if name == "tail" and "-f" in argv:
         return Program(fixed())
