@@ -1,0 +1,226 @@
+"""Open files: what a file descriptor stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Protocol
+
+from kubesim.shell.errors import BrokenPipe, FileError
+from kubesim.shell.files import Device, File, Node, View
+
+PIPE_SIZE = 65_536
+CHUNK = 65_536
+
+
+class Reader(Protocol):
+    """The far end of a container's standard input."""
+
+    async def read(self, count: int) -> bytes:
+        """Return at most ``count`` bytes, ``b""`` at the end."""
+
+
+class Writer(Protocol):
+    """The far end of a container's standard output."""
+
+    async def write(self, data: bytes) -> None:
+        """Take all of ``data``; returns late when the reader is slow."""
+
+
+class Handle:
+    """An open file; shared by descriptors, closed with the last of them."""
+
+    tty = False
+    path = ""
+
+    def __init__(self) -> None:
+        self.users = 0
+
+    def share(self) -> Handle:
+        """Count one more descriptor."""
+        self.users += 1
+        return self
+
+    def release(self) -> None:
+        """Count one less and close with the last."""
+        self.users -= 1
+        if self.users == 0:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of whatever stands behind."""
+
+    async def read(self, count: int) -> bytes:
+        """Return at most ``count`` bytes, ``b""`` at the end."""
+        raise FileError("EBADF")
+
+    async def write(self, data: bytes) -> None:
+        """Take all of ``data``."""
+        raise FileError("EBADF")
+
+
+class Outside(Handle):
+    """A stream to somewhere outside the container."""
+
+    def __init__(self, reader: Reader | None = None, writer: Writer | None = None) -> None:
+        super().__init__()
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self, count: int) -> bytes:
+        """Read from outside."""
+        return await self._reader.read(count) if self._reader else b""
+
+    async def write(self, data: bytes) -> None:
+        """Write to outside; without a writer the bytes are lost."""
+        if self._writer:
+            await self._writer.write(data)
+
+
+class Bytes(Handle):
+    """Bytes to read: a here-document, a here-string."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+
+    async def read(self, count: int) -> bytes:
+        """Return the next bytes."""
+        piece, self._data = self._data[:count], self._data[count:]
+        return piece
+
+
+class Capture(Handle):
+    """Collects what is written, up to ``limit`` bytes; more is an error of the writer."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.data = bytearray()
+        self._limit = limit
+
+    async def write(self, data: bytes) -> None:
+        """Keep the bytes."""
+        if len(self.data) + len(data) > self._limit:
+            raise FileError("EFBIG")
+        self.data += data
+
+
+class OpenFile(Handle):
+    """A regular file or device with a position."""
+
+    def __init__(self, view: View, node: Node, path: str, *, readable: bool, writable: bool, append: bool) -> None:
+        super().__init__()
+        self.path = path
+        self.node = node
+        self.position = 0
+        self._view = view
+        self._readable, self._writable, self._append = readable, writable, append
+
+    async def read(self, count: int) -> bytes:
+        """Return bytes from the position on."""
+        if not self._readable:
+            raise FileError("EBADF")
+        if isinstance(self.node, File):
+            piece = bytes(self.node.content()[self.position : self.position + count])
+            self.position += len(piece)
+            return piece
+        if isinstance(self.node, Device):
+            return _device_bytes(self.node.kind, count)
+        raise FileError("EISDIR")
+
+    async def write(self, data: bytes) -> None:
+        """Put bytes at the position, or at the end."""
+        if not self._writable:
+            raise FileError("EBADF")
+        node = self.node
+        if isinstance(node, Device):
+            if node.kind == "full":
+                raise FileError("ENOSPC")
+            return
+        if not isinstance(node, File):
+            raise FileError("EBADF")
+        at = len(node.data) if self._append else self.position
+        if not isinstance(node.data, bytearray):
+            node.data = bytearray(node.data)
+        self._view.files.charge(max(at + len(data) - len(node.data), 0))
+        if at > len(node.data):
+            node.data += bytes(at - len(node.data))
+        node.data[at : at + len(data)] = data
+        node.mtime = self._view.now()
+        self.position = at + len(data)
+
+
+_NOISE = random.Random(2026)  # the host's own generator is a host file
+
+
+def _device_bytes(kind: str, count: int) -> bytes:
+    if kind in ("zero", "full"):
+        return bytes(min(count, CHUNK))
+    if kind == "random":
+        return _NOISE.randbytes(min(count, CHUNK))
+    return b""
+
+
+class Pipe:
+    """Two handles: what is written to ``writer`` is read from ``reader``, with room for 64 KiB."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.reader = _PipeReader(self)
+        self.writer = _PipeWriter(self)
+        self.reading = self.writing = True
+        self._changed: list[asyncio.Future[None]] = []
+
+    async def change(self) -> None:
+        """Wait until somebody reads, writes or closes."""
+        future = asyncio.get_running_loop().create_future()
+        self._changed.append(future)
+        await future
+
+    def wake(self) -> None:
+        """Tell those who wait."""
+        waiting, self._changed = self._changed, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class _PipeReader(Handle):
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    async def read(self, count: int) -> bytes:
+        pipe = self._pipe
+        while not pipe.data and pipe.writing:
+            await pipe.change()
+        piece = bytes(pipe.data[:count])
+        del pipe.data[:count]
+        pipe.wake()
+        return piece
+
+    def close(self) -> None:
+        self._pipe.reading = False
+        self._pipe.wake()
+
+
+class _PipeWriter(Handle):
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    async def write(self, data: bytes) -> None:
+        pipe, rest = self._pipe, memoryview(data)
+        while rest:
+            while pipe.reading and len(pipe.data) >= PIPE_SIZE:
+                await pipe.change()
+            if not pipe.reading:
+                raise BrokenPipe
+            room = PIPE_SIZE - len(pipe.data)
+            pipe.data += rest[:room]
+            rest = rest[room:]
+            pipe.wake()
+
+    def close(self) -> None:
+        self._pipe.writing = False
+        self._pipe.wake()

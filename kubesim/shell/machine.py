@@ -1,0 +1,446 @@
+"""A container from inside: its processes and everything that their programs see.
+
+``spawn`` starts a program as the container runtime does. A program is a tool: an async function of its process. Time
+passes on the machine's clock; a process that only computes yields to the event loop and, after a while, gets only a
+share of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from kubesim.clock import Clock
+from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
+from kubesim.shell.files import Files, View
+from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
+from kubesim.shell.programs import Program, find
+from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
+from kubesim.shell.terminal import Terminal
+
+MOST_PROCESSES = 256
+OUTPUT_BUFFER = 8192
+SLICE_S = 0.005  # a process yields to the event loop after this long
+BURST_S = 1.0  # a machine may compute this long at full speed
+SHARE = 0.2  # of a core, for a machine that has used up its burst
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+Tool = Callable[["Process"], Awaitable[int]]
+
+
+class Stdio:
+    """Where a process outside ends: three streams, and a terminal's size if they are one."""
+
+    def __init__(
+        self,
+        stdin: Reader | None = None,
+        stdout: Writer | None = None,
+        stderr: Writer | None = None,
+        *,
+        tty: bool = False,
+        size: tuple[int, int] = (24, 80),
+    ) -> None:
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.tty = tty
+        self.size = size
+        self.on_resize: Callable[[], None] | None = None
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell the terminal's foreground processes of a new window size (SIGWINCH)."""
+        self.size = (rows, columns)
+        if self.on_resize:
+            self.on_resize()
+
+
+class Network(Protocol):
+    """The network as this container reaches it; all raise ``errors.NetworkError``."""
+
+    async def resolve(self, name: str) -> list[str]:
+        """Return the addresses of a name."""
+
+    async def connect(self, host: str, port: int) -> tuple[Reader, Writer]:
+        """Open a TCP connection."""
+
+    async def http(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Make one HTTP request: the status, headers and body of the answer."""
+
+
+class KubeAccess(Protocol):
+    """The pod's own way to the API server."""
+
+    server: str
+    token: str
+    namespace: str
+
+    async def request(
+        self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] = {}
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Make one request with the caller's headers: the status, headers and body of the answer."""
+
+    def stream(self, path: str, *, headers: Mapping[str, str] = {}) -> AsyncIterator[bytes]:
+        """Yield the pieces of a long answer: a watch, a followed log."""
+
+
+class Devices(Protocol):
+    """The GPUs that the container sees."""
+
+    def gpus(self) -> list[Any]:
+        """Return one object for each visible device, in order."""
+
+
+@dataclass(eq=False)
+class Machine:
+    """Everything that the programs of one container share."""
+
+    clock: Clock
+    files: Files
+    tools: Mapping[str, Tool]
+    hostname: str = "localhost"
+    env: dict[str, str] = field(default_factory=dict)
+    uid: int = 0
+    gid: int = 0
+    cpus: int = 2
+    memory: int = 4 << 30  # bytes
+    kernel: str = "5.15.0-1073-gke"
+    address: str = "10.0.0.2"
+    network: Network | None = None
+    kube: KubeAccess | None = None
+    devices: Devices | None = None
+    kernel_log: Callable[[], list[str]] = field(default=list)
+    processes: dict[int, Process] = field(default_factory=dict)
+    next_pid: int = 1
+    heat: float = 0.0  # seconds of computing that are not paid back yet
+    seen: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.booted = self.clock.now()
+
+    def now(self) -> float:
+        """Return the time in seconds since 1970."""
+        return self.clock.now().timestamp()
+
+    def kill(self, pid: int, name: str) -> None:
+        """Signal a process, or with a negative ``pid`` a group, from inside; raises KeyError where there is none."""
+        if pid > 0:
+            self.processes[pid].signal(name, inside=True)
+            return
+        members = [process for process in self.processes.values() if process.group == -pid or pid == -1]
+        if not members:
+            raise KeyError(pid)
+        for process in members:
+            process.signal(name, inside=True)
+
+    def stop(self) -> None:
+        """Kill every process, as the kernel does when the first one ends."""
+        for process in list(self.processes.values()):
+            process.signal("KILL")
+
+
+class Process:
+    """One process. ``status`` is None until it has ended; 128 plus the signal's number if one has ended it."""
+
+    def __init__(
+        self, machine: Machine, program: Program, env: Mapping[str, str], view: View, fds: Mapping[int, Handle]
+    ) -> None:
+        if len(machine.processes) >= MOST_PROCESSES:
+            raise FileError("EAGAIN")
+        self.machine = machine
+        self.program = program
+        self.argv = list(program.argv)
+        self.env = dict(env)
+        self.view = view
+        self.fds = {number: handle.share() for number, handle in fds.items()}
+        self.pid = machine.next_pid
+        machine.next_pid += 1
+        self.parent = 0
+        self.group = self.pid
+        self.terminal: Terminal | None = None
+        self.started: datetime = machine.clock.now()
+        self.handlers: dict[str, Callable[[str], None] | None] = {}
+        self.status: int | None = None
+        self.ended = asyncio.Event()
+        self.stopped: asyncio.Event | None = None
+        self.on_stop: Callable[[], None] | None = None
+        self.steps = 0
+        self._fatal = ""
+        self._out = bytearray()
+        self._task: asyncio.Task[None] | None = None
+        machine.processes[self.pid] = self
+
+    @property
+    def name(self) -> str:
+        """The name under which error messages speak."""
+        return self.argv[0].rsplit("/", 1)[-1] if self.argv else ""
+
+    @property
+    def cwd(self) -> str:
+        """The working directory."""
+        return self.view.cwd
+
+    @property
+    def busybox(self) -> bool:
+        """Whether the program is BusyBox's rather than GNU's."""
+        return self.program.flavour == "busybox"
+
+    def start(self, main: Tool) -> Process:
+        """Run ``main`` as this process."""
+        self._task = asyncio.get_running_loop().create_task(self._live(main))
+        return self
+
+    async def wait(self) -> int:
+        """Return the status when the process has ended."""
+        await self.ended.wait()
+        return self.status or 0
+
+    def signal(self, name: str, *, inside: bool = False) -> None:
+        """Send a signal. The first process of a container takes only what it has a handler for, unless from outside
+        and KILL."""
+        if self.status is not None or self.pid == 1 and inside and name in ("KILL", "STOP"):
+            return
+        if name == "CONT" or name == "KILL":
+            self._continue()
+        if name in self.handlers and name not in ("KILL", "STOP"):
+            handler = self.handlers[name]
+            if handler:
+                handler(name)
+        elif name in HARMLESS or self.pid == 1 and name != "KILL":
+            return
+        elif name in STOPPING:
+            self.stopped = self.stopped or asyncio.Event()
+            if self.on_stop:
+                self.on_stop()
+        else:
+            self.die(name)
+
+    def die(self, name: str) -> None:
+        """End this process by a signal."""
+        self._fatal = self._fatal or name
+        self._continue()
+        if self._task:
+            self._task.cancel()
+
+    def _continue(self) -> None:
+        if self.stopped:
+            self.stopped.set()
+            self.stopped = None
+
+    async def _live(self, main: Tool) -> None:
+        status = 139
+        try:
+            status = await self._guard(main)
+        finally:
+            self._end(status)
+
+    async def _guard(self, main: Tool) -> int:
+        try:
+            try:
+                status = await main(self)
+            except Leave as leave:
+                status = leave.status
+            await self.flush()
+            return status & 255
+        except BrokenPipe:
+            return 128 + NUMBERS["PIPE"]
+        except FileError as error:
+            return await self._lost(error)
+        except (RecursionError, MemoryError):
+            return 128 + NUMBERS["SEGV"]
+        except asyncio.CancelledError:
+            if not self._fatal:
+                raise
+            return 128 + NUMBERS[self._fatal]
+
+    async def _lost(self, error: FileError) -> int:
+        try:
+            await self.fds[2].write(f"{self.name}: write error: {error.text}\n".encode())
+        except (FileError, BrokenPipe, KeyError):
+            return 1
+        return 1
+
+    def _end(self, status: int) -> None:
+        self.status = status
+        for handle in self.fds.values():
+            handle.release()
+        self.fds.clear()
+        self.machine.processes.pop(self.pid, None)
+        parent = self.machine.processes.get(self.parent)
+        for child in self.machine.processes.values():
+            if child.parent == self.pid:
+                child.parent = 1
+        self.ended.set()
+        if parent:
+            parent.signal("CHLD")
+        if self.pid == 1:
+            self.machine.stop()
+
+    async def tick(self, steps: int = 1) -> None:
+        """Count work; yields to the event loop, and waits where this machine has had more than its share."""
+        self.steps += steps
+        if self.stopped:
+            await self.stopped.wait()
+        if self.steps < 32:
+            return
+        self.steps = 0
+        await pace(self.machine)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on the clock."""
+        await self.flush()
+        await self.machine.clock.sleep(seconds)
+        if self.stopped:
+            await self.stopped.wait()
+
+    async def read(self, count: int = CHUNK, fd: int = 0) -> bytes:
+        """Return at most ``count`` bytes of a descriptor, ``b""`` at the end."""
+        await self.flush()
+        if self.stopped:
+            await self.stopped.wait()
+        if fd not in self.fds:
+            raise FileError("EBADF")
+        return await self.fds[fd].read(count)
+
+    async def write(self, data: str | bytes) -> None:
+        """Write to standard output, which is buffered until the next read, sleep or 8 KiB."""
+        self._out += data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+        if len(self._out) >= OUTPUT_BUFFER:
+            await self.flush()
+        await self.tick()
+
+    async def flush(self) -> None:
+        """Send what ``write`` has buffered."""
+        if self._out:
+            data, self._out = bytes(self._out), bytearray()
+            if 1 not in self.fds:
+                raise FileError("EBADF")
+            await self.fds[1].write(data)
+
+    async def error(self, text: str) -> None:
+        """Write text to standard error as it stands."""
+        await self.flush()
+        if 2 in self.fds:
+            await self.fds[2].write(text.encode("utf-8", "surrogateescape"))
+        await self.tick()
+
+    async def fail(self, text: str, status: int = 1) -> int:
+        """Write ``name: text`` to standard error and return ``status``."""
+        await self.error(f"{self.name}: {text}\n")
+        return status
+
+    def tty(self, fd: int) -> Terminal | None:
+        """Return the terminal that a descriptor is, if it is one."""
+        handle = self.fds.get(fd)
+        return handle if isinstance(handle, Terminal) else None
+
+    def open(self, path: str, mode: str = "r") -> Handle:
+        """Open a file: ``r``, ``w`` (emptied), ``a`` (at its end), ``x`` (must be new) or ``+`` (both ways)."""
+        special = self._special(path, mode)
+        if special:
+            return special
+        if mode in ("r", "+") and not (mode == "+" and self.view.place(path).node is None):
+            node = self.view.node(path)
+            if not self.view.may(node, 4):
+                raise FileError("EACCES", path)
+        if mode != "r":
+            node = self.view.file(path, append=mode in ("a", "+"), exclusive=mode == "x")
+        return OpenFile(self.view, node, path, readable=mode in ("r", "+"), writable=mode != "r", append=mode == "a")
+
+    def _special(self, path: str, mode: str) -> Handle | None:
+        numbers = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+        if path == "/dev/tty":
+            if self.terminal is None:
+                raise FileError("ENOENT", path)
+            return self.terminal
+        number = numbers.get(path)
+        for folder in ("/dev/fd/", "/proc/self/fd/", f"/proc/{self.pid}/fd/", "/proc/1/fd/"):
+            if path.startswith(folder) and path[len(folder) :].isdecimal():
+                if folder.startswith("/proc/1/") and (first := self.machine.processes.get(1)):
+                    return first.fds.get(int(path[len(folder) :]))
+                number = int(path[len(folder) :])
+        if number is None:
+            return None
+        if number not in self.fds:
+            raise FileError("ENOENT", path)
+        return self.fds[number]
+
+    def child(
+        self, program: Program, *, env: Mapping[str, str] | None = None, fds: Mapping[int, Handle] | None = None
+    ) -> Process:
+        """Make a process below this one with its files, terminal, group and ignored signals; start it yourself."""
+        process = Process(
+            self.machine,
+            program,
+            self.env if env is None else env,
+            replace(self.view),
+            self.fds if fds is None else fds,
+        )
+        process.parent, process.group, process.terminal = self.pid, self.group, self.terminal
+        process.handlers = {name: None for name, handler in self.handlers.items() if handler is None}
+        return process
+
+    def run(
+        self, argv: list[str], *, env: Mapping[str, str] | None = None, fds: Mapping[int, Handle] | None = None
+    ) -> Process:
+        """Start a program by its name; raises StartError, or FileError where there are too many processes."""
+        known = self.env if env is None else env
+        program = find(self.view, argv, known.get("PATH", DEFAULT_PATH))
+        return self.child(program, env=env, fds=fds).start(self.machine.tools[program.tool])
+
+
+async def pace(machine: Machine) -> None:
+    """Yield when the current slice is over; a machine that computes on and on sleeps between its slices."""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    used = now - machine.seen
+    if used < SLICE_S:
+        return
+    busy = used < 4 * SLICE_S  # a longer gap was no computing: somebody waited
+    machine.heat = machine.heat + used if busy else max(machine.heat - used * SHARE, 0.0)
+    await asyncio.sleep(used * (1 / SHARE - 1) if machine.heat > BURST_S and busy else 0)
+    machine.seen = loop.time()
+
+
+def spawn(
+    machine: Machine,
+    argv: list[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str = "/",
+    stdio: Stdio | None = None,
+) -> Process:
+    """Start a program as the container runtime does; the first of a machine is its PID 1.
+
+    Raises StartError with the runtime's words where there is no such program, it may not run or is for another
+    platform.
+    """
+    stdio = stdio or Stdio()
+    whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, **machine.env, **(env or {})}
+    whole.setdefault("HOME", "/root" if machine.uid == 0 else "/")
+    if stdio.tty:
+        whole.setdefault("TERM", "xterm")
+    view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
+    program = find(view, argv, whole["PATH"], runtime=True)
+    terminal = Terminal(stdio) if stdio.tty else None
+    fds = _streams(stdio, terminal)
+    process = Process(machine, program, whole, view, fds)
+    if terminal:
+        process.terminal = terminal
+        terminal.attach(machine, process)
+    return process.start(machine.tools[program.tool])
+
+
+def _streams(stdio: Stdio, terminal: Terminal | None) -> dict[int, Handle]:
+    if terminal:
+        return {0: terminal, 1: terminal, 2: terminal}
+    return {
+        0: Outside(reader=stdio.stdin),
+        1: Outside(writer=stdio.stdout),
+        2: Outside(writer=stdio.stderr),
+    }
+
+
+__all__ = ["Machine", "Process", "StartError", "Stdio", "Tool", "spawn"]
