@@ -12,12 +12,12 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
+from kubesim.changelog import ChangeLogError
 from kubesim.clock import Clock
 from kubesim.cluster import PARTS, ClusterSpec
 from kubesim.gpu.nodes import PRODUCTS
 from kubesim.pki import PkiError
 from kubesim.serve import Address, ServeError, run_host, run_single
-from kubesim.snapshot import SnapshotError
 
 DESCRIPTION = """\
 A Kubernetes cluster with GPU nodes in one process: no Docker, no GPU, no root.
@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
             asyncio.run(run_host(address, given.data))
         else:
             asyncio.run(run_single(lambda clock: _spec(given, clock), address, given.data, given.kubeconfig))
-    except (ServeError, PkiError, SnapshotError) as error:
+    except (ServeError, PkiError, ChangeLogError) as error:
         print(f"kubesim: {error}", file=sys.stderr)
         return 1
     except OSError as error:

@@ -19,6 +19,10 @@ class Usage:
     last: datetime
     requests: int = 0
 
+    def shown(self) -> Obj:
+        """Return it with RFC 3339 times."""
+        return {"first": micro(self.first), "last": micro(self.last), "requests": self.requests}
+
 
 class Activity:
     """Counts requests by user name."""
@@ -26,25 +30,26 @@ class Activity:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._users: dict[str, Usage] = {}
+        self._changed: set[str] = set()
 
-    def note(self, user: str) -> None:
-        """Count one request."""
+    def note(self, user: str) -> bool:
+        """Count one request; returns whether it is the user's first."""
         now = self._clock.now()
+        new = user not in self._users
         usage = self._users.setdefault(user, Usage(now, now))
         usage.last = now
         usage.requests += 1
-
-    @property
-    def known(self) -> int:
-        """Return how many users there have been."""
-        return len(self._users)
+        self._changed.add(user)
+        return new
 
     def report(self) -> Obj:
         """Return everything, with RFC 3339 times."""
-        return {
-            name: {"first": micro(usage.first), "last": micro(usage.last), "requests": usage.requests}
-            for name, usage in sorted(self._users.items())
-        }
+        return {name: usage.shown() for name, usage in sorted(self._users.items())}
+
+    def changes(self) -> Obj:
+        """Return what has changed since the last call, as ``restore`` takes it."""
+        changed, self._changed = self._changed, set()
+        return {name: self._users[name].shown() for name in changed}
 
     def restore(self, report: Obj) -> None:
         """Take up an earlier ``report``."""

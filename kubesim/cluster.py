@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,11 +25,14 @@ from kubesim.auth.guard import Guard
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.users import User
+from kubesim.changelog import Changes, State
 from kubesim.clock import Clock
 from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.nodes import Nodes
+from kubesim.saved import VERSION, Saved, key, key_of_object, lines
 from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
 from kubesim.store import Event, Store
@@ -141,6 +143,7 @@ class Cluster:
         self._definitions = Definitions(self.operations)
         self._parts: list[Runnable] = []
         self.activity = Activity(clock)
+        self.changes = Changes()
         self.guard = Guard(self.store)
         self.nodes = Nodes(self.operations, self.store, clock)
         policies = StorePolicies(self.store, self.operations.registry)
@@ -163,38 +166,59 @@ class Cluster:
                 logs=self.nodes,
                 address=server.removeprefix("https://").partition("/")[0],
                 fairness=Fairness(clock),
-                on_request=lambda user: self.activity.note(user.name),
+                on_request=self._note_user,
             )
         )
 
     @classmethod
-    async def create(cls, spec: ClusterSpec, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
-        """Start a fresh cluster."""
+    async def create(cls, spec: ClusterSpec, clock: Clock, server: str, ca_pem: bytes, keep: bool = False) -> Cluster:
+        """Start a fresh cluster. ``keep``: what changes is noted in ``changes`` from the first object on."""
         cluster = cls(spec, Secrets.create(), clock, server, ca_pem)
+        if keep:
+            cluster._note_changes()
+            cluster._note_spec()
         cluster._seeder.follow_namespaces()
         cluster._seeder.plant()
         await cluster.nodes.register(spec.nodes, spec.gpus, spec.product)
-        await cluster._start()
+        await cluster._start({})
         return cluster
 
     @classmethod
-    async def restore(cls, saved: bytes, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
-        """Start a cluster from what ``dump`` returned; raises ValueError or KeyError for anything else."""
-        content = orjson.loads(saved)
-        spec = ClusterSpec.load(content["spec"])
-        cluster = cls(spec, Secrets.load(content["secrets"]), clock, server, ca_pem)
-        cluster.store.load(base64.b64decode(content["store"]), cluster._kinds)
-        cluster.activity.restore(content["activity"])
+    async def restore(cls, state: State, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
+        """Start a cluster from all that its ``changes`` ever were; raises ValueError or KeyError if wrong."""
+        saved = Saved.read(state)
+        cluster = cls(
+            ClusterSpec.load(saved.cluster["spec"]), Secrets.load(saved.cluster["secrets"]), clock, server, ca_pem
+        )
+        cluster.store.load((saved.version, saved.objects), cluster._kinds)
+        cluster.activity.restore(saved.users)
+        cluster._note_changes()
         cluster._seeder.follow_namespaces()
-        await cluster._start(content["nodes"])
+        await cluster._start(saved.kubelets)
         return cluster
+
+    def _note_changes(self) -> None:
+        """Note from now on what changes."""
+        self.changes.follow(self._other_changes)
+        self.store.subscribe(None, self._note_object)
+
+    def _note_object(self, event: Event) -> None:
+        self.changes.note(key_of_object(event), b"" if event.type == "DELETED" else event.object.raw)
+        self.changes.note(VERSION, b"%d" % self.store.resource_version)
+
+    def _note_spec(self) -> None:
+        self.changes.note(key("cluster"), orjson.dumps({"spec": self.spec.dump(), "secrets": self._keys.dump()}))
+
+    def _other_changes(self) -> State:
+        """Return what has changed besides objects; it is taken together with them."""
+        return lines("user", self.activity.changes()) | lines("kubelet", self.nodes.changes())
 
     def _kinds(self, objects: Mapping[str, Iterable[Obj]]) -> dict[str, Kind]:
         """Return the kinds of a snapshot's tables; those of custom objects are learnt from their definitions."""
         self._definitions.restore(objects)
         return {kind.table: kind for kind in self.operations.registry.stored()}
 
-    async def _start(self, state: str = "") -> None:
+    async def _start(self, state: Obj) -> None:
         """Start the parts; they see each other only through the API."""
         await self.nodes.start(state)
         if "scheduler" not in self.spec.without:
@@ -215,21 +239,14 @@ class Cluster:
             await part.stop()
         await self.nodes.stop()
 
-    def dump(self) -> bytes:
-        """Return everything that a restart needs."""
-        return orjson.dumps(
-            {
-                "spec": self.spec.dump(),
-                "secrets": self._keys.dump(),
-                "activity": self.activity.report(),
-                "nodes": self.nodes.dump(),
-                "store": base64.b64encode(self.store.dump()).decode(),
-            }
-        )
+    def set_deadline(self, deadline: datetime | None) -> None:
+        """Note when the cluster is to end."""
+        self.spec.deadline = deadline
+        self._note_spec()
 
-    def revision(self) -> object:
-        """Return a value that differs once there is something new to save."""
-        return self.store.resource_version, self.spec.deadline, self.activity.known
+    def _note_user(self, user: User) -> None:
+        if self.activity.note(user.name):
+            self.changes.touch()
 
     def admin_kubeconfig(self) -> str:
         """Return the administrator's kubeconfig as YAML."""

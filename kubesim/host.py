@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from kubesim.changelog import ChangeLog, ChangeLogError, Saver
 from kubesim.clock import Clock, Timer
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.errors import ApiError
 from kubesim.kubeconfig import server_url
-from kubesim.snapshot import SnapshotError, SnapshotFile, Snapshotter
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 log = logging.getLogger("kubesim.host")
@@ -34,7 +34,7 @@ class Tenant:
     """A running cluster, its file, and the timer of its deadline."""
 
     cluster: Cluster
-    snapshotter: Snapshotter
+    saver: Saver
     timer: Timer | None = None
 
 
@@ -77,12 +77,12 @@ class Host:
         self._overdue = call
 
     async def start(self) -> None:
-        """Bring back every cluster that has a snapshot; one that cannot be read is reported and left where it is."""
+        """Bring back every cluster that was kept; one that cannot be read is reported and left where it is."""
         self._data.mkdir(parents=True, exist_ok=True)
         for folder in sorted(path for path in self._data.iterdir() if path.is_dir()):
             try:
                 await self._restore(folder)
-            except (SnapshotError, ValueError, KeyError, TypeError, ApiError) as error:
+            except (ChangeLogError, ValueError, KeyError, TypeError, ApiError) as error:
                 log.error("the cluster in %s cannot be restored: %s", folder, error)
 
     def end_streams(self) -> None:
@@ -91,11 +91,11 @@ class Host:
             tenant.cluster.guard.stop()
 
     async def stop(self) -> None:
-        """Stop every cluster and write its last snapshot."""
+        """Stop every cluster and write its last changes."""
         for tenant in [*self._tenants.values()]:
             self._disarm(tenant)
             await tenant.cluster.stop()
-            await tenant.snapshotter.stop()
+            await tenant.saver.stop()
         self._tenants.clear()
 
     async def create(self, spec: ClusterSpec) -> tuple[Cluster, bool]:
@@ -107,8 +107,13 @@ class Host:
         tenant = self._tenants.get(spec.name)
         if tenant is not None:
             return tenant.cluster, False
-        cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca)
-        await self._adopt(cluster).snapshotter.save()
+        cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca, keep=True)
+        try:
+            await self._adopt(cluster, ChangeLog(self._data / spec.name))
+        except OSError as error:
+            self._tenants.pop(spec.name)
+            await cluster.stop()
+            raise HostError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
         return cluster, True
 
     def set_deadline(self, name: str, deadline: datetime | None) -> Cluster:
@@ -116,7 +121,7 @@ class Host:
         cluster = self.get(name)
         if deadline is not None and deadline <= self._clock.now():
             raise HostError(422, "deadline: give a time in the future, or delete the cluster.")
-        cluster.spec.deadline = deadline
+        cluster.set_deadline(deadline)
         self._arm(self._tenants[name])
         return cluster
 
@@ -126,7 +131,7 @@ class Host:
         tenant = self._tenants.pop(name)
         self._disarm(tenant)
         await tenant.cluster.stop()
-        await tenant.snapshotter.stop()
+        await tenant.saver.stop()
         shutil.rmtree(self._data / name, ignore_errors=True)
 
     def _server(self, name: str) -> str:
@@ -135,20 +140,19 @@ class Host:
 
     async def _restore(self, folder: Path) -> None:
         """Bring back one cluster."""
-        saved = SnapshotFile(folder).load()
+        file = ChangeLog(folder)
+        saved = file.load()
         if saved is None:
             return
         cluster = await Cluster.restore(saved, self._clock, self._server(folder.name), self._ca)
-        self._adopt(cluster)
+        await self._adopt(cluster, file)
 
-    def _adopt(self, cluster: Cluster) -> Tenant:
-        """Take up a running cluster."""
-        file = SnapshotFile(self._data / cluster.spec.name)
-        tenant = Tenant(cluster, Snapshotter(file, cluster.dump, cluster.revision))
+    async def _adopt(self, cluster: Cluster, file: ChangeLog) -> None:
+        """Take up a running cluster, and keep it."""
+        tenant = Tenant(cluster, Saver(file, cluster.changes, self._clock))
         self._tenants[cluster.spec.name] = tenant
-        tenant.snapshotter.start()
         self._arm(tenant)
-        return tenant
+        await tenant.saver.start()
 
     def _arm(self, tenant: Tenant) -> None:
         """Set the timer of a deadline."""

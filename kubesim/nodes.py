@@ -28,19 +28,19 @@ class Nodes:
         now = self._clock.now()
         await register(self._client, [node(index, gpus, now, PRODUCTS[product]) for index in range(count)])
 
-    async def start(self, state: str = "") -> None:
-        """Run the kubelets of all nodes there are; ``state`` is what ``dump`` returned."""
+    async def start(self, state: Obj) -> None:
+        """Run the kubelets of all nodes there are; ``state`` is all that ``changes`` returned."""
         names = [obj["metadata"]["name"] for obj in (await self._client.list("nodes")).items]
-        self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state.encode())
+        self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state)
 
     async def stop(self) -> None:
         """Stop the kubelets; the pods stay as the API shows them."""
         if self._kubelets is not None:
             await self._kubelets.stop()
 
-    def dump(self) -> str:
-        """Return what the kubelets know beyond the API's objects."""
-        return self._kubelets.dump().decode() if self._kubelets is not None else ""
+    def changes(self) -> Obj:
+        """Return what the kubelets know beyond the API's objects, as far as it has changed since the last call."""
+        return self._kubelets.changes() if self._kubelets is not None else {}
 
     async def read(self, pod: Obj, wanted: LogRequest) -> AsyncIterator[bytes]:
         """Yield a container's log; a pod that no node has taken has an empty one, as upstream answers."""

@@ -17,13 +17,13 @@ from aiohttp import web
 
 from kubesim.api.bodies import MAX_BODY
 from kubesim.api.http import not_found
+from kubesim.changelog import ChangeLog, Saver
 from kubesim.clock import Clock, RealClock, settle
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.control import Control, control_token
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
 from kubesim.pki import CertificateAuthority, write_private
-from kubesim.snapshot import SnapshotFile, Snapshotter
 
 GRACE_SECONDS = 1.0
 MAX_LINE = 64 * 1024
@@ -113,17 +113,17 @@ async def single(
         stack.callback(sock.close)
         authority = CertificateAuthority.at(data, clock.now()) if data else CertificateAuthority.create(clock.now())
         server = server_url(address.host, sock.getsockname()[1])
-        file = SnapshotFile(data / "cluster") if data else None
+        file = ChangeLog(data / "cluster") if data else None
         saved = file.load() if file else None
         cluster = (
             await Cluster.restore(saved, clock, server, authority.pem)
             if saved
-            else await Cluster.create(spec, clock, server, authority.pem)
+            else await Cluster.create(spec, clock, server, authority.pem, keep=file is not None)
         )
         if file:
-            snapshotter = Snapshotter(file, cluster.dump, cluster.revision)
-            snapshotter.start()
-            stack.push_async_callback(snapshotter.stop)
+            saver = Saver(file, cluster.changes, clock)
+            await saver.start()
+            stack.push_async_callback(saver.stop)
         stack.push_async_callback(cluster.stop)
 
         async def handle(request: web.Request) -> web.StreamResponse:

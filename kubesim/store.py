@@ -69,6 +69,7 @@ class Event:
 
 Objects = list[Stored]
 Events = list[Event]
+Dump = tuple[int, dict[str, list[bytes]]]
 
 
 class _Table:
@@ -228,24 +229,23 @@ class Store:
                 found.append(event)
         return found[::-1]
 
-    def dump(self) -> bytes:
-        """Return everything but the history, as JSON."""
-        objects = {
-            name: [orjson.Fragment(obj.raw) for obj in table.walk()] for name, table in sorted(self._tables.items())
+    def dump(self) -> Dump:
+        """Return the resourceVersion, and every object's JSON by table."""
+        return self.resource_version, {
+            name: [obj.raw for obj in table.walk()] for name, table in self._tables.items()
         }
-        return orjson.dumps({"resourceVersion": self.resource_version, "objects": objects})
 
-    def load(self, data: bytes, kinds_of: Callable[[dict[str, Objects]], dict[str, Kind]]) -> None:
+    def load(self, dump: Dump, kinds_of: Callable[[dict[str, Objects]], dict[str, Kind]]) -> None:
         """Fill an empty store from ``dump``. ``kinds_of`` says of which kind the objects of each table are.
 
         It is told all objects, by table; what is in a table of no kind is left out.
         """
-        content = orjson.loads(data)
-        kinds = kinds_of(content["objects"])
-        self.resource_version = self._floor = content["resourceVersion"] + RESTART_GAP
-        for name, objects in content["objects"].items():
-            for obj in objects if name in kinds else ():
-                stored = Stored.seal(obj)
+        version, raw = dump
+        objects = {name: [Stored.from_raw(obj) for obj in table] for name, table in raw.items()}
+        kinds = kinds_of(objects)
+        self.resource_version = self._floor = version + RESTART_GAP
+        for name in objects.keys() & kinds.keys():
+            for stored in objects[name]:
                 self._table(kinds[name]).put(stored)
                 self.size += len(stored.raw)
                 self._own(kinds[name], stored, None)

@@ -5,6 +5,8 @@ They reach the API only through ``kubesim.client.Client``, so the same code join
 
 from __future__ import annotations
 
+from typing import Any
+
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.kubelet.node import Kubelets
@@ -12,8 +14,8 @@ from kubesim.kubelet.node import Kubelets
 __all__ = ["Kubelets", "start"]
 
 
-async def start(client: Client, clock: Clock, *node_names: str, state: bytes = b"") -> Kubelets:
-    """Run the kubelets of registered nodes. ``state`` is what ``dump`` of an earlier run returned."""
-    kubelets = Kubelets(client, clock, node_names, state)
+async def start(client: Client, clock: Clock, *node_names: str, state: dict[str, Any] | None = None) -> Kubelets:
+    """Run the kubelets of registered nodes. ``state`` is what ``changes`` returned earlier, through JSON."""
+    kubelets = Kubelets(client, clock, node_names, state or {})
     await kubelets.start()
     return kubelets

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Unpack
 
-import orjson
-
 from kubesim.client import Client
 from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
@@ -54,13 +52,15 @@ class Node:
 class Kubelets:
     """The kubelets of the nodes named in ``start``. ``logs`` and ``follow`` are what a log endpoint calls."""
 
-    def __init__(self, client: Client, clock: Clock, names: tuple[str, ...], state: bytes) -> None:
+    def __init__(self, client: Client, clock: Clock, names: tuple[str, ...], state: dict[str, Any]) -> None:
         self._client = client
         self._clock = clock
         self._names = names
         self._nodes: dict[str, Node] = {}
         self._workers: dict[str, PodWorker] = {}
-        self._saved: dict[str, Any] = orjson.loads(state) if state else {}
+        self._saved = state
+        self._changed_pods: set[tuple[str, str]] = set()
+        """Key and uid of each pod whose record has changed."""
         self._pods = Informer(client, clock, "pods")
         self._queue = WorkQueue(clock, self._sync, "kubelet")
         self._heartbeat: Timer | None = None
@@ -85,22 +85,22 @@ class Kubelets:
         await self._queue.stop()
         await self._pods.stop()
 
-    def dump(self) -> bytes:
-        """Return what a later ``start`` needs beside the API's objects: back-offs and the ends of processes."""
-        pods = {
-            worker.record.uid: {
-                "containers": [container.dump() for container in worker.record.containers],
-                "ip": worker.record.ip,
-                "bound_at": worker.record.bound_at,
-            }
-            for worker in self._workers.values()
-        }
-        return orjson.dumps(
-            {
-                "pods": {**self._saved.get("pods", {}), **pods},
-                "images": {node.name: sorted(node.images) for node in self._nodes.values()},
-            }
-        )
+    def changes(self) -> dict[str, Any]:
+        """Return what a later ``start`` needs beside the API's objects, as far as it has changed since the last call.
+
+        By uid the back-offs and the ends of processes of a pod (None: it is gone), by name the images of a node.
+        """
+        changed, self._changed_pods = self._changed_pods, set()
+        found: dict[str, Any] = {}
+        for key, uid in changed:
+            worker = self._workers.get(key)
+            if worker is None or worker.record.uid != uid:
+                found[f"pod/{uid}"] = None
+                continue
+            found[f"pod/{uid}"] = _saved(worker.record)
+            node = self._nodes[worker.record.pod["spec"]["nodeName"]]
+            found[f"images/{node.name}"] = sorted(node.images)
+        return found
 
     def logs(self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]) -> bytes:
         """Return a container's log. Raises ``ApiError`` 400 with the kubelet's words where there is none."""
@@ -135,7 +135,7 @@ class Kubelets:
             ip=ip,
             cidr=obj["spec"].get("podCIDR", "10.244.0.0/24"),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
-            images=set(self._saved.get("images", {}).get(name, ())),
+            images=set(self._saved.pop(f"images/{name}", ())),
         )
         await self._report(name)
 
@@ -165,12 +165,14 @@ class Kubelets:
             worker = self._workers[key] = self._take_up(pod)
         if worker.gone:
             return
+        self._changed_pods.add((key, worker.record.uid))
         again = await worker.sync(pod)
         if again is not None:
             self._queue.add_after(key, again)
 
     def _forget(self, key: str, worker: PodWorker) -> None:
         del self._workers[key]
+        self._changed_pods.add((key, worker.record.uid))
         self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)
 
     def _take_up(self, pod: Obj) -> PodWorker:
@@ -180,7 +182,7 @@ class Kubelets:
 
     def _record(self, pod: Obj, node: Node) -> PodRecord:
         uid, now = pod["metadata"]["uid"], self._clock.now()
-        saved = self._saved.get("pods", {}).pop(uid, None)
+        saved = self._saved.pop(f"pod/{uid}", None)
         status = pod.get("status", {})
         if saved is not None:
             containers = [Container.load(item) for item in saved["containers"]]
@@ -248,6 +250,12 @@ class Kubelets:
         own = {condition["type"] for condition in fresh}
         others = [condition for condition in old.values() if condition["type"] not in own]
         await self._client.patch("nodes", name, "", {"status": {"conditions": others + fresh}}, subresource="status")
+
+
+def _saved(record: PodRecord) -> dict[str, Any]:
+    """Return what a later start needs of a pod's record."""
+    containers = [container.dump() for container in record.containers]
+    return {"containers": containers, "ip": record.ip, "bound_at": record.bound_at}
 
 
 def _containers(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container]:

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 
 from kubesim import kubelet
@@ -244,7 +245,7 @@ async def test_a_restart_takes_up_where_it_was(keep):
         await w.create("pods", pod("web", container("nginx:1.27")))
         await w.tick(100)
         before = {obj["metadata"]["name"]: obj["status"] for obj in await w.items("pods")}
-        state = w.kubelets.dump() if keep else b""
+        state = orjson.loads(orjson.dumps(w.kubelets.changes())) if keep else {}
         await w.kubelets.stop()
         w.kubelets = await kubelet.start(w.client, w.clock, *w.node_names, state=state)
         await w.tick(1)

@@ -1,0 +1,59 @@
+"""What is kept of a cluster, by key: the cluster itself, its objects, its users, and what its kubelets remember."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import orjson
+
+from kubesim.changelog import State
+from kubesim.errors import Obj
+from kubesim.store import Event, key_of
+
+
+@dataclass
+class Saved:
+    """A kept cluster as a restart wants it."""
+
+    cluster: Obj = field(default_factory=dict)
+    version: int = 0
+    objects: dict[str, list[bytes]] = field(default_factory=dict)
+    """JSON by table."""
+    users: Obj = field(default_factory=dict)
+    kubelets: Obj = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, state: State) -> Saved:
+        """Return what a change log has kept."""
+        saved = cls()
+        for line, value in state.items():
+            match orjson.loads(line):
+                case ["cluster"]:
+                    saved.cluster = orjson.loads(value)
+                case ["version"]:
+                    saved.version = orjson.loads(value)
+                case ["object", table, _, _]:
+                    saved.objects.setdefault(table, []).append(value)
+                case ["user", name]:
+                    saved.users[name] = orjson.loads(value)
+                case ["kubelet", name]:
+                    saved.kubelets[name] = orjson.loads(value)
+        return saved
+
+
+def key(*parts: str) -> bytes:
+    """Return the key under which ``Saved.read`` finds a thing."""
+    return orjson.dumps(parts)
+
+
+VERSION = key("version")
+
+
+def key_of_object(event: Event) -> bytes:
+    """Return the key of the object that an event tells of."""
+    return key("object", event.kind.table, *key_of(event.object))
+
+
+def lines(name: str, changes: Obj) -> State:
+    """Return changes under keys that begin with ``name``; None is a thing that is gone."""
+    return {key(name, what): b"" if value is None else orjson.dumps(value) for what, value in changes.items()}
