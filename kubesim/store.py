@@ -20,9 +20,12 @@ from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
 K = TypeVar("K")
+Change = Literal["ADDED", "MODIFIED", "DELETED"]
 
 HISTORY = 8192
 HISTORY_BYTES = 32 * 1024 * 1024
+HISTORY_S = 600.0
+"""How long a change is remembered at most, as upstream's storage does: an idle cluster does not grow with its age."""
 SPACE = 24 * 1024 * 1024
 """What all objects of a cluster may take as JSON; with everything made of them it is some ten times that."""
 RESTART_GAP = 10_000
@@ -60,11 +63,13 @@ class Stored(dict[str, Any]):
 class Event:
     """One change. ``previous`` is the object before it: a watch with a selector needs both."""
 
-    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    type: Change
     kind: Kind
     object: Stored
     previous: Stored | None
     resource_version: int
+    at: float
+    """Seconds since 1970."""
 
 
 Objects = list[Stored]
@@ -201,7 +206,7 @@ class Store:
         table.remove(namespace, name)
         self.size -= len(old.raw)
         self._own(table.kind, None, old)
-        self._record(Event("DELETED", table.kind, final, old, self.resource_version))
+        self._record("DELETED", table.kind, final, old)
         return final
 
     def encoded(self, obj: Obj) -> bytes:
@@ -261,13 +266,13 @@ class Store:
         metadata = {**obj["metadata"], "resourceVersion": str(self.resource_version)}
         return Stored.seal({**obj, "metadata": metadata})
 
-    def _write(self, change: Literal["ADDED", "MODIFIED"], kind: Kind, obj: Obj) -> Stored:
+    def _write(self, change: Change, kind: Kind, obj: Obj) -> Stored:
         table = self._table(kind)
         new = self._seal(obj)
         old = table.put(new)
         self.size += len(new.raw) - (len(old.raw) if old is not None else 0)
         self._own(table.kind, new, old)
-        self._record(Event(change, table.kind, new, old, self.resource_version))
+        self._record(change, table.kind, new, old)
         return new
 
     def _own(self, kind: Kind, new: Stored | None, old: Stored | None) -> None:
@@ -279,16 +284,21 @@ class Store:
             assert new is not None
             self._owned.setdefault(uid, {})[kind.table, *key_of(new)] = None
 
-    def _record(self, event: Event) -> None:
+    def _record(self, change: Change, kind: Kind, obj: Stored, old: Stored | None) -> None:
+        event = Event(change, kind, obj, old, self.resource_version, self.clock.now().timestamp())
         self._ring.append(event)
-        self._ring_bytes += len(event.object.raw)
-        while len(self._ring) > self._history or self._ring_bytes > HISTORY_BYTES:
-            oldest = self._ring.popleft()
-            self._floor = oldest.resource_version
-            self._ring_bytes -= len(oldest.object.raw)
+        self._ring_bytes += len(obj.raw)
+        self._forget(event.at - HISTORY_S)
         self._undelivered.append(event)
         if not self._delivering:
             self._deliver()
+
+    def _forget(self, before: float) -> None:
+        ring = self._ring
+        while len(ring) > self._history or self._ring_bytes > HISTORY_BYTES or ring[0].at < before:
+            oldest = ring.popleft()
+            self._floor = oldest.resource_version
+            self._ring_bytes -= len(oldest.object.raw)
 
     def _deliver(self) -> None:
         self._delivering = True

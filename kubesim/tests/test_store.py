@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kubesim.clock import ManualClock
 from kubesim.errors import ApiError
 from kubesim.schema.kinds import registry
-from kubesim.store import RESTART_GAP, Store
+from kubesim.store import HISTORY_S, RESTART_GAP, Store
 
 PODS = registry.by_resource("pods")
 NODES = registry.by_resource("nodes")
@@ -117,6 +117,20 @@ def test_a_version_older_than_the_history_is_expired():
         memory.events_since(1)
     assert (caught.value.code, caught.value.reason) == (410, "Expired")
     assert names(event.object for event in memory.events_since(3)) == ["c", "d"]
+
+
+async def test_a_change_is_forgotten_after_ten_minutes():
+    memory = store()
+    memory.create(PODS, pod("a"))
+    version = memory.resource_version
+    await memory.clock.advance(HISTORY_S / 2)
+    memory.create(PODS, pod("b"))
+    await memory.clock.advance(HISTORY_S / 2 + 1)
+    assert names(event.object for event in memory.events_since(version)) == ["b"]
+    memory.create(PODS, pod("c"))
+    assert names(event.object for event in memory.events_since(version)) == ["b", "c"]
+    with pytest.raises(ApiError, match="too old resource version"):
+        memory.events_since(version - 1)
 
 
 def test_a_snapshot_brings_back_objects_and_indexes():
