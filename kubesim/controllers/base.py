@@ -50,23 +50,36 @@ class Controller:
         """Queue every change of the controller's own kind."""
         informer.add_handler(lambda old, new: self.queue.add(queue_key(new or old)))
 
-    def watch_owned(self, informer: Informer, kind: str) -> None:
-        """Queue the controller of this kind of every object that changes."""
+    def watch_owned(self, informer: Informer, kind: str, delay_s: float = 0.0) -> None:
+        """Queue the controller of this kind of every object that changes, ``delay_s`` seconds later."""
 
         def changed(old: Obj | None, new: Obj | None) -> None:
             for obj in (old, new):
                 owner = controller_of(obj) if obj is not None else None
                 if obj is not None and owner is not None and owner["kind"] == kind:
-                    self.queue.add(f"{obj['metadata'].get('namespace', '')}/{owner['name']}")
+                    key = f"{obj['metadata'].get('namespace', '')}/{owner['name']}"
+                    if delay_s:
+                        self.queue.add_after(key, delay_s)
+                    else:
+                        self.queue.add(key)
 
         informer.add_handler(changed)
         informer.add_index("controller", _controller_uid)
 
-    async def write_status(self, informer: Informer, obj: Obj, status: Obj) -> Obj:
-        """Replace the status if it differs; the answer is in the cache at once."""
+    async def write_status(self, informer: Informer, obj: Obj, status: Obj, *, retries: int = 0) -> Obj:
+        """Replace the status if it differs; the answer is in the cache at once.
+
+        Where somebody else has changed the object meanwhile it is read again, ``retries`` times.
+        """
         if obj.get("status", {}) == status:
             return obj
-        answer = await self.client.update(informer.resource, {**obj, "status": status}, subresource="status")
+        try:
+            answer = await self.client.update(informer.resource, {**obj, "status": status}, subresource="status")
+        except ApiError as error:
+            if error.reason != "Conflict" or not retries:
+                raise
+            fresh = await self.client.get(informer.resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
+            return await self.write_status(informer, fresh, status, retries=retries - 1)
         informer.note(answer)
         return answer
 
@@ -86,6 +99,12 @@ def controller_of(obj: Obj) -> Obj | None:
 def _controller_uid(obj: Obj) -> list[str]:
     owner = controller_of(obj)
     return [owner["uid"]] if owner is not None else []
+
+
+def find_condition(status: Obj, kind: str) -> Obj | None:
+    """Return the condition of a type."""
+    conditions: list[Obj] = status.get("conditions") or []
+    return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def owner_reference(obj: Obj) -> Obj:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from datetime import datetime
 
 from kubesim.controllers.base import Controller, delete_if_there, is_ending, owner_reference
@@ -9,6 +11,9 @@ from kubesim.errors import ApiError, Obj
 from kubesim.times import parse
 
 ENDED = ("Succeeded", "Failed")
+TERMINATING = "is being terminated"
+"""What the API says of a namespace whose end has begun: nobody needs an event about that."""
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -52,6 +57,12 @@ def is_available(pod: Obj, min_ready_seconds: int, now: datetime) -> bool:
     return since is not None and (now - since).total_seconds() >= min_ready_seconds
 
 
+def next_available(found: Iterable[Obj], min_ready_seconds: int, now: datetime) -> float:
+    """Return the seconds until the next of some pods has been ready for long enough; the whole time without one."""
+    waits = [min_ready_seconds - (now - since).total_seconds() for pod in found if (since := ready_since(pod))]
+    return min((wait for wait in waits if wait > 0), default=float(min_ready_seconds))
+
+
 def restarts(pod: Obj) -> int:
     """Return the restarts of all containers."""
     status = pod.get("status", {})
@@ -59,16 +70,43 @@ def restarts(pod: Obj) -> int:
     return sum(int(item.get("restartCount", 0)) for item in statuses)
 
 
-def deletion_rank(pod: Obj) -> tuple[object, ...]:
-    """Sort key: which pods go first when there are too many (unassigned, pending, unready, restarted, young)."""
+def removal_rank(pod: Obj, now: datetime | None = None, neighbours: int = 0) -> tuple[object, ...]:
+    """Sort key: which of too many pods go first.
+
+    Those that are unassigned, pending, unready, cheap to delete (by their annotation), crowded (``neighbours`` of
+    one kind on their node), ready for a short time, restarted often, and young. With ``now``, ages count by their
+    order of magnitude, so that not always the youngest goes.
+    """
+    since, made = ready_since(pod), parse(pod["metadata"]["creationTimestamp"])
     return (
         bool(pod["spec"].get("nodeName")),
         PHASE_ORDER.get(phase_of(pod), 2),
-        ready_since(pod) is not None,
-        -restarts(pod),
-        -parse(pod["metadata"]["creationTimestamp"]).timestamp(),
-        pod["metadata"]["name"],
+        since is not None,
+        _deletion_cost(pod),
+        -neighbours,
+        _age(since, now) if since is not None else 0.0,
+        -max_restarts(pod),
+        _age(made, now),
+        pod["metadata"]["uid"],
     )
+
+
+def _age(at: datetime, now: datetime | None) -> float:
+    if now is None:
+        return -at.timestamp()
+    nanoseconds = (now - at).total_seconds() * 1e9
+    return float(int(math.log2(nanoseconds))) if nanoseconds > 0 else -1.0
+
+
+def _deletion_cost(pod: Obj) -> int:
+    cost = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0")
+    return int(cost) if cost.lstrip("-").isdecimal() else 0
+
+
+def max_restarts(pod: Obj) -> int:
+    """Return the restarts of the container that was restarted most often."""
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    return max((int(item.get("restartCount", 0)) for item in statuses), default=0)
 
 
 async def create(controller: Controller, owner: Obj, pod: Obj) -> Obj:
@@ -76,7 +114,7 @@ async def create(controller: Controller, owner: Obj, pod: Obj) -> Obj:
     try:
         made = await controller.client.create("pods", pod, namespace=owner["metadata"]["namespace"])
     except ApiError as error:
-        if "is being terminated" not in error.message:
+        if TERMINATING not in error.message:
             await controller.recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
         raise
     controller.informers["pods"].note(made, created=True)
@@ -84,7 +122,28 @@ async def create(controller: Controller, owner: Obj, pod: Obj) -> Obj:
     return made
 
 
+async def create_all(controller: Controller, owner: Obj, wanted: Iterable[Obj]) -> ApiError | None:
+    """Create pods in batches of 1, 2, 4 ... up to that in which one is refused; returns the first refusal."""
+    left, size = list(wanted), 1
+    refusal = None
+    while left and refusal is None:
+        batch, left, size = left[:size], left[size:], size * 2
+        for pod in batch:
+            try:
+                await create(controller, owner, pod)
+            except ApiError as error:
+                if TERMINATING in error.message:
+                    return None
+                refusal = refusal or error
+    return refusal
+
+
 async def delete(controller: Controller, owner: Obj, pod: Obj) -> None:
-    """Delete a pod and say so in an event."""
-    if await delete_if_there(controller, "pods", pod):
+    """Delete a pod and say so in an event, or say why not and raise."""
+    try:
+        there = await delete_if_there(controller, "pods", pod)
+    except ApiError as error:
+        await controller.recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")
+        raise
+    if there:
         await controller.recorder.normal(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")

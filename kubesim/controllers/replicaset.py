@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kubesim.api.selectors import LabelSelector, from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, controller_of, is_ending, owner_reference
+from kubesim.controllers.base import Context, Controller, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 from kubesim.times import stamp
 
 BURST = 500
+FAILURE = "ReplicaFailure"
 
 
 class ReplicaSetController(Controller):
@@ -21,21 +25,20 @@ class ReplicaSetController(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.sets = self.informers[self.resource]
-        self.pods = self.informers["pods"]
+        self.pods = Owned(
+            self,
+            self.informers["pods"],
+            self.sets,
+            self.kind,
+            selector=self.selector,
+            accepts=lambda owner, pod: pods.is_active(pod),
+        )
 
     def listen(self) -> None:
         """Watch ReplicaSets and their pods."""
-        self.watch_owned(self.pods, self.kind)
+        self.sets.add_index("controller", lambda rs: [owner["uid"]] if (owner := controller_of(rs)) else [])
+        self.pods.listen()
         self.watch_own(self.sets)
-        self.pods.add_handler(self._stray)
-
-    def _stray(self, old: Obj | None, new: Obj | None) -> None:
-        """A pod without a controller may be one for us."""
-        if new is None or controller_of(new) is not None or not pods.is_active(new):
-            return
-        for owner in self.sets.by("namespace", new["metadata"]["namespace"]):
-            if self.selector(owner).selects(new):
-                self.queue.add(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}")
 
     def selector(self, owner: Obj) -> LabelSelector:
         """Return what selects the pods of an owner."""
@@ -46,61 +49,63 @@ class ReplicaSetController(Controller):
         owner = self.sets.get(namespace, name)
         if owner is None:
             return
-        await self._adopt(owner)
-        owned = [pod for pod in self.pods.by("controller", owner["metadata"]["uid"]) if pods.is_active(pod)]
-        failure = None
-        if not is_ending(owner):
-            failure = await self._match(owner, owned)
-        owned = [pod for pod in self.pods.by("controller", owner["metadata"]["uid"]) if pods.is_active(pod)]
+        owned = await self.pods.claim(owner)
+        failure = None if is_ending(owner) else await self._match(owner, owned)
         await self._report(owner, owned, failure)
         if failure is not None:
             raise failure
 
-    async def _adopt(self, owner: Obj) -> None:
-        """Become the controller of matching pods that have none."""
-        selector = self.selector(owner)
-        for pod in self.pods.by("namespace", owner["metadata"]["namespace"]):
-            if controller_of(pod) is None and pods.is_active(pod) and selector.selects(pod) and not is_ending(owner):
-                references = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
-                patch = {"metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": references}}
-                meta = pod["metadata"]
-                self.pods.note(await self.client.patch("pods", meta["name"], meta["namespace"], patch))
-
     async def _match(self, owner: Obj, owned: list[Obj]) -> ApiError | None:
         missing = owner["spec"].get("replicas", 1) - len(owned)
+        if missing > 0:
+            made = (pods.from_template(owner, owner["spec"]["template"]) for _ in range(min(missing, BURST)))
+            return await pods.create_all(self, owner, made)
         try:
-            for _ in range(min(missing, BURST)):
-                await pods.create(self, owner, pods.from_template(owner, owner["spec"]["template"]))
+            for pod in self._surplus(owner, owned, min(-missing, BURST)):
+                await pods.delete(self, owner, pod)
         except ApiError as error:
             return error
-        for pod in sorted(owned, key=pods.deletion_rank)[: max(-missing, 0)]:
-            await pods.delete(self, owner, pod)
         return None
 
-    async def _report(self, owner: Obj, owned: list[Obj], failure: ApiError | None) -> None:
+    def _surplus(self, owner: Obj, owned: list[Obj], count: int) -> list[Obj]:
+        """Return the pods to delete; of equal ones, those on nodes with many pods of the same deployment."""
+        if not count:
+            return []
+        parent = controller_of(owner)
+        siblings = self.sets.by("controller", parent["uid"]) if parent is not None else [owner]
+        related = [pod for rs in siblings for pod in self.pods.of(rs) if pods.is_active(pod)]
+        crowd = Counter(pod["spec"].get("nodeName", "") for pod in related)
         now = self.clock.now()
+        ranked = sorted(owned, key=lambda pod: pods.removal_rank(pod, now, crowd[pod["spec"].get("nodeName", "")]))
+        return ranked[:count]
+
+    async def _report(self, owner: Obj, owned: list[Obj], failure: ApiError | None) -> None:
         wait = owner["spec"].get("minReadySeconds", 0)
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
         counts = {
-            "fullyLabeledReplicas": sum(labels.items() <= pods_labels(pod).items() for pod in owned),
+            "fullyLabeledReplicas": sum(labels.items() <= labels_of(pod).items() for pod in owned),
             "readyReplicas": sum(pods.ready_since(pod) is not None for pod in owned),
-            "availableReplicas": sum(pods.is_available(pod, wait, now) for pod in owned),
+            "availableReplicas": sum(pods.is_available(pod, wait, self.clock.now()) for pod in owned),
         }
-        status: Obj = {"replicas": len(owned)} | {name: count for name, count in counts.items() if count}
+        status = {name: value for name, value in owner.get("status", {}).items() if name not in counts}
+        status |= {"replicas": len(owned)} | {name: count for name, count in counts.items() if count}
         status["observedGeneration"] = owner["metadata"].get("generation", 1)
-        if failure is not None:
-            condition = {
-                "type": "ReplicaFailure",
-                "status": "True",
-                "reason": "FailedCreate",
-                "message": failure.message,
-                "lastTransitionTime": stamp(now),
-            }
-            old = owner.get("status", {}).get("conditions") or []
-            status["conditions"] = old if old and old[0]["message"] == failure.message else [condition]
-        await self.write_status(self.sets, owner, status)
+        self._set_failure(owner, status, len(owned), failure)
+        await self.write_status(self.sets, owner, status, retries=1)
         if wait and counts["availableReplicas"] < counts["readyReplicas"]:
-            self.queue.add_after(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}", wait)
+            self.queue.add_after(queue_key(owner), pods.next_available(owned, wait, self.clock.now()))
+
+    def _set_failure(self, owner: Obj, status: Obj, count: int, failure: ApiError | None) -> None:
+        """Say why pods could not be made or deleted, until they can: the first reason stands."""
+        if (failure is None) == (find_condition(status, FAILURE) is None):
+            return
+        conditions = [each for each in status.get("conditions") or () if each["type"] != FAILURE]
+        if failure is not None:
+            condition = {"type": FAILURE, "status": "True", "lastTransitionTime": stamp(self.clock.now())}
+            reason = "FailedCreate" if count < owner["spec"]["replicas"] else "FailedDelete"
+            conditions.append(condition | {"reason": reason, "message": failure.message})
+        status.pop("conditions", None)
+        status |= {"conditions": conditions} if conditions else {}
 
 
 class ReplicationControllerController(ReplicaSetController):
@@ -115,6 +120,6 @@ class ReplicationControllerController(ReplicaSetController):
         return from_struct({"matchLabels": owner["spec"].get("selector") or {}})
 
 
-def pods_labels(pod: Obj) -> dict[str, str]:
+def labels_of(pod: Obj) -> dict[str, str]:
     """Return the labels of a pod."""
     return pod["metadata"].get("labels") or {}

@@ -49,18 +49,29 @@ def program(
     return _native(image, argv, env, seed)
 
 
-def command_line(container: dict[str, Any], image: Image) -> tuple[str, ...]:
+def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """Return argv of a container: its command and args over the image's, with $(NAME) filled in from its env."""
     command = tuple(container.get("command") or ())
     args = tuple(container.get("args") or ())
     words = command + args if command else image.entrypoint + (args or image.cmd)
-    env = dict(environment(container))
-    return tuple(_substitute(word, env) for word in words)
+    return tuple(_substitute(word, dict(env)) for word in words)
 
 
-def environment(container: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the literal environment of a container."""
-    return tuple((item["name"], item.get("value") or "") for item in container.get("env") or ())
+def environment(container: dict[str, Any], pod: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the environment of a container: literal values, and fields of its pod."""
+    return tuple((item["name"], item.get("value") or _field(item, pod)) for item in container.get("env") or ())
+
+
+def _field(item: dict[str, Any], pod: dict[str, Any]) -> str:
+    """Return the field of a pod that a variable names, as ``metadata.name`` or ``metadata.labels['app']``."""
+    path = ((item.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+    whole, _, key = path.partition("['")
+    value: Any = pod
+    for part in whole.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if key and isinstance(value, dict):
+        value = value.get(key.removesuffix("']"))
+    return value if isinstance(value, str) else ""
 
 
 def _substitute(word: str, env: dict[str, str]) -> str:

@@ -78,8 +78,8 @@ class PodWorker:
         """Return what runs, or ran, in a container whose image is on the node."""
         spec = self.record.spec(container)
         image = self.record.images[spec["image"]]
-        argv = behaviours.command_line(spec, image)
-        env = behaviours.environment(spec)
+        env = behaviours.environment(spec, self.record.pod)
+        argv = behaviours.command_line(spec, image, env)
         return behaviours.program(image, argv, env, self._architecture, seed=self.record.uid)
 
     def _next(self) -> tuple[datetime, Container] | None:

@@ -1,0 +1,157 @@
+"""What a job's status says, and what is seen of its pods until it says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubesim.controllers import job_indexes, job_policies, pods
+from kubesim.controllers.base import find_condition, is_ending
+from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
+from kubesim.errors import Obj
+from kubesim.times import stamp
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+
+
+@dataclass
+class Look:
+    """One look at a job: its pods, what has come of them, and the status that will say so."""
+
+    job: Obj
+    status: Obj
+    pods: list[Obj]
+    active: int = 0
+    ready: int = 0
+    terminating: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    good: set[int] = field(default_factory=set)
+    bad: set[int] = field(default_factory=set)
+    replaced: dict[int, Obj] = field(default_factory=dict)
+    """Failed pods, by index, that wait for their successor, which takes on their count of failures."""
+    decided: tuple[str, str, str] | None = None
+    """Type, reason and message of the condition that ends the job."""
+
+    @property
+    def active_pods(self) -> list[Obj]:
+        """The pods that run or will."""
+        return [pod for pod in self.pods if pods.is_active(pod)]
+
+
+def look_at(job: Obj, owned: list[Obj]) -> Look:
+    """Count the pods that a job owns."""
+    status = {"succeeded": 0, "failed": 0, **job.get("status", {})}
+    status["conditions"] = list(status.get("conditions") or ())
+    status["uncountedTerminatedPods"] = {name: list(found) for name, found in uncounted(status).items()}
+    look = Look(job, status, sorted(owned, key=index_of) if is_indexed(job) else owned)
+    succeeded, failed = fresh(look)
+    failed = [pod for pod in failed if _counts(job, pod)]
+    look.active = len(look.active_pods)
+    look.ready = sum(pods.ready_since(pod) is not None for pod in look.active_pods)
+    look.terminating = sum(is_ending(pod) and pods.phase_of(pod) not in pods.ENDED for pod in owned)
+    look.succeeded = status["succeeded"] + len(succeeded) + len(uncounted(status)["succeeded"])
+    look.failed = status["failed"] + len(failed) + len(uncounted(status)["failed"])
+    if is_indexed(job):
+        _look_at_indexes(look)
+    return look
+
+
+def _look_at_indexes(look: Look) -> None:
+    job, completions = look.job, look.job["spec"]["completions"]
+    uncounted = [pod for pod in look.pods if is_tracked(pod) and job_indexes.is_valid(job, pod)]
+    look.good = job_indexes.parse(look.status.get("completedIndexes", ""), completions)
+    look.good |= {index_of(pod) for pod in uncounted if pods.phase_of(pod) == "Succeeded"}
+    look.succeeded = len(look.good)
+    if not per_index(job):
+        return
+    look.bad = job_indexes.parse(look.status.get("failedIndexes") or "", completions)
+    look.bad |= {index_of(pod) for pod in uncounted if job_policies.index_has_failed(job, pod)}
+    settled = look.good | look.bad | {index_of(pod) for pod in look.active_pods}
+    for pod in sorted(uncounted, key=job_indexes.all_failures):
+        if job_policies.has_failed(job, pod) and index_of(pod) not in settled:
+            look.replaced[index_of(pod)] = pod
+
+
+def is_tracked(pod: Obj) -> bool:
+    """Whether the end of a pod waits to be counted."""
+    return TRACKING in (pod["metadata"].get("finalizers") or ())
+
+
+def fresh(look: Look) -> tuple[list[Obj], list[Obj]]:
+    """Return the pods that have succeeded and those that have failed, of which the status does not know yet."""
+    known = uncounted(look.status)
+    tracked = [pod for pod in look.pods if is_tracked(pod) and job_indexes.is_valid(look.job, pod)]
+    succeeded = [pod for pod in tracked if pods.phase_of(pod) == "Succeeded"]
+    failed = [pod for pod in tracked if job_policies.has_failed(look.job, pod)]
+    return _without(succeeded, known["succeeded"]), _without(failed, known["failed"])
+
+
+def _without(found: list[Obj], uids: list[str]) -> list[Obj]:
+    return [pod for pod in found if pod["metadata"]["uid"] not in uids]
+
+
+def may_go(look: Look, pod: Obj) -> bool:
+    """Whether a pod need not be kept any longer: it has ended, and no successor asks for its failures."""
+    if is_ending(look.job) or look.decided is not None or pods.phase_of(pod) == "Succeeded":
+        return True
+    return job_policies.has_failed(look.job, pod) and look.replaced.get(index_of(pod)) is not pod
+
+
+def note_end(look: Look, pod: Obj) -> None:
+    """Note the uid of a pod that has ended, until it is counted; successes of an index need no note."""
+    known, uid = look.status["uncountedTerminatedPods"], pod["metadata"]["uid"]
+    lost = look.decided is not None and look.decided[0] == "FailureTarget"
+    if pods.phase_of(pod) == "Succeeded" and uid not in known["failed"]:
+        if not is_indexed(look.job) and uid not in known["succeeded"]:
+            known["succeeded"].append(uid)
+    elif (job_policies.has_failed(look.job, pod) or lost) and uid not in known["failed"] and _counts(look.job, pod):
+        known["failed"].append(uid)
+
+
+def _counts(job: Obj, pod: Obj) -> bool:
+    return job_indexes.is_valid(job, pod) and job_policies.judge(job, pod).counts
+
+
+def uncounted(status: Obj) -> dict[str, list[str]]:
+    """Return the uids of pods whose end is noted but not counted yet."""
+    noted = status.get("uncountedTerminatedPods") or {}
+    return {name: noted.get(name) or [] for name in ("succeeded", "failed")}
+
+
+def count(status: Obj, tracked: set[str]) -> None:
+    """Turn the noted uids of pods that are not tracked any more into numbers."""
+    for name, uids in uncounted(status).items():
+        kept = [uid for uid in uids if uid in tracked]
+        status[name] += len(uids) - len(kept)
+        status["uncountedTerminatedPods"][name] = kept
+
+
+def shown(status: Obj) -> Obj:
+    """Return the status as it is written: without what is nought or empty, unless it is always shown."""
+    always = ("ready", "terminating", "failedIndexes")
+    noted = {name: list(uids) for name, uids in uncounted(status).items() if uids}
+    shown = {name: value for name, value in status.items() if value or name in always}
+    return {**shown, "uncountedTerminatedPods": noted} | (
+        {"conditions": list(status["conditions"])} if status["conditions"] else {}
+    )
+
+
+def condition(kind: str, reason: str, message: str, now: datetime, truth: str = "True") -> Obj:
+    times = {"lastProbeTime": stamp(now), "lastTransitionTime": stamp(now)}
+    return {"type": kind, "status": truth, **times, "reason": reason, "message": message}
+
+
+def set_condition(status: Obj, kind: str, truth: str, reason: str, message: str, now: datetime) -> bool:
+    """Set a condition; tells whether that changed anything. One that was never true does not become false."""
+    old = find_condition(status, kind)
+    if old is None and truth == "False":
+        return False
+    if old is not None and (old["status"], old["reason"], old["message"]) == (truth, reason, message):
+        return False
+    fresh = condition(kind, reason, message, now, truth)
+    if old is None:
+        status["conditions"].append(fresh)
+    else:
+        status["conditions"][status["conditions"].index(old)] = fresh
+    return True

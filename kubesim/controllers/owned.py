@@ -1,0 +1,108 @@
+"""Whose objects are whose: owners adopt what they select and nobody controls, and let go what they select no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesim.api.selectors import LabelSelector, from_struct
+from kubesim.controllers.base import Controller, controller_of, is_ending, owner_reference, queue_key
+from kubesim.errors import ApiError, Obj
+from kubesim.informer import Informer
+
+Selector = Callable[[Obj], LabelSelector]
+Accepts = Callable[[Obj, Obj], bool]
+
+
+def selector_of(owner: Obj) -> LabelSelector:
+    """Return what an owner selects by ``spec.selector``."""
+    return from_struct(owner["spec"].get("selector"))
+
+
+class Owned:
+    """The objects of one cache that the owners of another one control.
+
+    ``accepts`` narrows what may be adopted or let go (of an owner and an object); ``finalizer`` is put on what is
+    adopted; changes are looked at after ``delay_s`` seconds, together with others of that time.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        informer: Informer,
+        owners: Informer,
+        kind: str,
+        *,
+        selector: Selector = selector_of,
+        accepts: Accepts = lambda owner, obj: True,
+        finalizer: str = "",
+        delay_s: float = 0.0,
+    ) -> None:
+        self.informer = informer
+        self._controller = controller
+        self._owners = owners
+        self._kind = kind
+        self._selector = selector
+        self._accepts = accepts
+        self._finalizer = finalizer
+        self._delay_s = delay_s
+
+    def listen(self) -> None:
+        """Queue the owner of what changes, and whoever may adopt what has none."""
+        self.informer.add_index("orphan", lambda obj: [] if controller_of(obj) else [_namespace(obj)])
+        self._controller.watch_owned(self.informer, self._kind, self._delay_s)
+        self.informer.add_handler(self._stray)
+
+    def of(self, owner: Obj) -> list[Obj]:
+        """Return what an owner controls."""
+        return self.informer.by("controller", owner["metadata"]["uid"])
+
+    async def claim(self, owner: Obj) -> list[Obj]:
+        """Adopt and let go; returns what the owner controls and selects. Raises ``ApiError``."""
+        selector, kept = self._selector(owner), []
+        for obj in self.of(owner):
+            if not self._accepts(owner, obj):
+                continue
+            if selector.selects(obj):
+                kept.append(obj)
+            elif not is_ending(owner):
+                await self._patch(obj, self._release(owner))
+        if is_ending(owner):
+            return kept
+        for obj in self.informer.by("orphan", _namespace(owner)):
+            if not is_ending(obj) and self._accepts(owner, obj) and selector.selects(obj):
+                kept += await self._patch(obj, self._adoption(owner))
+        return kept
+
+    def _stray(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None or controller_of(new) is not None or is_ending(new):
+            return
+        for owner in self._owners.by("namespace", _namespace(new)):
+            if self._accepts(owner, new) and self._selector(owner).selects(new):
+                self._controller.queue.add(queue_key(owner))
+
+    def _adoption(self, owner: Obj) -> Obj:
+        patch: Obj = {"ownerReferences": [owner_reference(owner)]}
+        return patch | ({"finalizers": [self._finalizer]} if self._finalizer else {})
+
+    def _release(self, owner: Obj) -> Obj:
+        patch: Obj = {"ownerReferences": [{"$patch": "delete", "uid": owner["metadata"]["uid"]}]}
+        return patch | ({"$deleteFromPrimitiveList/finalizers": [self._finalizer]} if self._finalizer else {})
+
+    async def _patch(self, obj: Obj, metadata: Obj) -> list[Obj]:
+        """Change an object's metadata; nothing where it is gone."""
+        meta, resource = obj["metadata"], self.informer.resource
+        patch = {"metadata": {"uid": meta["uid"], **metadata}}
+        try:
+            answer = await self._controller.client.patch(
+                resource, meta["name"], meta["namespace"], patch, patch_type="strategic"
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return []
+        self.informer.note(answer)
+        return [answer]
+
+
+def _namespace(obj: Obj) -> str:
+    return str(obj["metadata"].get("namespace", ""))
