@@ -1,0 +1,206 @@
+"""The devices of one node: who has which, what happens to them, and the kernel's log of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from kubesim.gpu import mig
+from kubesim.gpu.devices import Device, Task
+from kubesim.gpu.kernel_log import KernelLog
+from kubesim.gpu.mig import Instance
+from kubesim.gpu.products import Product, driver
+from kubesim.gpu.xids import strike
+
+GPU = "nvidia.com/gpu"
+KERNEL = "5.15.0-1073-gke"
+_BOOT = Path(__file__).with_name("boot.yaml")
+
+
+class NoDevice(Exception):
+    """The device plugin has not as many healthy devices as were asked for; the message is the kubelet's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What one container was given: a device, or one instance of it (``replica`` where time-slicing shares it)."""
+
+    device: int
+    instance: int | None = None
+    replica: int = 0
+
+
+Ended = Callable[[Task, int], None]
+
+
+class Board:
+    """All devices of a node. ``ended`` is called for each process that an event kills, with its CUDA error."""
+
+    def __init__(
+        self,
+        node: str,
+        product: Product,
+        count: int,
+        booted: datetime,
+        *,
+        replicas: int = 1,
+        ended: Ended | None = None,
+    ) -> None:
+        self.node = node
+        self.product = product
+        self.replicas = replicas
+        self.booted = booted
+        self.log = KernelLog(booted)
+        self.devices = [Device(node, index, count, product, booted) for index in range(count)]
+        self.given: dict[str, tuple[str, tuple[Slot, ...]]] = {}
+        """Owner (namespace/pod/container) -> resource and slots."""
+        self._ended = ended
+        self._log_boot()
+
+    def resources(self) -> dict[str, int]:
+        """Return what the device plugin advertises as capacity: whole devices, and MIG instances by their size."""
+        found: dict[str, int] = {GPU: 0} if self.devices else {}
+        for device in self.devices:
+            for resource, slots in _slots(device, self.replicas).items():
+                found[resource] = found.get(resource, 0) + len(slots)
+        return found
+
+    def healthy(self) -> dict[str, int]:
+        """Return the same of devices that are well: what the node has as allocatable."""
+        found = dict.fromkeys(self.resources(), 0)
+        for device in self.devices:
+            for resource, slots in _slots(device, self.replicas).items():
+                found[resource] += len(slots) if device.usable and not device.trouble.stalled else 0
+        return found
+
+    def allocate(self, owner: str, resource: str, count: int) -> tuple[Slot, ...]:
+        """Give ``count`` slots to a container, the same again to the same owner. Raises NoDevice."""
+        if owner in self.given:
+            return self.given[owner][1]
+        free = self._free(resource)
+        if len(free) < count:
+            raise NoDevice(
+                f"Allocate failed due to requested number of devices unavailable for {resource}. "
+                f"Requested: {count}, Available: {len(free)}, which is unexpected"
+            )
+        # The same device's replicas come last: the plugin spreads shared use.
+        chosen = tuple(sorted(free, key=lambda slot: (slot.replica, slot.device))[:count])
+        self.given[owner] = (resource, chosen)
+        return chosen
+
+    def release(self, owner: str, at: datetime) -> None:
+        """Take back what a container had; its processes leave the devices."""
+        self.given.pop(owner, None)
+        for device in self.devices:
+            for task in [task for task in device.tasks.values() if task.owner == owner]:
+                device.end(task.pid, at)
+
+    def start(self, task: Task) -> None:
+        """Let a process run on everything its container has (a container without any uses none)."""
+        for slot in self.given.get(task.owner, ("", ()))[1]:
+            self.devices[slot.device].start(
+                Task(task.pid, task.name, task.owner, task.load, task.since, slot.instance)
+            )
+
+    def visible(self, owner: str) -> list[tuple[Device, int | None]]:
+        """Return what a container sees as GPU 0, 1, ...: its devices and instances."""
+        return [(self.devices[slot.device], slot.instance) for slot in self.given.get(owner, ("", ()))[1]]
+
+    def environment(self, owner: str) -> dict[str, str]:
+        """Return the variables that the device plugin sets in a container."""
+        names = [
+            next((item.uuid for item in device.instances if item.id == instance), device.uuid)
+            for device, instance in self.visible(owner)
+        ]
+        return {"NVIDIA_VISIBLE_DEVICES": ",".join(names)} if names else {}
+
+    def xid(self, index: int, code: int, at: datetime) -> None:
+        """Let an Xid happen on a device. Raises KeyError for an unknown code, IndexError for an unknown device."""
+        strike(self.devices[index], self.log, code, at, self._ended or (lambda task, error: None))
+
+    def reset(self, index: int, at: datetime) -> None:
+        """Reset a device (``nvidia-smi --gpu-reset``). Raises mig.MigError while it is in use, or lost."""
+        device = self.devices[index]
+        if device.trouble.lost:
+            raise mig.MigError("GPU is lost")
+        if device.tasks:
+            raise mig.MigError("In use by another client")
+        device.reset(at)
+
+    def reboot(self, at: datetime) -> None:
+        """Boot the node again: an empty log, and devices as new but for what hardware keeps."""
+        self.booted = at
+        self.log = KernelLog(at)
+        self.given.clear()
+        for device in self.devices:
+            device.reset(at)
+            device.instances = ()
+        self._log_boot()
+
+    def set_mig(self, index: int, on: bool, at: datetime) -> None:
+        """Switch MIG mode (it needs an idle device). Raises mig.MigError."""
+        device = self.devices[index]
+        if not self.product.mig:
+            raise mig.MigError("Not Supported")
+        if device.tasks or device.instances:
+            raise mig.MigError("In use by another client")
+        device.mig_mode = on
+        device.reset(at)
+
+    def create_instance(self, index: int, profile: str) -> Instance:
+        """Make a GPU instance with its compute instance. Raises mig.MigError with the driver's word."""
+        device = self.devices[index]
+        if not device.mig_mode:
+            raise mig.MigError("MIG mode is not enabled")
+        made = mig.create(self.product, device.instances, mig.profile(self.product, profile), device.uuid)
+        device.instances = (*device.instances, made)
+        return made
+
+    def destroy_instance(self, index: int, number: int) -> None:
+        """Remove a GPU instance. Raises mig.MigError while it is used, or where there is none."""
+        device = self.devices[index]
+        if all(item.id != number for item in device.instances):
+            raise mig.MigError("Not Found")
+        if any(task.instance == number for task in device.tasks.values()):
+            raise mig.MigError("In use by another client")
+        device.instances = tuple(item for item in device.instances if item.id != number)
+
+    def _free(self, resource: str) -> list[Slot]:
+        taken = {slot for _, slots in self.given.values() for slot in slots}
+        return [
+            slot
+            for device in self.devices
+            if device.usable and not device.trouble.stalled
+            for slot in _slots(device, self.replicas).get(resource, ())
+            if slot not in taken
+        ]
+
+    def _log_boot(self) -> None:
+        values = {
+            "kernel": KERNEL,
+            "driver": driver().version,
+            "cpus": self.product.machine.cpus,
+            "memory_kib": self.product.machine.memory_gib * 1024 * 1024,
+        }
+        for seconds, level, text in boot_lines():
+            self.log.write(self.booted + timedelta(seconds=seconds), text.format(**values), level)
+
+
+@cache
+def boot_lines() -> tuple[tuple[float, int, str], ...]:
+    """Return what a GPU node logs while it boots: seconds, level, text with places for values."""
+    return tuple((entry[0], entry[1], entry[2]) for entry in yaml.safe_load(_BOOT.read_text(encoding="utf-8")))
+
+
+def _slots(device: Device, replicas: int) -> dict[str, list[Slot]]:
+    if not device.mig_mode:
+        return {GPU: [Slot(device.index, None, replica) for replica in range(replicas)]}
+    found: dict[str, list[Slot]] = {}
+    for item in device.instances:
+        found.setdefault(item.profile.resource, []).append(Slot(device.index, item.id))
+    return found

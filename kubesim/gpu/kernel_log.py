@@ -1,0 +1,93 @@
+"""A node's kernel log: what ``dmesg`` and ``journalctl -k`` show, with the driver's own lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+CAPACITY = 4000
+LONGEST = 976
+"""Bytes of one record: the kernel's 1024 less what it adds itself."""
+KERNEL, USER = 0, 1
+"""Facilities; the kernel gives ``USER`` to whatever a process writes to /dev/kmsg."""
+LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
+FACILITIES = ("kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line: seconds since boot, level (0 to 7), facility, text."""
+
+    sequence: int
+    seconds: float
+    level: int
+    facility: int
+    text: str
+
+
+class KernelLog:
+    """The ring of one node, since its last boot."""
+
+    def __init__(self, booted: datetime) -> None:
+        self.booted = booted
+        self._records: deque[Record] = deque(maxlen=CAPACITY)
+        self._next = 0
+
+    def write(self, at: datetime, text: str, level: int = 6, facility: int = KERNEL) -> None:
+        """Add a record; ``text`` is cut at the kernel's longest, and one record is one line."""
+        seconds = max((at - self.booted).total_seconds(), 0.0)
+        line = text.replace("\n", " ").encode()[:LONGEST].decode(errors="ignore")
+        self._records.append(Record(self._next, seconds, level, facility, line))
+        self._next += 1
+
+    def write_device(self, at: datetime, text: str) -> None:
+        """Take what a process writes to /dev/kmsg: a record for each line, each with an optional ``<priority>``."""
+        for line in text.splitlines():
+            head, mark, rest = line.partition(">")
+            known = mark and head.startswith("<") and head[1:].isdecimal()
+            priority = int(head[1:]) if known and len(head) < 6 else 4
+            # Facility 0 belongs to the kernel alone: a process that names it becomes a user.
+            self.write(at, rest if known else line, priority & 7, priority >> 3 & 0x7F or USER)
+
+    def records(self, since: float = -1.0) -> list[Record]:
+        """Return what is in the ring, of later than ``since`` seconds after boot."""
+        return [record for record in self._records if record.seconds > since]
+
+    def after(self, sequence: int) -> list[Record]:
+        """Return the records from number ``sequence`` on, for a reader that follows."""
+        return [record for record in self._records if record.sequence >= sequence]
+
+    @property
+    def end(self) -> int:
+        """The number that the next record will have."""
+        return self._next
+
+    def clear(self) -> None:
+        """Forget what was logged (``dmesg -C``)."""
+        self._records.clear()
+
+    def at(self, record: Record) -> datetime:
+        """Return the moment of a record."""
+        return self.booted + timedelta(seconds=record.seconds)
+
+
+def dmesg(log: KernelLog, record: Record, *, human: bool = False, decode: bool = False) -> str:
+    """Return a record as ``dmesg`` prints it; ``human``: with -T, ``decode``: with -x."""
+    stamp = log.at(record).strftime("%a %b %e %H:%M:%S %Y") if human else f"{record.seconds:12.6f}"
+    prefix = f"{_facility(record):<6}:{LEVELS[record.level]:<6}: " if decode else ""
+    return f"{prefix}[{stamp}] {record.text}"
+
+
+def journal(log: KernelLog, record: Record, host: str) -> str:
+    """Return a record as ``journalctl -k`` prints it; journald takes a leading ``word:`` of a user's as its name."""
+    stamp = log.at(record).strftime("%b %d %H:%M:%S")
+    identifier, text = "kernel", record.text
+    if record.facility != KERNEL:
+        word, mark, rest = record.text.partition(": ")
+        identifier, text = (word, rest) if mark and " " not in word else ("unknown", record.text)
+    return f"{stamp} {host} {identifier}: {text}"
+
+
+def _facility(record: Record) -> str:
+    return FACILITIES[record.facility] if record.facility < len(FACILITIES) else str(record.facility)

@@ -1,0 +1,108 @@
+"""What is known of each GPU product: ``products.yaml`` as typed values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_FILE = Path(__file__).with_name("products.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The driver's version, the CUDA version it serves, and its branch."""
+
+    version: str
+    cuda: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """One size of GPU instance: compute slices, the most of it on one device, memory in GiB, engines."""
+
+    name: str
+    id: int
+    slices: int
+    most: int
+    memory_gib: float
+    copy_engines: int
+    decoders: int
+
+    @property
+    def memory_mib(self) -> int:
+        """Memory of one instance."""
+        return int(self.memory_gib * 1024)
+
+    @property
+    def resource(self) -> str:
+        """Name of the extended resource that the device plugin gives it (strategy mixed)."""
+        return f"nvidia.com/mig-{self.name.replace('+', '.')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The cloud's machine type around the devices; memory in GiB."""
+
+    name: str
+    cpus: int
+    memory_gib: int
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A GPU product; see ``products.yaml`` for the units."""
+
+    key: str
+    name: str
+    label: str
+    accelerator: str
+    family: str
+    compute: str
+    architecture: str
+    memory: int
+    reserved: int
+    power: dict[str, int]
+    clocks: dict[str, list[int]]
+    temperature: dict[str, Any]
+    idle_state: str
+    pci: dict[str, Any]
+    vbios: str
+    part: str
+    nvlinks: int
+    machine: Machine
+    bus: tuple[str, ...]
+    numa: tuple[str, ...]
+    mig: dict[str, MigProfile] = field(default_factory=dict)
+
+    def numa_node(self, index: int, count: int) -> int:
+        """Return the NUMA node of the ``index``-th of ``count`` devices: the first half on the first node."""
+        return index * len(self.numa) // max(count, 1)
+
+
+@cache
+def driver() -> Driver:
+    """Return the driver all simulated nodes run."""
+    return Driver(**_read()["driver"])
+
+
+@cache
+def products() -> dict[str, Product]:
+    """Return every product by its short name (``H100``)."""
+    return {key: _product(key, entry) for key, entry in _read()["products"].items()}
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return dict(yaml.safe_load(_FILE.read_text(encoding="utf-8")))
+
+
+def _product(key: str, entry: dict[str, Any]) -> Product:
+    mig = {name: MigProfile(name, *values) for name, values in entry.get("mig", {}).items()}
+    fixed = {"machine": Machine(**entry["machine"]), "bus": tuple(entry["bus"]), "numa": tuple(entry["numa"])}
+    return Product(key=key, **{**entry, **fixed, "mig": mig})

@@ -1,0 +1,72 @@
+"""What one caller of nvidia-smi sees, and a few words all its pages share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubesim.gpu.board import Board
+from kubesim.gpu.devices import Device, Reading, Task
+from kubesim.gpu.mig import Instance
+
+NOT_AVAILABLE = "N/A"
+LOST = "Unable to determine the device handle for GPU{index}: {bus}: Unknown Error"
+NONE_FOUND = "No devices were found"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A device under the number by which the caller knows it; ``instances``: the parts of it that the caller has."""
+
+    number: int
+    device: Device
+    instances: tuple[Instance, ...]
+    reading: Reading
+
+    @property
+    def mig(self) -> str:
+        """The word of the MIG column."""
+        if not self.device.product.mig:
+            return NOT_AVAILABLE
+        return "Enabled" if self.device.mig_mode else "Disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A caller's view: the node (``owner`` empty) or a container of it; ``at`` is now."""
+
+    board: Board
+    at: datetime
+    owner: str = ""
+
+    def all(self) -> list[Seen]:
+        """Return every device the caller has, lost ones too."""
+        if not self.owner:
+            return [Seen(d.index, d, d.instances, d.read(self.at)) for d in self.board.devices]
+        return [self._seen(number, device) for number, device in enumerate(self._mine())]
+
+    def present(self) -> list[Seen]:
+        """Return the devices that answer."""
+        return [seen for seen in self.all() if not seen.device.trouble.lost]
+
+    def lost(self) -> list[str]:
+        """Return the line for each device that has fallen off the bus."""
+        gone = [seen for seen in self.all() if seen.device.trouble.lost]
+        return [LOST.format(index=seen.number, bus=seen.device.bus.upper() + ".0") for seen in gone]
+
+    def stalled(self) -> bool:
+        """Whether the driver waits for a firmware that does not answer: the real program hangs then."""
+        return any(seen.device.trouble.stalled for seen in self.all())
+
+    def tasks(self, seen: Seen) -> list[Task]:
+        """Return the processes the caller may see: on the node all, in a container none (other PID namespaces)."""
+        tasks = sorted(seen.device.tasks.values(), key=lambda task: task.pid)
+        return tasks if not self.owner else []
+
+    def _mine(self) -> list[Device]:
+        return list(dict.fromkeys(device for device, _ in self.board.visible(self.owner)))
+
+    def _seen(self, number: int, device: Device) -> Seen:
+        ids = {instance for other, instance in self.board.visible(self.owner) if other is device}
+        mine = tuple(item for item in device.instances if item.id in ids)
+        return Seen(number, device, mine, device.read(self.at))

@@ -1,0 +1,135 @@
+"""Xid events: what the driver logs and what becomes of the device and its processes (``xids.yaml``).
+
+Formats: the open kernel modules of the driver (branch 580 and later name a process only where one is known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubesim.gpu.devices import Device, Task
+from kubesim.gpu.kernel_log import KernelLog
+
+_FILE = Path(__file__).with_name("xids.yaml")
+ERROR_LEVEL = 3
+RECOVERY = {
+    0: "None",
+    1: "GPU Reset Required",
+    2: "Node Reboot Required",
+    3: "Drain P2P",
+    4: "Drain and Reset",
+    5: "Recover IMEX Domain",
+}
+CUDA_ERRORS = {
+    2: "out of memory",
+    3: "initialization error",
+    46: "CUDA-capable device(s) is/are busy or unavailable",
+    100: "no CUDA-capable device is detected",
+    101: "invalid device ordinal",
+    214: "uncorrectable ECC error encountered",
+    217: "peer access is not supported between these two devices",
+    220: "uncorrectable NVLink error detected during the execution",
+    226: "Invalid access of peer GPU memory over nvlink or a hardware error",
+    700: "an illegal memory access was encountered",
+    702: "the launch timed out and was terminated",
+    719: "unspecified launch failure",
+    802: "system not yet initialized",
+    999: "unknown error",
+}
+"""cudaGetErrorString of the codes that faults lead to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """One kind of event; see ``xids.yaml``."""
+
+    code: int
+    lines: tuple[str, ...]
+    catalog: str
+    process: bool = False
+    ends: str = "none"
+    error: int = 0
+    action: int = 0
+    ecc: int = 0
+    link: int | None = None
+    remap: str = ""
+    trouble: tuple[tuple[str, bool], ...] = ()
+    follow: tuple[int, ...] = ()
+
+
+@cache
+def xids() -> dict[int, Xid]:
+    """Return every known event by its number."""
+    entries: dict[int, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return {code: _xid(code, entry) for code, entry in entries.items()}
+
+
+def _xid(code: int, entry: dict[str, Any]) -> Xid:
+    lists = {"lines": tuple(entry["lines"]), "follow": tuple(entry.get("follow", ()))}
+    return Xid(code=code, **{**entry, **lists, "trouble": tuple(entry.get("trouble", {}).items())})
+
+
+Ending = Callable[[Task, int], None]
+"""Called for each process that dies, with the CUDA error it gets."""
+
+
+def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending) -> None:
+    """Let ``code`` happen on ``device``: lines, damage, the ends of victims. Raises KeyError if unknown."""
+    event = xids()[code]
+    victims = _victims(device, event)
+    _announce(device, log, at)
+    for line in event.lines:
+        _write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
+    device.xid = (code, at)
+    _damage(device, event, at)
+    if event.action:
+        text = (
+            f"GPU recovery action changed from 0x0 ({RECOVERY[0]}) to 0x{event.action:x} ({RECOVERY[event.action]})"
+        )
+        _write(device, log, at, 154, text, None)
+    for task in victims if event.ends != "none" else ():
+        if event.ends == "all" and code != 45:
+            _write(device, log, at, 45, f"Ch 00000010 caused by previous Xid {code}", task)
+        device.end(task.pid, at)
+        end(task, event.error)
+    for other in event.follow:
+        strike(device, log, other, at, end)
+
+
+def _victims(device: Device, event: Xid) -> list[Task]:
+    tasks = sorted(device.tasks.values(), key=lambda task: task.pid)
+    return tasks if event.ends == "all" else tasks[:1]
+
+
+def _announce(device: Device, log: KernelLog, at: datetime) -> None:
+    if not device.announced:
+        log.write(at, f"NVRM: GPU at PCI:{device.bus}: {device.uuid}", ERROR_LEVEL)
+        log.write(at, f"NVRM: GPU Board Serial Number: {device.serial}", ERROR_LEVEL)
+    device.announced = True
+
+
+def _write(device: Device, log: KernelLog, at: datetime, code: int, line: str, task: Task | None) -> None:
+    text = line.format(function=f"{device.bus}.0", gpu=device.index, serial=device.serial)
+    if not text.startswith("NVRM:"):
+        process = f"pid={task.pid}, name={task.name}, " if task else ""
+        text = f"NVRM: Xid (PCI:{device.bus}): {code}, {process}{text}"
+    log.write(at, text, ERROR_LEVEL)
+
+
+def _damage(device: Device, event: Xid, at: datetime) -> None:
+    device.suffer(at, **dict(event.trouble))
+    if event.link is not None:
+        device.suffer(at, links_down=device.trouble.links_down | {event.link})
+    device.ecc.uncorrected = [count + event.ecc for count in device.ecc.uncorrected]
+    if event.remap == "uncorrected":
+        device.remap.uncorrected += 1
+        device.remap.pending = True
+    if event.remap == "failed":
+        device.remap.failed = True
