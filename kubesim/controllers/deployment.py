@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from dataclasses import dataclass
 
-from kubesim.controllers.base import Context, Controller, controller_of, delete_if_there, is_ending, owner_reference
-from kubesim.controllers.history import safe_hash
-from kubesim.errors import Obj
-from kubesim.times import parse, stamp
+from kubesim.controllers import deployment_status, pods
+from kubesim.controllers.base import (
+    Context,
+    Controller,
+    controller_of,
+    delete_if_there,
+    find_condition,
+    is_ending,
+    owner_reference,
+    queue_key,
+)
+from kubesim.controllers.deployment_sets import (
+    HASH,
+    NOT_COPIED,
+    REVISION,
+    ROLLBACK_TO,
+    active,
+    annotations_of,
+    bounds,
+    by_age,
+    counted,
+    is_rolling,
+    newest_notes,
+    newest_size,
+    proportional_sizes,
+    replicas_of,
+    revision_of,
+    same_template,
+    size_notes,
+    template_hash,
+    total,
+    was_resized,
+)
+from kubesim.controllers.owned import Owned
+from kubesim.errors import ApiError, Obj
 
-REVISION = "deployment.kubernetes.io/revision"
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MAXIMUM = "deployment.kubernetes.io/max-replicas"
-HASH = "pod-template-hash"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+NO_LIMIT = 2**31 - 1
+LONGEST_NAME = 253
+
+
+@dataclass
+class Rollout:
+    """One look at a deployment and its ReplicaSets, the old ones oldest first."""
+
+    deployment: Obj
+    old: list[Obj]
+    newest: Obj | None
+
+    @property
+    def sets(self) -> list[Obj]:
+        """All ReplicaSets."""
+        return [*self.old, *([self.newest] if self.newest is not None else [])]
 
 
 class DeploymentController(Controller):
@@ -25,12 +66,12 @@ class DeploymentController(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.deployments = self.informers["deployments.apps"]
-        self.sets = self.informers["replicasets.apps"]
+        self.sets = Owned(self, self.informers["replicasets.apps"], self.deployments, "Deployment")
         self.pods = self.informers["pods"]
 
     def listen(self) -> None:
         """Watch Deployments and their ReplicaSets."""
-        self.watch_owned(self.sets, "Deployment")
+        self.sets.listen()
         self.watch_own(self.deployments)
         self.pods.add_handler(self._pod_gone)
 
@@ -39,7 +80,7 @@ class DeploymentController(Controller):
         owner = controller_of(old) if old is not None and new is None else None
         if old is None or owner is None or owner["kind"] != "ReplicaSet":
             return
-        rs = self.sets.get(old["metadata"]["namespace"], owner["name"])
+        rs = self.sets.informer.get(old["metadata"]["namespace"], owner["name"])
         deployment = controller_of(rs) if rs is not None else None
         if deployment is not None:
             self.queue.add(f"{old['metadata']['namespace']}/{deployment['name']}")
@@ -49,320 +90,289 @@ class DeploymentController(Controller):
         deployment = self.deployments.get(namespace, name)
         if deployment is None:
             return
+        if not deployment["spec"].get("selector"):
+            text = "This deployment is selecting all pods. A non-empty selector is required."
+            await self.recorder.warning(deployment, "SelectingAll", text)
+            return
+        sets = sorted(await self.sets.claim(deployment), key=by_age)
         if not is_ending(deployment):
-            if not deployment["spec"].get("paused"):
-                deployment = await self._roll(deployment)
-            else:
-                await self._scale_paused(deployment)
-        await self._report(deployment)
-
-    def owned(self, deployment: Obj) -> list[Obj]:
-        """Return the ReplicaSets of a deployment, oldest revision first."""
-        return sorted(self.sets.by("controller", deployment["metadata"]["uid"]), key=revision_of)
-
-    def newest(self, deployment: Obj) -> Obj | None:
-        """Return the ReplicaSet of the current template."""
-        wanted = _bare(deployment["spec"]["template"])
-        return next((rs for rs in self.owned(deployment) if _bare(rs["spec"]["template"]) == wanted), None)
-
-    async def _roll(self, deployment: Obj) -> Obj:
-        deployment = await self._ensure_newest(deployment)
-        newest = self.newest(deployment)
-        assert newest is not None
-        old = [rs for rs in self.owned(deployment) if rs["metadata"]["uid"] != newest["metadata"]["uid"]]
-        if deployment["spec"].get("strategy", {}).get("type") == "Recreate":
-            await self._recreate(deployment, newest, old)
+            deployment = await self._note_pause(deployment)
+        look = await self._look(deployment, sets)
+        if is_ending(deployment):
+            await self._report_numbers(look)
+        elif deployment["spec"].get("paused"):
+            await self._resize(look)
+            await self._clean(look)
+            await self._report_numbers(look)
+        elif annotations_of(deployment).get(ROLLBACK_TO):
+            await self._roll_back(look)
+        elif any(was_resized(deployment, rs) for rs in active(look.sets)):
+            await self._resize(look)
+            await self._report_numbers(look)
         else:
-            await self._scale_up(deployment, newest, old)
-            await self._scale_down(deployment, newest, old)
-        await self._clean(deployment, old)
-        return deployment
+            await (self._roll(look) if is_rolling(deployment) else self._recreate(look))
+            await self._report(look)
 
-    async def _scale_paused(self, deployment: Obj) -> None:
-        """A paused deployment is not rolled over, but follows its replicas."""
-        active = [rs for rs in self.owned(deployment) if rs["spec"]["replicas"]]
-        if len(active) == 1:
-            await self._scale(deployment, active[0], deployment["spec"]["replicas"])
+    # The newest ReplicaSet.
 
-    async def _ensure_newest(self, deployment: Obj) -> Obj:
-        """Create the ReplicaSet of the template, or give it the highest revision if the template came back."""
-        newest = self.newest(deployment)
-        others = [rs for rs in self.owned(deployment) if newest is None or queue_uid(rs) != queue_uid(newest)]
-        revision = str(max((revision_of(rs) for rs in others), default=0) + 1)
-        if newest is None:
-            newest = await self._create(deployment, revision)
-        elif revision_of(newest) < int(revision):
-            await self._annotate(self.sets.resource, newest, {REVISION: revision})
-        current = self.newest(deployment)
-        assert current is not None
-        wanted = current["metadata"]["annotations"][REVISION]
-        if (deployment["metadata"].get("annotations") or {}).get(REVISION) != wanted:
-            return await self._annotate(self.deployments.resource, deployment, {REVISION: wanted})
-        return deployment
-
-    async def _annotate(self, resource: str, obj: Obj, annotations: dict[str, str]) -> Obj:
-        meta = obj["metadata"]
-        patch = {"metadata": {"annotations": annotations}}
-        answer = await self.client.patch(resource, meta["name"], meta["namespace"], patch)
-        self.informers[resource].note(answer)
-        return answer
-
-    async def _create(self, deployment: Obj, revision: str) -> Obj:
-        template, meta = deployment["spec"]["template"], deployment["metadata"]
-        digest = template_hash(template, deployment.get("status", {}).get("collisionCount", 0))
-        labels = {**(template["metadata"].get("labels") or {}), HASH: digest}
-        annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (LAST_APPLIED, REVISION)}
-        selector = deployment["spec"]["selector"]
-        replicas = self._first_replicas(deployment)
-        made = await self.client.create(
-            self.sets.resource,
-            {
-                "apiVersion": "apps/v1",
-                "kind": "ReplicaSet",
-                "metadata": {
-                    "name": f"{meta['name']}-{digest}",
-                    "namespace": meta["namespace"],
-                    "labels": labels,
-                    "annotations": {**annotations, **self._bounds(deployment), REVISION: revision},
-                    "ownerReferences": [owner_reference(deployment)],
-                },
-                "spec": {
-                    "replicas": replicas,
-                    "minReadySeconds": deployment["spec"].get("minReadySeconds", 0),
-                    "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}},
-                    "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
-                },
-            },
-            namespace=meta["namespace"],
+    async def _look(self, deployment: Obj, sets: list[Obj]) -> Rollout:
+        newest = next(
+            (rs for rs in sets if same_template(rs["spec"]["template"], deployment["spec"]["template"])), None
         )
-        self.sets.note(made, created=True)
+        look = Rollout(deployment, [rs for rs in sets if rs is not newest], newest)
+        if newest is not None:
+            await self._refresh(look, newest)
+        return look
+
+    async def _refresh(self, look: Rollout, newest: Obj) -> None:
+        """Give the newest ReplicaSet the highest revision and its deployment's annotations, then note it above."""
+        notes = newest_notes(look.deployment, newest, self._next_revision(look))
+        wait = look.deployment["spec"].get("minReadySeconds", 0)
+        if notes != annotations_of(newest) or newest["spec"].get("minReadySeconds", 0) != wait:
+            patch = {"metadata": {"annotations": notes}, "spec": {"minReadySeconds": wait}}
+            look.newest = await self._patch(newest, patch)
+            return
+        text = f'Found new replica set "{newest["metadata"]["name"]}"'
+        await self._note_revision(look, notes.get(REVISION, ""), "FoundNewReplicaSet", text)
+
+    def _next_revision(self, look: Rollout) -> int:
+        return max((revision_of(rs) for rs in look.old), default=0) + 1
+
+    async def _note_revision(self, look: Rollout, revision: str, reason: str, text: str) -> None:
+        """Note the revision in the deployment, and the first time (or a new ReplicaSet) as its progress."""
+        deployment, status = look.deployment, dict(look.deployment.get("status", {}))
+        known = find_condition(status, "Progressing") is not None and reason == "FoundNewReplicaSet"
+        changed = annotations_of(deployment).get(REVISION) != revision
+        if deployment_status.has_deadline(deployment) and not known:
+            now = self.clock.now()
+            changed |= deployment_status.set_condition(status, now, "Progressing", "True", reason, text)
+        if changed:
+            notes = {**annotations_of(deployment), REVISION: revision}
+            noted = {**deployment, "metadata": {**deployment["metadata"], "annotations": notes}}
+            look.deployment = await self.write_status(self.deployments, noted, status)
+
+    async def _ensure_newest(self, look: Rollout) -> Obj:
+        """Create the ReplicaSet of the template unless it is there."""
+        if look.newest is not None:
+            return look.newest
+        wanted = self._newest_of(look)
+        name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
+        try:
+            made = await self.client.create(
+                self.sets.informer.resource, wanted, namespace=wanted["metadata"]["namespace"]
+            )
+        except ApiError as error:
+            await self._not_created(look, name, error)
+            raise
+        self.sets.informer.note(made, created=True)
         if replicas:
-            await self._tell_scaled(deployment, made, 0, replicas)
+            text = f"Scaled up replica set {name} from 0 to {replicas}"
+            await self.recorder.normal(look.deployment, "ScalingReplicaSet", text)
+        look.newest = made
+        text = f'Created new replica set "{name}"'
+        await self._note_revision(look, wanted["metadata"]["annotations"][REVISION], "NewReplicaSetCreated", text)
         return made
 
-    def _first_replicas(self, deployment: Obj) -> int:
-        """How many replicas a new ReplicaSet begins with."""
-        wanted = int(deployment["spec"]["replicas"])
-        held = sum(int(rs["spec"]["replicas"]) for rs in self.owned(deployment))
-        if deployment["spec"].get("strategy", {}).get("type") == "Recreate":
-            return 0 if held else wanted
-        return max(0, min(wanted, wanted + bounds(deployment)[0] - held))
-
-    def _bounds(self, deployment: Obj) -> dict[str, str]:
-        wanted = int(deployment["spec"]["replicas"])
-        return {DESIRED: str(wanted), MAXIMUM: str(wanted + bounds(deployment)[0])}
-
-    async def _recreate(self, deployment: Obj, newest: Obj, old: list[Obj]) -> None:
-        for rs in old:
-            await self._scale(deployment, rs, 0)
-        if not any(self.pods.by("controller", queue_uid(rs)) for rs in old):
-            await self._scale(deployment, newest, deployment["spec"]["replicas"])
-
-    async def _scale_up(self, deployment: Obj, newest: Obj, old: list[Obj]) -> None:
-        wanted = int(deployment["spec"]["replicas"])
-        held = newest["spec"]["replicas"] + sum(rs["spec"]["replicas"] for rs in old)
-        room = wanted + bounds(deployment)[0] - held
-        if newest["spec"]["replicas"] > wanted:
-            await self._scale(deployment, newest, wanted)
-        elif room > 0:
-            await self._scale(deployment, newest, min(wanted, newest["spec"]["replicas"] + room))
-
-    async def _scale_down(self, deployment: Obj, newest: Obj, old: list[Obj]) -> None:
-        """Take away old replicas: those that are not ready first, then as many as may be unavailable."""
-        floor = int(deployment["spec"]["replicas"]) - bounds(deployment)[1]
-        current = self.sets.get(newest["metadata"]["namespace"], newest["metadata"]["name"]) or newest
-        held = current["spec"]["replicas"] + sum(rs["spec"]["replicas"] for rs in old)
-        waiting = current["spec"]["replicas"] - _available(current)
-        spare = held - floor - waiting
-        spare -= await self._scale_down_unhealthy(deployment, old, spare)
-        free = sum(_available(rs) for rs in [*old, current]) - floor
-        for rs in self._current(old):
-            cut = min(rs["spec"]["replicas"], free, spare)
-            if cut > 0:
-                await self._scale(deployment, rs, rs["spec"]["replicas"] - cut)
-                free, spare = free - cut, spare - cut
-
-    async def _scale_down_unhealthy(self, deployment: Obj, old: list[Obj], spare: int) -> int:
-        done = 0
-        for rs in old:
-            unhealthy = rs["spec"]["replicas"] - _available(rs)
-            cut = min(unhealthy, spare - done)
-            if cut > 0:
-                await self._scale(deployment, rs, rs["spec"]["replicas"] - cut)
-                done += cut
-        return done
-
-    def _current(self, sets: list[Obj]) -> list[Obj]:
-        return [self.sets.get(rs["metadata"]["namespace"], rs["metadata"]["name"]) or rs for rs in sets]
-
-    async def _scale(self, deployment: Obj, rs: Obj, replicas: int) -> None:
-        before = rs["spec"]["replicas"]
-        notes = rs["metadata"].get("annotations") or {}
-        if before == replicas and self._bounds(deployment).items() <= notes.items():
-            return
-        meta = rs["metadata"]
-        patch = {"metadata": {"annotations": self._bounds(deployment)}, "spec": {"replicas": replicas}}
-        self.sets.note(await self.client.patch(self.sets.resource, meta["name"], meta["namespace"], patch))
-        if before != replicas:
-            await self._tell_scaled(deployment, rs, before, replicas)
-
-    async def _tell_scaled(self, deployment: Obj, rs: Obj, before: int, after: int) -> None:
-        way = "up" if after > before else "down"
-        text = f"Scaled {way} replica set {rs['metadata']['name']} from {before} to {after}"
-        await self.recorder.normal(deployment, "ScalingReplicaSet", text)
-
-    async def _clean(self, deployment: Obj, old: list[Obj]) -> None:
-        """Delete old, empty ReplicaSets beyond the history limit."""
-        limit = deployment["spec"].get("revisionHistoryLimit", 10)
-        status = [rs for rs in self._current(old) if not rs["spec"]["replicas"] and not rs["status"].get("replicas")]
-        for rs in status[: max(0, len(status) - limit)]:
-            if not is_ending(rs):
-                await delete_if_there(self, self.sets.resource, rs)
-
-    async def _report(self, deployment: Obj) -> None:
-        sets = self.owned(deployment)
-        newest = self.newest(deployment)
-        totals = {
-            "replicas": sum(rs.get("status", {}).get("replicas", 0) for rs in sets),
-            "updatedReplicas": newest.get("status", {}).get("replicas", 0) if newest else 0,
-            "readyReplicas": sum(rs.get("status", {}).get("readyReplicas", 0) for rs in sets),
-            "availableReplicas": sum(_available(rs) for rs in sets),
+    def _newest_of(self, look: Rollout) -> Obj:
+        deployment = look.deployment
+        template, meta, spec = deployment["spec"]["template"], deployment["metadata"], deployment["spec"]
+        digest = template_hash(template, deployment.get("status", {}).get("collisionCount") or 0)
+        labels = {**(template["metadata"].get("labels") or {}), HASH: digest}
+        selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), HASH: digest}}
+        metadata = {
+            "name": f"{meta['name'][: LONGEST_NAME - 1 - len(digest)]}-{digest}",
+            "namespace": meta["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner_reference(deployment)],
         }
-        totals["unavailableReplicas"] = max(
-            0, sum(rs["spec"]["replicas"] for rs in sets) - totals["availableReplicas"]
-        )
-        status: Obj = {name: count for name, count in totals.items() if count}
-        status["observedGeneration"] = deployment["metadata"].get("generation", 1)
-        status["conditions"] = self._conditions(deployment, newest, totals)
+        notes = newest_notes(deployment, {"metadata": {}}, self._next_revision(look)) | size_notes(deployment)
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": metadata | {"annotations": notes},
+            "spec": {
+                "replicas": newest_size(deployment, look.old, 0),
+                "minReadySeconds": spec.get("minReadySeconds", 0),
+                "selector": selector,
+                "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+            },
+        }
+
+    async def _not_created(self, look: Rollout, name: str, error: ApiError) -> None:
+        """Take another name where a stranger has this one; else say why there is no new ReplicaSet."""
+        deployment, status = look.deployment, dict(look.deployment.get("status", {}))
+        if error.reason == "AlreadyExists":
+            status["collisionCount"] = (status.get("collisionCount") or 0) + 1
+        elif pods.TERMINATING not in error.message:
+            text = f'Failed to create new replica set "{name}": {error.message}'
+            reason, now = "ReplicaSetCreateError", self.clock.now()
+            if deployment_status.has_deadline(deployment):
+                deployment_status.set_condition(status, now, "Progressing", "False", reason, text)
+            await self.recorder.warning(deployment, reason, text)
         await self.write_status(self.deployments, deployment, status)
 
-    def _conditions(self, deployment: Obj, newest: Obj | None, totals: dict[str, int]) -> list[Obj]:
-        floor = int(deployment["spec"]["replicas"]) - bounds(deployment)[1]
-        if totals["availableReplicas"] >= floor:
-            available = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    # Sizes.
+
+    async def _resize(self, look: Rollout) -> None:
+        """Follow a change of the deployment's size: one ReplicaSet takes it all, several their shares."""
+        living = active(look.sets)
+        if len(living) <= 1:
+            latest = [*living, *([look.newest] if look.newest is not None else []), *reversed(look.old)]
+            if latest and latest[0]["spec"]["replicas"] != replicas_of(look.deployment):
+                await self._scale(look, latest[0], replicas_of(look.deployment))
+        elif look.newest is not None and self._is_saturated(look.deployment, look.newest):
+            for rs in active(look.old):
+                await self._scale(look, rs, 0)
+        elif is_rolling(look.deployment):
+            sizes = proportional_sizes(look.deployment, living)
+            for rs in living:
+                await self._scale(look, rs, sizes[rs["metadata"]["name"]])
+
+    @staticmethod
+    def _is_saturated(deployment: Obj, rs: Obj) -> bool:
+        """Whether a ReplicaSet alone is all that the deployment wants."""
+        numbers = {replicas_of(deployment), rs["spec"]["replicas"], counted([rs], "availableReplicas")}
+        return len(numbers) == 1 and not was_resized(deployment, rs)
+
+    async def _recreate(self, look: Rollout) -> None:
+        """Take all old pods away; start the new ones when the last of them is gone."""
+        if active(look.old):
+            for rs in active(look.old):
+                await self._scale(look, rs, 0)
+            return
+        left = (pods.phase_of(pod) for rs in look.old for pod in self.pods.by("controller", rs["metadata"]["uid"]))
+        if counted(look.old, "replicas") or any(phase not in pods.ENDED for phase in left):
+            return
+        newest = await self._ensure_newest(look)
+        if newest["spec"]["replicas"] != replicas_of(look.deployment):
+            await self._scale(look, newest, replicas_of(look.deployment))
+        await self._clean_when_complete(look)
+
+    async def _roll(self, look: Rollout) -> None:
+        """Take one step: more new pods, or else fewer old ones."""
+        newest, wanted = await self._ensure_newest(look), replicas_of(look.deployment)
+        size = int(newest["spec"]["replicas"])
+        if size != wanted:
+            fresh = wanted if size > wanted else newest_size(look.deployment, look.sets, size)
+            if fresh != size:
+                await self._scale(look, newest, fresh)
+                return
+        if not await self._scale_down(look, newest):
+            await self._clean_when_complete(look)
+
+    async def _scale_down(self, look: Rollout, newest: Obj) -> bool:
+        """Take away old replicas: those that are not available first, then as many as may be missing."""
+        floor = replicas_of(look.deployment) - bounds(look.deployment)[1]
+        waiting = newest["spec"]["replicas"] - counted([newest], "availableReplicas")
+        spare = total(look.sets) - floor - waiting
+        if not total(look.old) or spare <= 0:
+            return False
+        sizes = {rs["metadata"]["name"]: int(rs["spec"]["replicas"]) for rs in look.old}
+        free = counted(look.sets, "availableReplicas") - floor
+        cuts = dict.fromkeys(sizes, 0)
+        for rs in active(look.old):
+            name = rs["metadata"]["name"]
+            cuts[name] = max(0, min(spare, sizes[name] - counted([rs], "availableReplicas")))
+            spare -= cuts[name]
+        for name, size in sizes.items():
+            more = max(0, min(size - cuts[name], free))
+            cuts[name], free = cuts[name] + more, free - more
+        for rs in active(look.old):
+            name = rs["metadata"]["name"]
+            if cuts[name]:
+                await self._scale(look, rs, sizes[name] - cuts[name])
+        return any(cuts.values())
+
+    async def _scale(self, look: Rollout, rs: Obj, replicas: int) -> None:
+        before, notes = rs["spec"]["replicas"], size_notes(look.deployment)
+        if before == replicas and notes.items() <= annotations_of(rs).items():
+            return
+        await self._patch(rs, {"metadata": {"annotations": notes}, "spec": {"replicas": replicas}})
+        if before != replicas:
+            way = "up" if replicas > before else "down"
+            text = f"Scaled {way} replica set {rs['metadata']['name']} from {before} to {replicas}"
+            await self.recorder.normal(look.deployment, "ScalingReplicaSet", text)
+
+    async def _patch(self, rs: Obj, patch: Obj) -> Obj:
+        meta, cache = rs["metadata"], self.sets.informer
+        answer = await self.client.patch(cache.resource, meta["name"], meta["namespace"], patch)
+        cache.note(answer)
+        return answer
+
+    # History.
+
+    async def _clean_when_complete(self, look: Rollout) -> None:
+        if deployment_status.is_complete(look.deployment, look.deployment.get("status", {})):
+            await self._clean(look)
+
+    async def _clean(self, look: Rollout) -> None:
+        """Delete old, empty ReplicaSets beyond the history limit."""
+        limit = look.deployment["spec"].get("revisionHistoryLimit", NO_LIMIT)
+        living = sorted((rs for rs in look.old if not is_ending(rs)), key=lambda rs: (revision_of(rs), by_age(rs)))
+        for rs in living[: max(0, len(living) - limit)]:
+            seen = rs.get("status", {}).get("observedGeneration", 0) >= rs["metadata"].get("generation", 1)
+            if seen and not rs["spec"]["replicas"] and not counted([rs], "replicas"):
+                await delete_if_there(self, self.sets.informer.resource, rs)
+
+    async def _roll_back(self, look: Rollout) -> None:
+        """Take the template of the revision that an annotation asks for (0: of the last one), and drop the wish."""
+        await self._ensure_newest(look)
+        deployment, asked = look.deployment, annotations_of(look.deployment)[ROLLBACK_TO]
+        revisions = sorted((revision_of(rs) for rs in look.sets), reverse=True)
+        wanted = int(asked) if asked.isdecimal() else 0
+        wanted = wanted or (revisions[1] if len(revisions) > 1 else 0)
+        found = next((rs for rs in look.sets if wanted and revision_of(rs) == wanted), None)
+        notes = {name: text for name, text in annotations_of(deployment).items() if name != ROLLBACK_TO}
+        name, fresh = deployment["metadata"]["name"], dict(deployment["spec"])
+        if found is None:
+            text = "Unable to find the revision to rollback to." if wanted else "Unable to find last revision."
+            await self.recorder.warning(deployment, "DeploymentRollbackRevisionNotFound", text)
+        elif same_template(found["spec"]["template"], fresh["template"]):
+            text = f'The rollback revision contains the same template as current deployment "{name}"'
+            await self.recorder.warning(deployment, "DeploymentRollbackTemplateUnchanged", text)
         else:
-            text = "Deployment does not have minimum availability."
-            available = ("False", "MinimumReplicasUnavailable", text)
-        conditions = [self._condition(deployment, "Available", *available)]
-        if newest is not None:
-            conditions.append(self._progressing(deployment, newest, totals))
-        failing = [c for rs in self.owned(deployment) for c in rs.get("status", {}).get("conditions") or ()]
-        for failure in failing[:1]:
-            conditions.append(
-                self._condition(deployment, "ReplicaFailure", "True", failure["reason"], failure["message"])
-            )
-        return conditions
+            fresh["template"] = _without_hash(found["spec"]["template"])
+            notes = {key: text for key, text in notes.items() if key in NOT_COPIED}
+            notes |= {key: text for key, text in annotations_of(found).items() if key not in NOT_COPIED}
+            text = f'Rolled back deployment "{name}" to revision {wanted}'
+            await self.recorder.normal(deployment, "DeploymentRollback", text)
+        metadata = {**deployment["metadata"], "annotations": notes}
+        body = {**deployment, "metadata": metadata, "spec": fresh}
+        self.deployments.note(await self.client.update(self.deployments.resource, body))
 
-    def _progressing(self, deployment: Obj, newest: Obj, totals: dict[str, int]) -> Obj:
-        wanted, name = int(deployment["spec"]["replicas"]), newest["metadata"]["name"]
-        old = _find(deployment, "Progressing")
-        halted = self._halted(deployment, old)
-        if halted is not None:
-            return halted
-        complete = totals["updatedReplicas"] == totals["availableReplicas"] == totals["replicas"] == wanted
-        if complete:
-            text = f'ReplicaSet "{name}" has successfully progressed.'
-            return self._condition(deployment, "Progressing", "True", "NewReplicaSetAvailable", text)
-        if old is not None and not self._moved(deployment, totals):
-            limit = deployment["spec"].get("progressDeadlineSeconds", 600)
-            waited = (self.clock.now() - parse(old["lastUpdateTime"])).total_seconds()
-            if old["reason"] != "NewReplicaSetAvailable":
-                if waited >= limit:
-                    text = f'ReplicaSet "{name}" has timed out progressing.'
-                    return self._condition(deployment, "Progressing", "False", "ProgressDeadlineExceeded", text)
-                self.queue.add_after(
-                    f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}", limit - waited
-                )
-            return old
-        if old is None:
-            text = f'Created new replica set "{name}"'
-            return self._condition(deployment, "Progressing", "True", "NewReplicaSetCreated", text)
-        text = f'ReplicaSet "{name}" is progressing.'
-        return self._condition(deployment, "Progressing", "True", "ReplicaSetUpdated", text)
+    # Status.
 
-    def _halted(self, deployment: Obj, old: Obj | None) -> Obj | None:
-        """Return the condition of a paused deployment, and of one that has just been resumed."""
+    async def _note_pause(self, deployment: Obj) -> Obj:
+        """Note a pause and its end, so that the time of a pause does not count as standing still."""
+        status, paused = dict(deployment.get("status", {})), bool(deployment["spec"].get("paused"))
+        old = find_condition(status, "Progressing")
         reason = old["reason"] if old is not None else ""
-        if deployment["spec"].get("paused"):
-            text = "Deployment is paused"
-            paused = self._condition(deployment, "Progressing", "Unknown", "DeploymentPaused", text)
-            return old if reason == "ProgressDeadlineExceeded" else paused
-        if reason != "DeploymentPaused":
-            return None
-        self.queue.add_after(f"{deployment['metadata']['namespace']}/{deployment['metadata']['name']}", 0)
-        return self._condition(deployment, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
+        noted = reason == deployment_status.PAUSED
+        if not deployment_status.has_deadline(deployment) or reason == deployment_status.TIMED_OUT or paused == noted:
+            return deployment
+        word = "paused" if paused else "resumed"
+        text, now = f"Deployment is {word}", self.clock.now()
+        deployment_status.set_condition(status, now, "Progressing", "Unknown", f"Deployment{word.capitalize()}", text)
+        return await self.write_status(self.deployments, deployment, status)
 
-    def _moved(self, deployment: Obj, totals: dict[str, int]) -> bool:
-        """Whether the roll-out is further than the last report says."""
-        before = deployment.get("status", {})
-        fallen = (
-            before.get("replicas", 0) - before.get("updatedReplicas", 0)
-            > totals["replicas"] - totals["updatedReplicas"]
-        )
-        names = ("updatedReplicas", "readyReplicas", "availableReplicas")
-        return fallen or any(totals[name] > before.get(name, 0) for name in names)
+    async def _report_numbers(self, look: Rollout) -> None:
+        status = deployment_status.count(look.deployment, look.sets, look.newest, self.clock.now())
+        await self.write_status(self.deployments, look.deployment, status)
 
-    def _condition(self, deployment: Obj, kind: str, status: str, reason: str, message: str) -> Obj:
-        now = stamp(self.clock.now())
-        old = _find(deployment, kind)
-        moving = kind == "Progressing" and reason == "ReplicaSetUpdated"
-        if (
-            old is not None
-            and not moving
-            and (old["status"], old["reason"], old["message"]) == (status, reason, message)
-        ):
-            return old
-        since = old["lastTransitionTime"] if old is not None and old["status"] == status else now
-        times = {"lastUpdateTime": now, "lastTransitionTime": since}
-        return {"type": kind, "status": status, **times, "reason": reason, "message": message}
+    async def _report(self, look: Rollout) -> None:
+        deployment, now = look.deployment, self.clock.now()
+        status = deployment_status.count(deployment, look.sets, look.newest, now)
+        deployment_status.judge_progress(deployment, status, look.newest, now)
+        deployment_status.copy_failure(status, look.sets, look.newest)
+        if status == deployment.get("status"):
+            wait = deployment_status.next_look(deployment, status, now)
+            if wait is not None:
+                self.queue.add_after(queue_key(deployment), wait)
+            return
+        await self.write_status(self.deployments, deployment, status)
 
 
-def _find(deployment: Obj, kind: str) -> Obj | None:
-    conditions: list[Obj] = deployment.get("status", {}).get("conditions") or []
-    return next((condition for condition in conditions if condition["type"] == kind), None)
-
-
-def queue_uid(obj: Obj) -> str:
-    """Return the uid."""
-    return str(obj["metadata"]["uid"])
-
-
-def revision_of(rs: Obj) -> int:
-    """Return the revision annotation as a number; 0 without one."""
-    return int((rs["metadata"].get("annotations") or {}).get(REVISION, "0"))
-
-
-def bounds(deployment: Obj) -> tuple[int, int]:
-    """Return (maxSurge, maxUnavailable) in pods; if both round to nothing, one may be unavailable."""
-    spec = deployment["spec"]
-    if spec.get("strategy", {}).get("type") == "Recreate":
-        return 0, int(spec["replicas"])
-    rolling = spec.get("strategy", {}).get("rollingUpdate") or {}
-    surge = _share(rolling.get("maxSurge", "25%"), spec["replicas"], math.ceil)
-    unavailable = _share(rolling.get("maxUnavailable", "25%"), spec["replicas"], math.floor)
-    if not surge and not unavailable:
-        unavailable = 1
-    return surge, min(unavailable, int(spec["replicas"]))
-
-
-def _share(value: Any, replicas: int, rounded: Any) -> int:
-    if isinstance(value, str) and value.endswith("%"):
-        return int(rounded(int(value[:-1]) * replicas / 100))
-    return int(value)
-
-
-def template_hash(template: Obj, collisions: int = 0) -> str:
-    """Return a name part for a pod template, in the letters that upstream uses."""
-    return safe_hash([_bare(template), collisions])
-
-
-def _bare(template: Obj) -> Obj:
-    """A template without the hash label, for comparing."""
-    meta = template.get("metadata") or {}
+def _without_hash(template: Obj) -> Obj:
+    meta = template["metadata"]
     labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH}
-    kept = {key: value for key, value in meta.items() if key != "creationTimestamp" and value}
-    return {**template, "metadata": {**kept, "labels": labels}}
-
-
-def _available(rs: Obj) -> int:
-    return int(rs.get("status", {}).get("availableReplicas", 0))
+    return {**template, "metadata": {**meta, "labels": labels}}

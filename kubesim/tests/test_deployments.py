@@ -1,6 +1,6 @@
 """Deployments and ReplicaSets: scale, roll over, roll back."""
 
-from kubesim.controllers.deployment import bounds, template_hash
+from kubesim.controllers.deployment_sets import HISTORY, bounds, template_hash
 from kubesim.tests.world import container, deployment, pod, world
 
 
@@ -19,11 +19,15 @@ async def set_image(w, image):
     await w.tick(0)
 
 
+def rolling(surge, unavailable):
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
 def test_the_bounds_of_a_roll_out_are_rounded_apart():
-    assert bounds(deployment("web", replicas=3)) == (1, 0)
-    assert bounds(deployment("web", replicas=10)) == (3, 2)
-    none = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}
-    assert bounds(deployment("web", replicas=3, strategy=none)) == (0, 1)
+    assert bounds(deployment("web", replicas=3, strategy=rolling("25%", "25%"))) == (1, 0)
+    assert bounds(deployment("web", replicas=10, strategy=rolling("25%", "25%"))) == (3, 2)
+    assert bounds(deployment("web", replicas=3, strategy=rolling(0, 0))) == (0, 1)
+    assert bounds(deployment("web", replicas=3, strategy={"type": "Recreate"})) == (0, 0)
 
 
 def test_the_hash_follows_the_template_alone():
@@ -146,3 +150,118 @@ async def test_a_deleted_pod_is_replaced_and_a_matching_one_adopted():
         await w.create("pods", stray)
         await w.tick(2)
         assert len(await w.items("pods")) == 2
+
+
+async def sizes(w):
+    found = await w.items("replicasets.apps")
+    return sorted(rs["spec"]["replicas"] for rs in found)
+
+
+async def test_scaling_in_mid_roll_out_is_shared_in_proportion():
+    async with world() as w:
+        made = deployment("web", replicas=10, strategy=rolling(3, 2))
+        await w.create("deployments.apps", made)
+        await w.tick(3)
+        await set_image(w, "nginx:404")
+        await w.tick(3)
+        assert await sizes(w) == [5, 8]
+        await w.client.patch("deployments.apps", "web", "default", {"spec": {"replicas": 30}})
+        await w.tick(3)
+        assert await sizes(w) == [13, 20]
+
+
+async def test_a_roll_out_that_stands_still_is_told_after_its_deadline():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", "nginx:404", progressDeadlineSeconds=60))
+        await w.tick(50)
+        assert conditions(await the_deployment(w))["Progressing"][1] == "ReplicaSetUpdated"
+        await w.tick(20)
+        (rs,) = await w.items("replicasets.apps")
+        text = f'ReplicaSet "{rs["metadata"]["name"]}" has timed out progressing.'
+        assert conditions(await the_deployment(w))["Progressing"] == ("False", "ProgressDeadlineExceeded", text)
+
+
+async def test_a_pause_and_its_end_are_told_and_hold_the_roll_out():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(3)
+        await w.client.patch("deployments.apps", "web", "default", {"spec": {"paused": True}})
+        await set_image(w, "nginx:1.28")
+        await w.tick(3)
+        paused = ("Unknown", "DeploymentPaused", "Deployment is paused")
+        assert conditions(await the_deployment(w))["Progressing"] == paused
+        assert await sizes(w) == [3]
+        await w.client.patch("deployments.apps", "web", "default", {"spec": {"replicas": 5}})
+        await w.tick(3)
+        assert await sizes(w) == [5]
+        await w.client.patch("deployments.apps", "web", "default", {"spec": {"paused": False}})
+        await w.tick(0)
+        await w.tick(10)
+        assert conditions(await the_deployment(w))["Progressing"][1] == "NewReplicaSetAvailable"
+        assert await sizes(w) == [0, 5]
+
+
+async def test_a_template_that_comes_back_remembers_its_old_revisions():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(3)
+        for image in ("nginx:1.28", "nginx:1.27", "nginx:1.28", "nginx:1.27"):
+            await set_image(w, image)
+            await w.tick(5)
+        notes = [rs["metadata"]["annotations"] for rs in await w.items("replicasets.apps")]
+        found = sorted((note["deployment.kubernetes.io/revision"], note[HISTORY]) for note in notes)
+        assert found == [("4", "2"), ("5", "1,3")]
+        assert (await the_deployment(w))["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "5"
+
+
+async def test_an_annotation_of_old_clients_rolls_back():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(3)
+        await set_image(w, "nginx:1.28")
+        await w.tick(5)
+        wish = {"metadata": {"annotations": {"deprecated.deployment.rollback.to": "1"}}}
+        await w.client.patch("deployments.apps", "web", "default", wish)
+        await w.tick(5)
+        obj = await the_deployment(w)
+        assert obj["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.27"
+        assert "deprecated.deployment.rollback.to" not in obj["metadata"]["annotations"]
+        assert await w.messages("DeploymentRollback") == ['Rolled back deployment "web" to revision 1']
+
+
+async def test_the_failure_of_a_replica_set_is_shown_above_until_it_is_over():
+    async with world() as w:
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+        await w.create("resourcequotas", quota | {"spec": {"hard": {"pods": "1"}}})
+        await w.tick(1)
+        await w.create("deployments.apps", deployment("web", replicas=2))
+        await w.tick(3)
+        status, reason, text = conditions(await the_deployment(w))["ReplicaFailure"]
+        assert (status, reason) == ("True", "FailedCreate")
+        assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in text
+        await w.client.patch("resourcequotas", "q", "default", {"spec": {"hard": {"pods": "5"}}})
+        await w.tick(1100)
+        assert "ReplicaFailure" not in conditions(await the_deployment(w))
+
+
+async def test_pods_that_are_selected_no_more_are_let_go_and_replaced():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", replicas=1))
+        await w.tick(3)
+        name = (await w.pod())["metadata"]["name"]
+        await w.client.patch("pods", name, "default", {"metadata": {"labels": {"app": "other"}}})
+        await w.tick(3)
+        assert "ownerReferences" not in (await w.client.get("pods", name, "default"))["metadata"]
+        assert len(await w.items("pods")) == 2
+
+
+async def test_pods_that_are_cheap_to_delete_go_first():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", replicas=3))
+        await w.tick(3)
+        names = [each["metadata"]["name"] for each in await w.items("pods")]
+        note = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}}
+        await w.client.patch("pods", names[1], "default", note)
+        await w.client.patch("deployments.apps", "web", "default", {"spec": {"replicas": 2}})
+        await w.tick(3)
+        assert sorted(each["metadata"]["name"] for each in await w.items("pods")) == sorted([names[0], names[2]])
