@@ -22,6 +22,8 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.details = details or {}
+        self.detailed = details is not None
+        """Whether the Status has details at all; some have empty ones."""
         self.metadata = metadata or {}
 
     def status(self) -> Obj:
@@ -34,7 +36,7 @@ class ApiError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if self.details:
+        if self.detailed:
             body["details"] = self.details
         body["code"] = self.code
         return body

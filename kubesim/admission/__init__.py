@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from kubesim.admission import limits, namespaces, platform, pods, podsecurity, policies, prepare, quota
-from kubesim.admission.validation import validate_custom, validate_new, validate_update
+from kubesim.admission.validation import check_finalizers, validate_custom, validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
@@ -66,6 +66,8 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None)
             raise patch.refused(exc.conversion if patch.strategic else str(exc)) from exc
         raise status.bad_request(f"{_cannot(kind)}: {exc}") from exc
     _answer_unknown(kind, decoder.unknown, options, patch)
+    if kind.resource == "namespaces" and decoded["metadata"].get("name"):
+        prepare.label(decoded)
     return decoded
 
 
@@ -142,6 +144,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
     """Complete a changed object and refuse what may not change (422)."""
     for check in ops.checks:
         check(ops, kind, old, new, subresource, options)
+    if subresource == "finalize":
+        check_finalizers(kind, new)
     if subresource == "approval":
         platform.stamp_conditions(ops, old, new)
     if subresource == "":

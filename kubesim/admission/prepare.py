@@ -48,17 +48,24 @@ def empty_status(kind: Kind) -> Obj:
 def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
     """Complete a changed object in place."""
     if kind.resource == "namespaces":
-        new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
+        label(new)
         new["spec"] = old.get("spec", {})
     if kind.resource == "services":
         _keep_address(ops, old["spec"], new["spec"])
+
+
+def label(new: Obj) -> None:
+    """Give a namespace the label of its name."""
+    metadata = new["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
 
 
 def namespace(ops: Operations, new: Obj) -> None:
     """A namespace is active, has the label of its name, and is finalized by its controller."""
     new["spec"] = {"finalizers": ["kubernetes"]}
     new["status"] = {"phase": "Active"}
-    new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"].get("name", "")
+    if new["metadata"].get("name"):
+        label(new)
 
 
 def pod(ops: Operations, new: Obj) -> None:

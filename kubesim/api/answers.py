@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -50,7 +50,7 @@ class Encoder:
         self.answer = answer
         self.policy = policy
         self.now = now
-        prefix = {"apiVersion": kind.api_version, "kind": kind.kind}
+        prefix = {"kind": kind.kind, "apiVersion": kind.api_version}
         self._typed = orjson.dumps(prefix)[:-1] + b","
 
     def response(self, obj: Obj, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
@@ -58,9 +58,7 @@ class Encoder:
         answer = Answer(yaml=self.answer.yaml) if obj.get("kind") == "Status" else self.answer
         body = _yaml(self._encode(obj, answer)) if answer.yaml else self._encode(obj, answer)
         response = web.Response(body=body, status=code, content_type=answer.content_type, headers=NO_CACHE)
-        for text in warnings:
-            response.headers.add("Warning", f'299 - "{_quoted(text)}"')
-        return response
+        return with_warnings(response, warnings)
 
     def list_response(self, found: ObjectList, meta: Obj) -> web.Response:
         """Return a list."""
@@ -106,6 +104,13 @@ class Encoder:
         if self.kind.custom is not None:
             return raw
         return b"{" + raw[len(self._typed) :] if raw.startswith(self._typed) else raw
+
+
+def with_warnings(response: web.Response, texts: Iterable[str]) -> web.Response:
+    """Return an answer with a Warning header for each text."""
+    for text in texts:
+        response.headers.add("Warning", f'299 - "{_quoted(text)}"')
+    return response
 
 
 def _yaml(body: bytes) -> bytes:

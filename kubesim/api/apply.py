@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from kubesim.api import status
-from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said
+from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said, set_key
 from kubesim.api.options import Options
 from kubesim.api.patch import strategic_patch
 from kubesim.errors import ApiError, Obj
@@ -142,6 +142,8 @@ def _pruned(value: Any, fields: Fields, field: FieldType | None) -> Any:
         return _without(value, fields, field.shape if field else None)
     if not isinstance(value, list) or field is None:
         return value
+    if field.list_type == "set":
+        return [item for item in value if set_key(item) not in fields]
     kept = []
     for item in value:
         key = item_key(item, field)

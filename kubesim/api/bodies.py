@@ -72,7 +72,23 @@ async def read_options(request: web.Request) -> Obj:
         return {}
     if media == PROTOBUF:
         return _protobuf(body, "v1", "DeleteOptions")
-    return _document(body, "DeleteOptions", yaml_too=media in YAML_TYPES)
+    try:
+        wanted = _yaml(body) if media in YAML_TYPES else _json(body)
+    except ValueError as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    return _options(wanted)
+
+
+def _options(wanted: Any) -> Obj:
+    """Return DeleteOptions; raises 400 for another kind."""
+    if not isinstance(wanted, dict):
+        why = f"json: cannot unmarshal {_go_type(wanted)} into Go value of type struct"
+        raise bad_request(f"couldn't get version/kind; json parse error: {why}")
+    kind, version = wanted.get("kind") or "DeleteOptions", wanted.get("apiVersion") or "v1"
+    if kind != "DeleteOptions":
+        scheme = "pkg/runtime/scheme.go:110"
+        raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
+    return wanted
 
 
 async def repeated(request: web.Request, value: Any) -> Repeated:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-POLICIES = ("Foreground", "Background", "Orphan")
-OPTIONS_KIND = Kind("meta.k8s.io", "v1", "DeleteOptions", "deleteoptions")
 ENDED = ("Succeeded", "Failed")
 ORPHANS_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
@@ -31,7 +29,7 @@ def delete(ops: Operations, kind: Kind, obj: Stored, wanted: Obj, options: Optio
     policies.check(ops, kind, obj, None, "", options)
     policy = _policy(kind, wanted, options)
     grace = grace_of(kind, obj, wanted)
-    finalizers = _finalizers(ops, kind, obj, policy)
+    finalizers = _finalizers(kind, obj, policy)
     if kind.resource == "namespaces":
         return _end_namespace(ops, kind, obj, options)
     if not finalizers and grace == 0:
@@ -68,22 +66,18 @@ def _policy(kind: Kind, wanted: Obj, options: Options) -> str:
     policy = wanted.get("propagationPolicy") or ""
     if wanted.get("orphanDependents") is not None:
         policy = "Orphan" if wanted["orphanDependents"] else "Background"
-    if policy and policy not in POLICIES:
-        error = status.unsupported("propagationPolicy", policy, (*POLICIES, "nil"))
-        raise status.invalid(OPTIONS_KIND, "", [error])
     if not policy and kind.propagation == "Orphan":
         options.warnings.append(ORPHANS_WARNING)
     return policy or kind.propagation
 
 
-def _finalizers(ops: Operations, kind: Kind, obj: Obj, policy: str) -> list[str]:
+def _finalizers(kind: Kind, obj: Obj, policy: str) -> list[str]:
     """Return the finalizers that the object has from now on: the policy decides on those of the garbage collector."""
     own = [name for name in obj["metadata"].get("finalizers", ()) if name not in FINALIZER_OF.values()]
     if kind.cleanup and kind.cleanup not in own and not obj["metadata"].get("deletionTimestamp"):
         own.append(kind.cleanup)
     wanted = FINALIZER_OF.get(policy)
-    needed = wanted is not None and bool(ops.store.dependents(obj["metadata"]["uid"]))
-    return [*own, wanted] if wanted and needed else own
+    return [*own, wanted] if wanted else own
 
 
 def _marked(ops: Operations, obj: Obj, grace: int, finalizers: list[str]) -> Obj:
@@ -103,17 +97,15 @@ def _marked(ops: Operations, obj: Obj, grace: int, finalizers: list[str]) -> Obj
 def _remove(ops: Operations, kind: Kind, obj: Stored, options: Options) -> Obj:
     last: Obj = obj
     if not options.dry_run:
-        final = {**obj, "metadata": _without_grace(obj)} if kind.graceful else None
+        final = {**obj, "metadata": _without_grace(ops, obj)} if kind.graceful else None
         last = ops.store.delete(kind, *key_of(obj), last=final)
     return last if kind.returns_deleted else _done(kind, obj)
 
 
-def _without_grace(obj: Obj) -> Obj:
+def _without_grace(ops: Operations, obj: Obj) -> Obj:
     """A pod that goes at once says so to its watchers."""
-    metadata = dict(obj["metadata"])
-    if metadata.get("deletionTimestamp"):
-        metadata["deletionGracePeriodSeconds"] = 0
-    return metadata
+    when = obj["metadata"].get("deletionTimestamp") or meta.rfc3339(ops.clock.now())
+    return {**obj["metadata"], "deletionTimestamp": when, "deletionGracePeriodSeconds": 0}
 
 
 def _done(kind: Kind, obj: Obj) -> Obj:

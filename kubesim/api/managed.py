@@ -33,7 +33,8 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     wanted = options.wanted
     mine["fieldsV1"] = _changed(shape.empty if shape else {}, sent, shape) if wanted is None else said(wanted, shape)
     mine["time"] = rfc3339(now)
-    new["metadata"]["managedFields"] = [mine]
+    if mine["fieldsV1"]:
+        new["metadata"]["managedFields"] = [mine]
 
 
 def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, now: datetime) -> None:
@@ -115,13 +116,15 @@ def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fi
             fields = _metadata(before, value)
         else:
             fields = _field(before, value, shape.field(name) if shape else None)
-        if fields or not _only_lost(before, value):
+        if fields or not _only_lost(before, value, shape.field(name) if shape else None):
             found[f"f:{name}"] = fields
     return found
 
 
-def _only_lost(before: Any, value: Any) -> bool:
+def _only_lost(before: Any, value: Any, field: FieldType | None) -> bool:
     """Tell whether a structure in which nothing was set has merely lost something."""
+    if isinstance(value, list) and isinstance(before, list):
+        return field is not None and field.list_type != "atomic"
     return isinstance(value, dict) and isinstance(before, dict)
 
 
@@ -137,6 +140,9 @@ def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
         return dot | _changed(before, value, field.shape if field and field.form == "object" else None, top=False)
     if isinstance(value, list) and field is not None and field.merge_key:
         return dot | _items(before, value, field)
+    if isinstance(value, list) and field is not None and field.list_type == "set":
+        known = before if isinstance(before, list) else []
+        return dot | {set_key(item): {} for item in value if item not in known}
     return {}
 
 
@@ -172,6 +178,11 @@ def item_key(item: Obj, field: FieldType) -> str:
     if field.merge_key == "containerPort":
         key["protocol"] = item.get("protocol", "TCP")
     return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+def set_key(item: Any) -> str:
+    """Return how a field set names an item of a set."""
+    return f"v:{orjson.dumps(item).decode()}"
 
 
 def _union(one: Fields, other: Fields) -> Fields:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import random
 import uuid
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kubesim.api import status
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
+STORED_AS = {
+    "nodes": "minions",
+    "services": "services/specs",
+    "endpoints": "services/endpoints",
+    "replicationcontrollers": "controllers",
+    "ingresses.networking.k8s.io": "ingress",
+    "apiservices.apiregistration.k8s.io": "apiregistration.k8s.io/apiservices",
+    "customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/customresourcedefinitions",
+}
+"""Where upstream's storage keeps a resource under another name than its own."""
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_GENERATED = 58
 KEPT = (
@@ -46,14 +57,15 @@ def prepare_new(kind: Kind, obj: Obj, namespace: str, now: datetime) -> None:
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = generated_name(metadata["generateName"])
     if metadata.get("resourceVersion"):
-        message = "resourceVersion should not be set on objects to be created"
-        raise ApiError(500, "InternalError", message)
-    for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"):
+        raise status.bad_request("resourceVersion should not be set on objects to be created")
+    for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
         metadata.pop(name, None)
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = rfc3339(now)
     if kind.generation:
         metadata["generation"] = 1
+    elif not metadata.get("generation"):
+        metadata.pop("generation", None)
 
 
 def check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
@@ -93,28 +105,39 @@ def check_version(kind: Kind, old: Obj, new: Obj) -> None:
             "metadata.resourceVersion", "FieldValueInvalid", "Invalid value: 0x0: must be specified for an update"
         )
         raise status.invalid(kind, before["name"], [error])
+    if version and not version.isdecimal():
+        raise status.bad_request(f"strconv.ParseUint: parsing {status.show(version)}: invalid syntax")
     if uid and uid != before["uid"]:
-        raise uid_conflict(kind, before["name"], uid, before["uid"])
+        raise status.conflict(kind, before["name"], _in_storage(kind, before, uid_mismatch(uid, before["uid"])))
     if version and version != before["resourceVersion"]:
         raise status.conflict(kind, before["name"])
 
 
 def check_preconditions(kind: Kind, obj: Obj, preconditions: Obj | None) -> None:
-    """Raise 409 where an object is not the one that a delete means."""
+    """Raise 409 where an object is not the one that a delete means; the answer names its kind as if a resource."""
     metadata = obj["metadata"]
-    wanted = preconditions or {}
+    wanted, named = preconditions or {}, replace(kind, plural=kind.kind)
     if (uid := wanted.get("uid")) and uid != metadata["uid"]:
-        raise uid_conflict(kind, metadata["name"], uid, metadata["uid"])
+        why = f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']})."
+        detail = f"{why} The object might have been deleted and then recreated"
+        raise status.conflict(named, metadata["name"], detail)
     if (version := wanted.get("resourceVersion")) and version != metadata["resourceVersion"]:
         why = "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({})."
         detail = why.format(version, metadata["resourceVersion"]) + " The object might have been modified"
-        raise status.conflict(kind, metadata["name"], detail)
+        raise status.conflict(named, metadata["name"], detail)
 
 
-def uid_conflict(kind: Kind, name: str, wanted: str, found: str) -> ApiError:
-    """Return the 409 of a request that means an object that is gone."""
-    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-    return status.conflict(kind, name, why)
+def uid_mismatch(wanted: str, found: str) -> str:
+    """Say that a request means an object that is gone."""
+    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+
+
+def _in_storage(kind: Kind, metadata: Obj, why: str) -> str:
+    """Say it as the API server's storage does, which knows an object by its key."""
+    table = STORED_AS.get(kind.resource, kind.plural)
+    place = f"{kind.group}/{table}" if kind.custom is not None else table
+    key = "/".join(filter(None, ("/registry", place, metadata.get("namespace"), metadata["name"])))
+    return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
 
 
 def ordered(obj: Obj) -> Obj:

@@ -93,8 +93,8 @@ def parse_int(name: str, value: str) -> int | None:
         number = int(value)
     except ValueError as error:
         message = f'strconv.ParseInt: parsing "{value}": invalid syntax'
-        raise ApiError(400, "BadRequest", f"invalid value for {name}: {message}") from error
+        raise ApiError(400, "BadRequest", message) from error
     if not -(1 << 63) <= number < 1 << 63:
         message = f'strconv.ParseInt: parsing "{value}": value out of range'
-        raise ApiError(400, "BadRequest", f"invalid value for {name}: {message}")
+        raise ApiError(400, "BadRequest", message)
     return number

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from kubesim import admission
-from kubesim.api import apply, deletion, managed, meta, status, subresources
+from kubesim.api import apply, deletion, managed, meta, optionrules, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
@@ -172,6 +172,7 @@ class Operations:
         stored = stored_kind(self.registry, kind)
         obj = self._existing(stored, namespace, name)
         wanted = admission.decode_body("DeleteOptions", delete_options or {})
+        optionrules.check_delete(wanted)
         options.dry_run = options.dry_run or "All" in wanted.get("dryRun", ())
         return to_served(kind, deletion.delete(self, stored, obj, wanted, options))
 

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from aiohttp import web
 
-from kubesim.api import bodies, streams
-from kubesim.api.answers import Encoder, text_response
+from kubesim.admission.validation.metadata import path_errors
+from kubesim.api import bodies, optionrules, streams
+from kubesim.api.answers import Encoder, text_response, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.api.listing import check_match, check_version, listed
@@ -24,8 +25,9 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.times import stamp
 
-VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 NO_SHELL = "exec, attach and port-forward are not available on this cluster"
+EVERYWHERE = ("list", "watch")
+"""What can be asked of all namespaces at once."""
 CONNECT = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
@@ -82,10 +84,12 @@ class Resources:
             raise ApiError(405, "MethodNotAllowed", NO_SHELL)
         if not self._exists(call):
             raise no_resource()
+        if why := path_errors(info.name):
+            raise bad_request(f'Name parameter invalid: "{info.name}": {", ".join(why)}')
         verb = self._verbs.get(info.verb)
         if verb is None or not self._permits(call):
             message = "the server does not allow this method on the requested resource"
-            raise ApiError(405, "MethodNotAllowed", message)
+            raise ApiError(405, "MethodNotAllowed", message, {})
         response = await verb(call)
         if kind.deprecated and not response.prepared:
             response.headers.add("Warning", f'299 - "{kind.deprecated}"')
@@ -107,6 +111,8 @@ class Resources:
             return False
         if call.info.verb in ("update", "patch") and not call.info.name:
             return False
+        if call.kind.namespaced and not call.namespace and call.info.verb not in EVERYWHERE:
+            return sub is None and call.kind.virtual and call.info.verb in call.kind.verbs
         return call.info.verb in (sub.verbs if sub else call.kind.verbs)
 
     def _encoder(self, call: Call) -> Encoder:
@@ -115,15 +121,14 @@ class Resources:
         policy = include_policy(call.query("includeObject"))
         return Encoder(call.kind, answer, policy, self._backend.clock.now())
 
-    def _options(self, call: Call) -> Options:
+    def _options(self, call: Call, *, applies: bool = False) -> Options:
         """Read what a write says beside its body."""
         dry_run = call.request.query.getall("dryRun", [])
-        if any(value not in ("All", "") for value in dry_run):
-            raise bad_request(f'invalid dryRun: Unsupported value: "{dry_run[0]}": supported values: "All"')
-        validation = call.query("fieldValidation")
-        if validation not in VALIDATIONS:
-            known = ", ".join(f'"{name}"' for name in VALIDATIONS)
-            raise bad_request(f'fieldValidation: Unsupported value: "{validation}": supported values: {known}')
+        validation, force = call.query("fieldValidation"), call.query("force")
+        forced = parse_bool("force", force)
+        if call.info.verb in optionrules.NAMES:
+            given = optionrules.Given(call.query("fieldManager"), dry_run, validation, applies, bool(force))
+            optionrules.check_write(call.info.verb, given)
         agent = call.request.headers.get("User-Agent", "unknown").partition("/")[0]
         return Options(
             user=call.user.name,
@@ -131,7 +136,7 @@ class Resources:
             field_manager=call.query("fieldManager") or agent[:128],
             field_validation=validation or "Warn",
             dry_run="All" in dry_run,
-            force=parse_bool("force", call.query("force")),
+            force=forced,
         )
 
     async def _get(self, call: Call) -> web.StreamResponse:
@@ -217,7 +222,7 @@ class Resources:
         """Answer PATCH."""
         kind, info = call.kind, call.info
         patch_type, patch = await bodies.read_patch(call.request, custom=kind.custom is not None)
-        options = self._options(call)
+        options = self._options(call, applies=patch_type == "apply")
         options.repeated = await self._repeated(call, patch, options)
         new = self._backend.operations.patch(
             kind,
@@ -236,7 +241,8 @@ class Resources:
         gone = self._backend.operations.delete(
             call.kind, call.namespace, call.info.name, delete_options=wanted, options=options
         )
-        return self._encoder(call).response(gone)
+        waits = wanted.get("orphanDependents") is False and gone.get("kind") == call.kind.kind
+        return self._encoder(call).response(gone, 202 if waits else 200, options.warnings)
 
     async def _delete_collection(self, call: Call) -> web.StreamResponse:
         """Answer DELETE of a collection."""
@@ -250,7 +256,8 @@ class Resources:
             delete_options=wanted,
             options=options,
         )
-        return encoder.list_response(gone, {"resourceVersion": gone.resource_version})
+        meta = {"resourceVersion": gone.resource_version}
+        return with_warnings(encoder.list_response(gone, meta), dict.fromkeys(options.warnings))
 
     async def _delete_options(self, call: Call) -> Obj:
         """Return the DeleteOptions of the body, or those of the query where the body says nothing."""
@@ -260,4 +267,6 @@ class Resources:
             wanted.setdefault("gracePeriodSeconds", grace)
         if policy := call.query("propagationPolicy"):
             wanted.setdefault("propagationPolicy", policy)
+        if dry_run := call.request.query.getall("dryRun", []):
+            wanted.setdefault("dryRun", dry_run)
         return wanted

@@ -25,6 +25,8 @@ _OPERATORS = {
     "gt": ">",
     "lt": "<",
 }
+SIGNS = frozenset("=!<>(") | {"==", "!="}
+"""What is no value."""
 _STRUCT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -218,7 +220,12 @@ class _LabelParser:
         return Requirement(key, operator, values)
 
     def _value(self) -> str:
-        return "" if self._peek() in ("", ",") else self._next()
+        if self._peek() in ("", ","):
+            return ""
+        symbol = self._next()
+        if symbol in SIGNS:
+            raise _unparsable(f"found '{symbol}', expected: identifier")
+        return symbol
 
     def _values(self) -> frozenset[str]:
         if (symbol := self._next()) != "(":

@@ -99,12 +99,11 @@ def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
 
 
 def invalid(kind: Kind, name: str, errors: list[FieldError]) -> ApiError:
-    """422 with every cause."""
-    unique = list(dict.fromkeys(errors))
-    texts = list(dict.fromkeys(error.text() for error in unique))
+    """422 with every cause; the message says only once what several of them say."""
+    texts = list(dict.fromkeys(error.text() for error in errors))
     text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     suffix = f".{kind.group}" if kind.group else ""
-    causes = [{"reason": e.reason, "message": e.detail, "field": e.field} for e in unique]
+    causes = [{"reason": e.reason, "message": e.detail, "field": e.field} for e in errors]
     info: Obj = {"name": name} if name else {}
     info |= ({"group": kind.group} if kind.group else {}) | {"kind": kind.kind, "causes": causes}
     return ApiError(422, "Invalid", f'{kind.kind}{suffix} "{name}" is invalid: {text}', info)

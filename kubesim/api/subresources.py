@@ -125,7 +125,9 @@ def bind(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opti
     if not node:
         error = status.required("target.name")
         raise status.invalid(ops.registry.by_resource("pods"), name, [error])
-    meta.check_preconditions(kind, pod, {"uid": (body.get("metadata") or {}).get("uid")})
+    uid = (body.get("metadata") or {}).get("uid")
+    if uid and uid != pod["metadata"]["uid"]:
+        raise _binding_conflict(name, meta.uid_mismatch(uid, pod["metadata"]["uid"]))
     if pod["metadata"].get("deletionTimestamp"):
         raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if bound := pod["spec"].get("nodeName"):

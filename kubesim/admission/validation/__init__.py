@@ -7,7 +7,7 @@ from typing import Any
 
 from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation import bounds, definitions, misc, platform, pods, policies, sets, workloads
-from kubesim.admission.validation.metadata import metadata_errors
+from kubesim.admission.validation.metadata import finalizer_errors, metadata_errors, new_finalizer_errors
 from kubesim.api import status
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
@@ -63,12 +63,19 @@ def validate_new(kind: Kind, obj: Obj) -> None:
 
 def validate_update(kind: Kind, old: Obj, new: Obj) -> None:
     """Raise 422 with everything that is wrong with a change."""
-    errors = [*metadata_errors(kind, new), *_content_errors(kind, new), *immutable_errors(kind, old, new)]
+    of_metadata = [*new_finalizer_errors(old, new), *metadata_errors(kind, new)]
+    errors = [*of_metadata, *of_metadata, *_content_errors(kind, new)]  # upstream looks twice, and says so twice
+    errors += immutable_errors(kind, old, new)
     errors += _custom_errors(kind, new, old)
     extra = CHANGED.get(kind.resource)
     if extra is not None:
         errors += extra(old, new)
     _raise(kind, new, errors)
+
+
+def check_finalizers(kind: Kind, namespace: Obj) -> None:
+    """Raise 422 for a namespace whose spec has finalizers that are none."""
+    _raise(kind, namespace, finalizer_errors(namespace.get("spec", {}).get("finalizers"), "spec.finalizers"))
 
 
 def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 from kubesim.api.selectors import SUBDOMAIN_RULE, key_errors, value_errors
-from kubesim.api.status import FieldError, duplicate, invalid_value, required
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
+STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+UNKNOWN_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"
+NOT_NEGATIVE = "must be greater than or equal to 0"
 MAX_ANNOTATIONS = 256 * 1024
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _RULES = {
@@ -31,16 +34,47 @@ _TEXTS = {
 def metadata_errors(kind: Kind, obj: Obj) -> list[FieldError]:
     """Return what is wrong with an object's metadata."""
     metadata = obj["metadata"]
-    errors = []
+    prefix = metadata.get("generateName")
+    errors = [invalid_value("metadata.generateName", prefix, why) for why in _prefix_errors(kind, prefix)]
     if not metadata.get("name"):
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
         errors += [
             invalid_value("metadata.name", metadata["name"], why) for why in name_errors(kind, metadata["name"])
         ]
+    if metadata.get("generation", 0) < 0:
+        errors.append(invalid_value("metadata.generation", metadata["generation"], NOT_NEGATIVE))
     errors += label_errors(metadata.get("labels"), "metadata.labels")
     errors += annotation_errors(metadata.get("annotations"), "metadata.annotations")
-    return errors + owner_errors(metadata.get("ownerReferences"))
+    errors += owner_errors(metadata.get("ownerReferences"))
+    return errors + finalizer_errors(
+        metadata.get("finalizers"), "metadata.finalizers", custom=kind.custom is not None
+    )
+
+
+def _prefix_errors(kind: Kind, prefix: str | None) -> list[str]:
+    """Return what keeps a prefix from beginning a name: it may end in a hyphen, for what is to follow."""
+    return name_errors(kind, f"{prefix[:-1]}a" if prefix.endswith("-") else prefix) if prefix else []
+
+
+def finalizer_errors(names: list[str] | None, path: str, *, custom: bool = False) -> list[FieldError]:
+    """Return what is wrong with finalizers: each is a known one or has a domain (custom kinds' may lack it)."""
+    errors = []
+    for at, name in enumerate(names or ()):
+        errors += [invalid_value(path, name, why) for why in key_errors(name)]
+        if not custom and "/" not in name and name not in STANDARD_FINALIZERS:
+            errors.append(invalid_value(f"{path}[{at}]", name, UNKNOWN_FINALIZER))
+    return errors
+
+
+def new_finalizer_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """Return what is wrong with the finalizers of a change: what is being deleted gets no more of them."""
+    fresh = set(new["metadata"].get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
+    if not old["metadata"].get("deletionTimestamp") or not fresh:
+        return []
+    shown = ", ".join(map(show, sorted(fresh)))
+    why = "no new finalizers can be added if the object is being deleted, found new finalizers []string{%s}"
+    return [forbidden_field("metadata.finalizers", why % shown)]
 
 
 def name_errors(kind: Kind, name: str) -> list[str]:
@@ -87,11 +121,11 @@ def annotation_errors(annotations: Obj | None, path: str) -> list[FieldError]:
 def owner_errors(references: list[Obj] | None) -> list[FieldError]:
     """Return what is wrong with ownerReferences: each names its owner whole, and one controls at most."""
     errors = []
-    for at, reference in enumerate(references or ()):
+    for reference in references or ():
         for name in ("apiVersion", "kind", "name", "uid"):
             if not reference.get(name):
-                path = f"metadata.ownerReferences[{at}].{name}"
-                errors.append(invalid_value(path, "", f"{name} must not be empty"))
+                what = "version must not be empty" if name == "apiVersion" else "must not be empty"
+                errors.append(invalid_value(f"metadata.ownerReferences.{name}", "", what))
     controllers = [reference for reference in references or () if reference.get("controller")]
     if len(controllers) > 1:
         why = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'

@@ -15,6 +15,7 @@ KEY_RULE = (
     "'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
+MAX_KEY = 253
 FROZEN = "field is immutable when `immutable` is set"
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -22,8 +23,20 @@ SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 def data_errors(obj: Obj) -> list[FieldError]:
     """Return what is wrong with the keys of a ConfigMap or a Secret."""
-    keys = [("data", key) for key in obj.get("data", {})] + [("binaryData", key) for key in obj.get("binaryData", {})]
-    return [invalid_value(f"{field}[{key}]", key, KEY_RULE) for field, key in keys if not KEY.fullmatch(key)]
+    keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
+    errors = [invalid_value(f"{field}[{key}]", key, why) for field, key in keys for why in _key_errors(key)]
+    twice = obj.get("data", {}).keys() & obj.get("binaryData", {}).keys()
+    return errors + [invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in twice]
+
+
+def _key_errors(key: str) -> list[str]:
+    """Return what keeps a key from being the name of a file."""
+    errors = ["must be no more than 253 bytes"] if len(key) > MAX_KEY else []
+    if not KEY.fullmatch(key):
+        errors.append(KEY_RULE)
+    if key in (".", ".."):
+        return [*errors, f"must not be '{key}'"]
+    return [*errors, "must not start with '..'"] if key.startswith("..") else errors
 
 
 def frozen_errors(old: Obj, new: Obj) -> list[FieldError]:

@@ -1,22 +1,71 @@
+"""The clusters that the contract holds for: kubesim always, and whatever ``CONTRACT_KUBECONFIG`` names."""
+
+import os
+import random
+from pathlib import Path
+
 import pytest
 
+from kubesim.tests.contract import nodes
+from kubesim.tests.contract.exchanges import LETTERS, make_namespace
+from kubesim.tests.contract.plain import Plain
 from kubesim.tests.contract.tools import Kubectl, oldest_and_newest
 from kubesim.tests.live import serving
 
+REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
+CLUSTERS = ["kubesim", *(["real"] if REAL else [])]
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """One cluster for a whole file of tests; each test works in a namespace of its own."""
+    """One kubesim for all tests of a process; each test works in a namespace of its own."""
     with serving(tmp_path_factory.mktemp("live"), nodes=2) as live:
         yield live
 
 
+@pytest.fixture(scope="session")
+def simulated(live):
+    """Plain requests to kubesim."""
+    return Plain("kubesim", live.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def real():
+    """Plain requests to the real control plane, which has two nodes while the tests last."""
+    if not REAL:
+        pytest.skip("no real control plane in CONTRACT_KUBECONFIG; run: make contract-real")
+    cluster = Plain("real", Path(REAL))
+    with nodes.registered(cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="session", params=CLUSTERS)
+def cluster(request):
+    """Plain requests to each cluster that the contract is checked on."""
+    return request.getfixturevalue("simulated" if request.param == "kubesim" else "real")
+
+
+@pytest.fixture
+def namespace(cluster):
+    """Return a fresh namespace, which goes with the test."""
+    name = f"contract-{''.join(random.choices(LETTERS, k=8))}"
+    make_namespace(cluster, name)
+    yield name
+    cluster("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def containers(cluster):
+    """Skip where no program runs in a container: the nodes of the real control plane are made of paper."""
+    if cluster.name != "kubesim":
+        pytest.skip("needs containers that run; kwok's do not")
+
+
 @pytest.fixture(
-    scope="module", params=oldest_and_newest() or [""], ids=lambda path: path.rpartition("/")[2] or "none"
+    scope="session", params=oldest_and_newest() or [""], ids=lambda path: path.rpartition("/")[2] or "none"
 )
-def kubectl(request, live, tmp_path_factory):
+def kubectl(request, cluster, tmp_path_factory):
     """Each kubectl that is to be had: the oldest and the newest."""
     if not request.param:
         pytest.skip("no kubectl on PATH or in KUBECTL")
-    home = tmp_path_factory.mktemp("home")
-    return Kubectl(request.param, home, live.kubeconfig)
+    return Kubectl(request.param, tmp_path_factory.mktemp("home"), cluster.kubeconfig)
