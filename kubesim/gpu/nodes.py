@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
+from kubesim.gpu.board import KERNEL
+from kubesim.gpu.products import Product, driver, products
 from kubesim.times import stamp
 
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A GPU node type: the machine (memory in GiB) and its devices (memory in MiB, as GPU feature discovery says)."""
-
-    name: str
-    machine: str
-    family: str
-    gpu_memory_mib: int
-    cpus: int
-    memory_gib: int
-    pool: str
-
-
-PRODUCTS = {
-    "H100": Product("NVIDIA-H100-80GB-HBM3", "a3-highgpu-8g", "hopper", 81559, 208, 1872, "h100-pool"),
-    "A100": Product("NVIDIA-A100-SXM4-80GB", "a2-ultragpu-8g", "ampere", 81920, 96, 1360, "a100-pool"),
-}
-
+PRODUCTS = products()
 KUBELET_VERSION = "v1.34.4"
-KERNEL = "5.15.0-1073-gke"
 OS_IMAGE = "Ubuntu 22.04.5 LTS"
 RUNTIME = "containerd://2.0.6"
 ZONE = "us-central1-a"
-CUDA_DRIVER = ("550", "90", "07")
 
 
 def fleet(count: int, gpus: int, created_at: datetime, product: str = "H100") -> list[Obj]:
@@ -45,7 +26,8 @@ def fleet(count: int, gpus: int, created_at: datetime, product: str = "H100") ->
 
 def node(index: int, gpus: int, created_at: datetime, product: Product) -> Obj:
     """Return the ``index``-th node of a pool, as its kubelet registers it (metadata, spec and status)."""
-    name = f"gke-ml-prod-{product.pool}-{_suffix(product.pool, 8)}-{_suffix(f'{product.pool}/{index}', 4)}"
+    pool = product.machine.pool
+    name = f"gke-ml-prod-{pool}-{_suffix(pool, 8)}-{_suffix(f'{pool}/{index}', 4)}"
     capacity = _capacity(product, gpus)
     return {
         "apiVersion": "v1",
@@ -97,16 +79,22 @@ async def register(client: Client, nodes: list[Obj]) -> list[str]:
 
 
 def _labels(name: str, product: Product, gpus: int) -> dict[str, str]:
+    machine, family = product.machine.name, product.machine.name.split("-")[0]
     labels = {
         "beta.kubernetes.io/arch": "amd64",
-        "beta.kubernetes.io/instance-type": product.machine,
+        "beta.kubernetes.io/instance-type": machine,
         "beta.kubernetes.io/os": "linux",
-        "cloud.google.com/gke-nodepool": product.pool,
-        "cloud.google.com/machine-family": product.machine.split("-")[0],
+        "cloud.google.com/gke-boot-disk": "pd-balanced",
+        "cloud.google.com/gke-container-runtime": "containerd",
+        "cloud.google.com/gke-nodepool": product.machine.pool,
+        "cloud.google.com/gke-os-distribution": "ubuntu",
+        "cloud.google.com/gke-provisioning": "standard",
+        "cloud.google.com/machine-family": family,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": product.machine,
+        "node.kubernetes.io/instance-type": machine,
+        "topology.gke.io/zone": ZONE,
         "topology.kubernetes.io/region": ZONE.rsplit("-", 1)[0],
         "topology.kubernetes.io/zone": ZONE,
     }
@@ -114,23 +102,40 @@ def _labels(name: str, product: Product, gpus: int) -> dict[str, str]:
 
 
 def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
-    major, minor, revision = CUDA_DRIVER
+    """Return what GPU feature discovery and the GPU operator label, and GKE's own two."""
+    version, cuda = driver().version.split("."), driver().cuda.split(".")
+    compute = product.compute.split(".")
+    deployed = ("container-toolkit", "dcgm", "dcgm-exporter", "device-plugin", "driver", "gpu-feature-discovery")
     return {
-        "cloud.google.com/gke-accelerator": "nvidia-h100-80gb" if product.family == "hopper" else "nvidia-a100-80gb",
-        "nvidia.com/cuda.driver.major": major,
-        "nvidia.com/cuda.driver.minor": minor,
-        "nvidia.com/cuda.driver.rev": revision,
-        "nvidia.com/gpu.compute.major": "9" if product.family == "hopper" else "8",
-        "nvidia.com/gpu.compute.minor": "0",
+        "cloud.google.com/gke-accelerator": product.accelerator,
+        "cloud.google.com/gke-accelerator-count": str(gpus),
+        "nvidia.com/cuda.driver-version.full": driver().version,
+        "nvidia.com/cuda.driver-version.major": version[0],
+        "nvidia.com/cuda.driver-version.minor": version[1],
+        "nvidia.com/cuda.driver-version.revision": version[2],
+        "nvidia.com/cuda.driver.major": version[0],
+        "nvidia.com/cuda.driver.minor": version[1],
+        "nvidia.com/cuda.driver.rev": version[2],
+        "nvidia.com/cuda.runtime-version.full": driver().cuda,
+        "nvidia.com/cuda.runtime-version.major": cuda[0],
+        "nvidia.com/cuda.runtime-version.minor": cuda[1],
+        "nvidia.com/cuda.runtime.major": cuda[0],
+        "nvidia.com/cuda.runtime.minor": cuda[1],
+        "nvidia.com/gpu.compute.major": compute[0],
+        "nvidia.com/gpu.compute.minor": compute[1],
         "nvidia.com/gpu.count": str(gpus),
         "nvidia.com/gpu.family": product.family,
         "nvidia.com/gpu.machine": "Google-Compute-Engine",
-        "nvidia.com/gpu.memory": str(product.gpu_memory_mib),
+        "nvidia.com/gpu.memory": str(product.memory),
+        "nvidia.com/gpu.mode": "compute",
         "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": product.name,
+        "nvidia.com/gpu.product": product.label,
         "nvidia.com/gpu.replicas": "1",
-        "nvidia.com/mig.capable": "true",
-    }
+        "nvidia.com/gpu.sharing-strategy": "none",
+        "nvidia.com/mig.capable": str(bool(product.mig)).lower(),
+        "nvidia.com/mig.strategy": "single",
+        "nvidia.com/vgpu.present": "false",
+    } | {f"nvidia.com/gpu.deploy.{name}": "true" for name in deployed}
 
 
 def _annotations() -> dict[str, str]:
@@ -139,11 +144,11 @@ def _annotations() -> dict[str, str]:
 
 def _capacity(product: Product, gpus: int) -> dict[str, str]:
     capacity = {
-        "cpu": str(product.cpus),
+        "cpu": str(product.machine.cpus),
         "ephemeral-storage": f"{98831908}Ki",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
-        "memory": f"{product.memory_gib * 1024 * 1024 - 4203517}Ki",
+        "memory": f"{product.machine.memory_gib * 1024 * 1024 - 4203517}Ki",
         "pods": "110",
     }
     return capacity | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
