@@ -163,7 +163,7 @@ class Cluster:
                 reviewer=Reviewer(authenticator, authorizer),
                 signer=keys.signer,
                 guard=self.guard,
-                logs=self.nodes,
+                nodes=self.nodes,
                 address=server.removeprefix("https://").partition("/")[0],
                 fairness=Fairness(clock),
                 on_request=self._note_user,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
@@ -12,7 +12,9 @@ from kubesim.errors import Obj
 from kubesim.gpu.nodes import PRODUCTS, node, register
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
+from kubesim.network.fabric import Fabric
 from kubesim.store import Store
+from kubesim.streaming.seam import Containers, Forward, Refused, Run
 
 
 class Nodes:
@@ -22,6 +24,7 @@ class Nodes:
         self._client = InProcessClient(operations, store, user="kubelet")
         self._clock = clock
         self._kubelets: Kubelets | None = None
+        self.fabric = Fabric()
 
     async def register(self, count: int, gpus: int, product: str) -> None:
         """Create the node objects of a fresh cluster."""
@@ -31,7 +34,7 @@ class Nodes:
     async def start(self, state: Obj) -> None:
         """Run the kubelets of all nodes there are; ``state`` is all that ``changes`` returned."""
         names = [obj["metadata"]["name"] for obj in (await self._client.list("nodes")).items]
-        self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state)
+        self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state, fabric=self.fabric)
 
     async def stop(self) -> None:
         """Stop the kubelets; the pods stay as the API shows them."""
@@ -63,3 +66,21 @@ class Nodes:
             left = None if left is None else left - len(piece)
             if left is not None and left <= 0:
                 return
+
+    def exec(self, pod: Obj, container: str, command: Sequence[str]) -> Run:
+        """Return what runs a command in a container. Raises ``Refused``."""
+        return self._containers.exec(pod, container, command)
+
+    def attach(self, pod: Obj, container: str) -> Run:
+        """Return what joins a container's own process. Raises ``Refused``."""
+        return self._containers.attach(pod, container)
+
+    def forward(self, pod: Obj) -> Forward:
+        """Return what reaches a pod's ports. Raises ``Refused``."""
+        return self._containers.forward(pod)
+
+    @property
+    def _containers(self) -> Containers:
+        if self._kubelets is None:
+            raise Refused(404, "pod does not exist")
+        return self._kubelets.containers

@@ -19,7 +19,9 @@ from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
 from kubesim.clock import Clock
 from kubesim.errors import Obj
+from kubesim.network.fabric import Fabric
 from kubesim.store import Store
+from kubesim.streaming.seam import Containers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,10 @@ class LogRequest:
     since: datetime | None = None
 
 
-class LogSource(Protocol):
-    """Where logs come from: the kubelet of the pod's node."""
+class NodeAccess(Containers, Protocol):
+    """What the API server reaches on the nodes: logs and containers by their kubelets, and whatever listens."""
+
+    fabric: Fabric
 
     def read(self, pod: Obj, wanted: LogRequest) -> AsyncIterator[bytes]:
         """Yield a log in pieces; with ``follow`` until the container ends."""
@@ -56,7 +60,7 @@ class Backend:
     reviewer: Reviewer
     signer: TokenSigner
     guard: Guard
-    logs: LogSource
+    nodes: NodeAccess
     address: str
     fairness: Fairness
     on_request: Callable[[User], object] = field(default=lambda user: None)

@@ -10,6 +10,7 @@ from kubesim.auth.attributes import Attributes
 
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get", "DELETE": "delete"}
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+STREAMS = frozenset({("pods", "exec"), ("pods", "attach"), ("pods", "portforward")})
 NAME_TERM = "metadata.name="
 
 
@@ -52,6 +53,8 @@ def read(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
         verb = "deletecollection"
     if deprecated_watch:
         verb = "watch"
+    if verb == "get" and (resource, subresource) in STREAMS:
+        verb = "create"  # a WebSocket comes by GET, but who may only read may not enter a container
     return RequestInfo(verb, path, group, version, namespace, resource, name, subresource, tail)
 
 

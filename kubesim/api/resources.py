@@ -9,7 +9,7 @@ from typing import Any, cast
 from aiohttp import web
 
 from kubesim.admission.validation.metadata import path_errors
-from kubesim.api import bodies, optionrules, streams
+from kubesim.api import bodies, connect, optionrules, streams
 from kubesim.api.answers import Encoder, text_response, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
@@ -25,10 +25,8 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.times import stamp
 
-NO_SHELL = "exec, attach and port-forward are not available on this cluster"
 EVERYWHERE = ("list", "watch")
 """What can be asked of all namespaces at once."""
-CONNECT = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +64,6 @@ class Resources:
             "deletecollection": self._delete_collection,
         }
 
-    def _check_host(self, call: Call) -> None:
-        """Raise 404 or 400 for a pod that is not there or on no node."""
-        pod = self._backend.operations.get(call.kind, call.info.namespace, call.info.name)
-        if call.kind.resource == "pods" and not pod["spec"].get("nodeName"):
-            raise bad_request(f"pod {call.info.name} does not have a host assigned")
-
     async def answer(self, request: web.Request, info: RequestInfo, user: User) -> web.StreamResponse:
         """Answer one request."""
         try:
@@ -79,9 +71,8 @@ class Resources:
         except ApiError:
             return text_response("404 page not found\n", 404)
         call = Call(request, info, kind, user)
-        if info.subresource in CONNECT and info.verb in ("get", "create"):
-            self._check_host(call)
-            raise ApiError(405, "MethodNotAllowed", NO_SHELL)
+        if connect.serves(kind, info):
+            return await connect.answer(self._backend, request, info, kind, user)
         if not self._exists(call):
             raise no_resource()
         if why := path_errors(info.name):

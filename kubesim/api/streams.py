@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -16,15 +16,16 @@ from kubesim.api.listing import check_match, check_number
 from kubesim.api.negotiate import parse_bool, parse_int
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.selectors import matcher, parse_fields, parse_labels
-from kubesim.api.status import bad_request, not_found
+from kubesim.api.status import FieldError, bad_request, forbidden_field, invalid, invalid_value, not_found
 from kubesim.api.watch import BOOKMARK_SECONDS, Watch, WatchOptions, error_line
 from kubesim.auth.users import User
-from kubesim.errors import ApiError
+from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 
 DEFAULT_WATCH_SECONDS = 3600.0  # upstream: 30 to 60 minutes at random
 WATCH_TYPE = "application/json"
+LOG_OPTIONS = Kind("", "v1", "PodLogOptions", "pods/log")
 
 
 async def watch(
@@ -44,7 +45,9 @@ async def watch(
     response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": content_type})
     try:
         with backend.fairness.stream(user):
-            async with backend.guard.stream(_still(backend, request, info, user), seconds or DEFAULT_WATCH_SECONDS):
+            async with backend.guard.stream(
+                still_allowed(backend, request, info, user), seconds or DEFAULT_WATCH_SECONDS
+            ):
                 await response.prepare(request)
                 await _pump(stream, response, backend, user)
     except ConnectionResetError:
@@ -113,7 +116,7 @@ def _abort(request: web.Request) -> None:
             request.transport.abort()
 
 
-def _still(backend: Backend, request: web.Request, info: RequestInfo, user: User) -> Callable[[], bool]:
+def still_allowed(backend: Backend, request: web.Request, info: RequestInfo, user: User) -> Callable[[], bool]:
     """Return the question whether the request would be allowed now."""
 
     def allowed() -> bool:
@@ -133,10 +136,10 @@ async def log(backend: Backend, request: web.Request, info: RequestInfo, user: U
     if pod is None:
         raise not_found(pods, info.name)
     wanted = _log_request(backend, request, info, pod)
-    pieces = backend.logs.read(pod, wanted)
+    pieces = backend.nodes.read(pod, wanted)
     response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
     with backend.fairness.stream(user):
-        async with backend.guard.stream(_still(backend, request, info, user)):
+        async with backend.guard.stream(still_allowed(backend, request, info, user)):
             first = await anext(pieces, None)
             await response.prepare(request)
             if first:
@@ -157,48 +160,54 @@ async def _send(piece: bytes, response: web.StreamResponse, backend: Backend, us
 
 
 def _log_request(backend: Backend, request: web.Request, info: RequestInfo, pod: Stored) -> LogRequest:
-    """Read the query of a log request; raises 400 for a container that is missing or not named."""
+    """Read the query of a log request; raises 400 and 422 with upstream's texts."""
     query = request.query
-    since = parse_int("sinceSeconds", query.get("sinceSeconds", ""))
+    numbers = {name: parse_int(name, query.get(name, "")) for name in ("sinceSeconds", "tailLines", "limitBytes")}
+    since, tail, limit = numbers.values()
     moment = backend.clock.now() - timedelta(seconds=min(since, 10**9)) if since is not None else None
     if text := query.get("sinceTime", ""):
-        if since is not None:
-            raise bad_request("at most one of `sinceTime` or `sinceSeconds` may be specified")
         moment = parse_time(text)
         if moment is None:
             raise bad_request(f'sinceTime: Invalid value: "{text}": must be an RFC 3339 time')
+    if errors := _log_errors(numbers, both=bool(since is not None and text), stream=query.get("stream", "")):
+        raise invalid(LOG_OPTIONS, info.name, errors)
     return LogRequest(
         info.namespace,
         info.name,
-        _container(pod, query.get("container", "")),
+        container_of(pod, query.get("container", "")),
         parse_bool("previous", query.get("previous", "")),
         parse_bool("follow", query.get("follow", "")),
         parse_bool("timestamps", query.get("timestamps", "")),
-        _not_negative("tailLines", query.get("tailLines", "")),
-        _not_negative("limitBytes", query.get("limitBytes", "")),
+        tail,
+        limit,
         moment,
     )
 
 
-def _not_negative(name: str, value: str) -> int | None:
-    """Read a count of lines or bytes."""
-    number = parse_int(name, value)
-    if number is not None and number < 0:
-        raise bad_request(f"{name}: Invalid value: {number}: must be greater than or equal to 0")
-    return number
+def _log_errors(numbers: Mapping[str, int | None], *, both: bool, stream: str) -> list[FieldError]:
+    """Return what is wrong with the options of a log request, in upstream's order."""
+    errors, since, tail, limit = [], numbers["sinceSeconds"], numbers["tailLines"], numbers["limitBytes"]
+    if tail is not None and tail < 0:
+        errors.append(invalid_value("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        errors.append(invalid_value("limitBytes", limit, "must be greater than 0"))
+    if both:
+        errors.append(forbidden_field("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif since is not None and since < 1:
+        errors.append(invalid_value("sinceSeconds", since, "must be greater than 0"))
+    if stream:
+        errors.append(forbidden_field("stream", "may not be specified"))
+    return errors
 
 
-def _container(pod: Stored, name: str) -> str:
-    """Return the container that is meant; a pod with one container needs no name."""
+def container_of(pod: Obj, name: str) -> str:
+    """Return the container that is meant; a pod with one needs no name. Raises 400."""
     spec, pod_name = pod["spec"], pod["metadata"]["name"]
-    groups = ("containers", "initContainers", "ephemeralContainers")
-    by_group = [[c["name"] for c in spec.get(group) or ()] for group in groups]
-    everything = [container for names in by_group for container in names]
+    groups = ("initContainers", "containers", "ephemeralContainers")
+    everything = [container["name"] for group in groups for container in spec.get(group) or ()]
     if name and name not in everything:
         raise bad_request(f"container {name} is not valid for pod {pod_name}")
-    if name or len(everything) == 1:
-        return name or str(everything[0])
-    raise bad_request(
-        f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(by_group[0])}]"
-        + (f" or one of the init containers: [{' '.join(by_group[1])}]" if by_group[1] else "")
-    )
+    if name or len(spec["containers"]) == 1:
+        return name or str(spec["containers"][0]["name"])
+    choices = " ".join(everything)
+    raise bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{choices}]")

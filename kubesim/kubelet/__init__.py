@@ -10,12 +10,15 @@ from typing import Any
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.kubelet.node import Kubelets
+from kubesim.network.fabric import Fabric
 
 __all__ = ["Kubelets", "start"]
 
 
-async def start(client: Client, clock: Clock, *node_names: str, state: dict[str, Any] | None = None) -> Kubelets:
+async def start(
+    client: Client, clock: Clock, *node_names: str, state: dict[str, Any] | None = None, fabric: Fabric | None = None
+) -> Kubelets:
     """Run the kubelets of registered nodes. ``state`` is what ``changes`` returned earlier, through JSON."""
-    kubelets = Kubelets(client, clock, node_names, state or {})
+    kubelets = Kubelets(client, clock, node_names, state or {}, fabric or Fabric())
     await kubelets.start()
     return kubelets

@@ -48,6 +48,8 @@ class Image:
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
     behaviour: str = ""
+    base: str = "none"
+    """The distribution it is built on."""
     scripts: bool = False
     """Whether script files that a command names are taken to be in the image."""
 
@@ -148,6 +150,7 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
         entrypoint=tuple(entry.get("entrypoint", ())),
         cmd=tuple(entry.get("cmd", ())),
         behaviour=entry.get("behaviour", ""),
+        base=entry.get("base", "none"),
         scripts=entry.get("scripts", False),
     )
 

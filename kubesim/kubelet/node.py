@@ -15,10 +15,12 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import logs, timings
+from kubesim.kubelet.access import Access
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
+from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.times import micro, parse
 
@@ -52,12 +54,16 @@ class Node:
 class Kubelets:
     """The kubelets of the nodes named in ``start``. ``logs`` and ``follow`` are what a log endpoint calls."""
 
-    def __init__(self, client: Client, clock: Clock, names: tuple[str, ...], state: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, names: tuple[str, ...], state: dict[str, Any], fabric: Fabric
+    ) -> None:
+        self.fabric = fabric
         self._client = client
         self._clock = clock
         self._names = names
         self._nodes: dict[str, Node] = {}
         self._workers: dict[str, PodWorker] = {}
+        self.containers = Access(self._workers.get)
         self._saved = state
         self._changed_pods: set[tuple[str, str]] = set()
         """Key and uid of each pod whose record has changed."""
@@ -178,7 +184,9 @@ class Kubelets:
     def _take_up(self, pod: Obj) -> PodWorker:
         node = self._nodes[pod["spec"]["nodeName"]]
         record = self._record(pod, node)
-        return PodWorker(self._client, self._clock, node.recorder, record, node.architecture, node.images)
+        return PodWorker(
+            self._client, self._clock, node.recorder, record, node.architecture, node.images, self.fabric
+        )
 
     def _record(self, pod: Obj, node: Node) -> PodRecord:
         uid, now = pod["metadata"]["uid"], self._clock.now()

@@ -16,7 +16,9 @@ from kubesim.kubelet import behaviours, timings
 from kubesim.kubelet.images import Image, PullError, pull
 from kubesim.kubelet.programs import Program
 from kubesim.kubelet.records import Container, Instance, container_id
+from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord, pod_status
+from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.times import go_milliseconds, parse
 
@@ -37,9 +39,17 @@ class PodWorker:
     """Runs one pod of one node."""
 
     def __init__(
-        self, client: Client, clock: Clock, recorder: Recorder, record: PodRecord, architecture: str, images: set[str]
+        self,
+        client: Client,
+        clock: Clock,
+        recorder: Recorder,
+        record: PodRecord,
+        architecture: str,
+        images: set[str],
+        fabric: Fabric,
     ) -> None:
         self.record = record
+        self.sandbox = Sandbox(self, clock, fabric)
         self.images = images
         self.gone = False
         self._client = client
@@ -79,8 +89,13 @@ class PodWorker:
         spec = self.record.spec(container)
         image = self.record.images[spec["image"]]
         env = behaviours.environment(spec, self.record.pod)
-        argv = behaviours.command_line(spec, image, env)
-        return behaviours.program(image, argv, env, self._architecture, seed=self.record.uid)
+        return behaviours.program(image, self.argv(container), env, self._architecture, seed=self.record.uid)
+
+    def argv(self, container: Container) -> tuple[str, ...]:
+        """Return the command line of a container whose image is on the node."""
+        spec = self.record.spec(container)
+        env = behaviours.environment(spec, self.record.pod)
+        return behaviours.command_line(spec, self.record.images[spec["image"]], env)
 
     def _next(self) -> tuple[datetime, Container] | None:
         """Return the container whose stage is due first."""
@@ -208,6 +223,7 @@ class PodWorker:
         assert instance is not None
         program = self.program(container)
         natural = self.process_ends(container)
+        self.sandbox.ended(container)
         if natural is None or natural > self.now or program.ending is None:
             instance.end(self.now, SIGKILL_CODE if program.term_code is None else program.term_code)
         else:

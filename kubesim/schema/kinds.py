@@ -12,6 +12,8 @@ from kubesim.schema.registry import Field, Immutable, Kind, Registry, Scale, Sub
 
 ROLE_REF = _fixed("roleRef", text="cannot change roleRef", roleRef="RoleRef")
 
+PROXY_VERBS = ("create", "delete", "get", "patch", "update")
+
 POD = Kind(
     "", "v1", "Pod", "pods", schema="V1Pod", short_names=("po",), categories=WORKLOAD, graceful=True,
     returns_deleted=True, generation=True,
@@ -22,6 +24,8 @@ POD = Kind(
         Subresource("eviction", "Eviction", "policy", "v1", verbs=("create",)),
         Subresource("exec", "PodExecOptions", verbs=("create", "get")),
         Subresource("log", verbs=("get",)),
+        Subresource("portforward", "PodPortForwardOptions", verbs=("create", "get")),
+        Subresource("proxy", "PodProxyOptions", verbs=PROXY_VERBS),
         STATUS,
     ),
     fields=(
@@ -76,7 +80,8 @@ KINDS = (
     Kind("", "v1", "Namespace", "namespaces", False, "V1Namespace", short_names=("ns",), names="label",
          subresources=(Subresource("finalize", verbs=("update",)), STATUS), fields=(_field("status.phase"),),
          verbs=("create", "delete", "get", "list", "patch", "update", "watch")),
-    Kind("", "v1", "Node", "nodes", False, "V1Node", short_names=("no",), subresources=(STATUS,),
+    Kind("", "v1", "Node", "nodes", False, "V1Node", short_names=("no",),
+         subresources=(Subresource("proxy", "NodeProxyOptions", verbs=PROXY_VERBS), STATUS),
          fields=(_field("spec.unschedulable", empty="false"),), field_error=NO_LABEL),
     POD,
     Kind("", "v1", "Event", "events", schema="CoreV1Event", short_names=("ev",), fields=EVENT_FIELDS,
@@ -88,7 +93,8 @@ KINDS = (
          subresources=(Subresource("token", "TokenRequest", "authentication.k8s.io", "v1", ("create",)),),
          returns_deleted=True),
     Kind("", "v1", "Service", "services", schema="V1Service", short_names=("svc",), categories=WORKLOAD,
-         names="dns1035", subresources=(STATUS,), field_error=NO_LABEL,
+         names="dns1035", field_error=NO_LABEL,
+         subresources=(Subresource("proxy", "ServiceProxyOptions", verbs=PROXY_VERBS), STATUS),
          fields=(_field("spec.clusterIP"), _field("spec.type")),
          returns_deleted=True),
     Kind("", "v1", "Endpoints", "endpoints", schema="V1Endpoints", short_names=("ep",), create_on_update=True,

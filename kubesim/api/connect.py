@@ -1,0 +1,70 @@
+"""What leads past the API server: streams into pods (exec, attach, port-forward), and the proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from kubesim.api import proxy
+from kubesim.api.answers import NO_CACHE
+from kubesim.api.backend import Backend
+from kubesim.api.requestinfo import STREAMS, RequestInfo
+from kubesim.api.status import bad_request
+from kubesim.api.streams import container_of, still_allowed
+from kubesim.auth.users import User
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+from kubesim.streaming import portforward, remote
+from kubesim.streaming.seam import Run
+
+EXECUTING, ATTACHING = "error executing command in container", "error attaching to container"
+Serve = Callable[[], Awaitable[web.StreamResponse]]
+
+
+def serves(kind: Kind, info: RequestInfo) -> bool:
+    """Whether a request is one of these."""
+    if not info.name or kind.namespaced != bool(info.namespace) or kind.subresource(info.subresource) is None:
+        return False
+    return info.subresource == "proxy" or ((kind.resource, info.subresource) in STREAMS and not info.rest)
+
+
+async def answer(
+    backend: Backend, request: web.Request, info: RequestInfo, kind: Kind, user: User
+) -> web.StreamResponse:
+    """Serve a stream until it ends, its user loses the right to it, or the cluster goes; or pass a request on."""
+    if info.subresource == "proxy":
+        serve: Serve = proxy.prepared(backend, request, info, kind)
+    elif request.method in ("GET", "POST"):
+        serve = _stream(backend, request, info, backend.operations.get(kind, info.namespace, info.name), user)
+    else:
+        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+    response: web.StreamResponse | None = None
+    with backend.fairness.stream(user):
+        async with backend.guard.stream(still_allowed(backend, request, info, user)):
+            response = await serve()
+    return response or web.Response(status=401, headers=NO_CACHE)
+
+
+def _stream(backend: Backend, request: web.Request, info: RequestInfo, pod: Obj, user: User) -> Serve:
+    """Return what serves a stream into a pod. Raises 400 for a container that is not named, and a pod on no node."""
+    forwarding = info.subresource == "portforward"
+    container = "" if forwarding else container_of(pod, request.query.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {info.name} does not have a host assigned")
+
+    async def pace(size: int) -> None:
+        if pause := backend.fairness.charge(user, size):
+            await backend.clock.sleep(pause)
+
+    if forwarding:
+        return lambda: portforward.serve(request, lambda: backend.nodes.forward(pod), pace)
+    words = request.query.getall("command", [])
+    attaching = info.subresource == "attach"
+
+    def begin() -> Run:
+        return backend.nodes.attach(pod, container) if attaching else backend.nodes.exec(pod, container, words)
+
+    wanted = remote.Wanted.read(request.query)
+    command = remote.Command(wanted, begin, ATTACHING if attaching else EXECUTING, pace)
+    return lambda: remote.serve(request, command)

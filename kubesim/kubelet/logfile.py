@@ -1,0 +1,84 @@
+"""The log of a process that really runs: lines with their times, cut off by size as a kubelet rotates files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kubesim.times import nano, parse
+
+ROTATE_BYTES = 4 << 20
+"""A kubelet's limit is 10 MiB; ours live in memory."""
+LONGEST_LINE = 16 * 1024
+"""Where the container runtime breaks a line."""
+KEPT_BYTES = 64 * 1024
+"""How much of an ended process's log outlives a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line and when it was printed."""
+
+    at: datetime
+    text: str
+    stream: str = "stdout"
+
+
+@dataclass
+class LogFile:
+    """The lines of one process. ``first`` is the number of the oldest that is left."""
+
+    entries: list[Entry] = field(default_factory=list)
+    first: int = 0
+    size: int = 0
+    _partial: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """The number of the next line."""
+        return self.first + len(self.entries)
+
+    def since(self, number: int) -> list[Entry]:
+        """Return the lines from a number on, as far as they are left."""
+        return self.entries[max(number - self.first, 0) :]
+
+    def write(self, data: bytes, at: datetime, stream: str) -> None:
+        """Add output; what ends in no newline waits for the rest of its line."""
+        *lines, rest = (self._partial.pop(stream, b"") + data).split(b"\n")
+        for line in lines:
+            self._add(line, at, stream)
+        while len(rest) >= LONGEST_LINE:
+            self._add(rest[:LONGEST_LINE], at, stream)
+            rest = rest[LONGEST_LINE:]
+        if rest:
+            self._partial[stream] = rest
+
+    def finish(self, at: datetime) -> None:
+        """Add what was printed without a newline: the process has ended."""
+        for stream, rest in [*self._partial.items()]:
+            self._add(rest, at, stream)
+        self._partial.clear()
+
+    def _add(self, line: bytes, at: datetime, stream: str) -> None:
+        if self.size > ROTATE_BYTES:
+            self.first += len(self.entries)
+            self.entries, self.size = [], 0
+        self.size += len(line) + 64
+        self.entries.append(Entry(at, line.decode("utf-8", "replace"), stream))
+
+    def dump(self) -> list[list[str]]:
+        """Return the newest lines for ``load``."""
+        kept: list[list[str]] = []
+        size = 0
+        for entry in reversed(self.entries):
+            size += len(entry.text) + 64
+            if size > KEPT_BYTES:
+                break
+            kept.append([nano(entry.at), entry.text, entry.stream])
+        return kept[::-1]
+
+    @classmethod
+    def load(cls, lines: list[Any]) -> LogFile:
+        """Rebuild from ``dump``."""
+        return cls([Entry(parse(at), text, stream) for at, text, stream in lines])

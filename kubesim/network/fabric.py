@@ -1,0 +1,164 @@
+"""Listening ports of a cluster: pods and nodes put servers on addresses, and whatever connects finds them here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Protocol
+
+LONGEST_HEAD = 64 * 1024
+PHRASES = {status.value: status.phrase for status in HTTPStatus}
+LONGEST_BODY = 16 * 1024 * 1024
+
+
+class NetworkError(Exception):
+    """A connection that fails. ``reason`` is what the kernel says: ``connection refused``, ``i/o timeout``."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request as a simulated server sees it; ``target`` is path and query, header names in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    source: str = ""
+    """The address that it comes from."""
+
+    @property
+    def path(self) -> str:
+        """The path without the query."""
+        return self.target.partition("?")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a simulated server answers."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Duplex(Protocol):
+    """A connection, seen from the server's end."""
+
+    async def read(self, size: int = -1) -> bytes:
+        """Return what has arrived; b"" once the client has closed its half."""
+
+    async def write(self, data: bytes) -> None:
+        """Send data."""
+
+
+class Server(Protocol):
+    """What listens on a port."""
+
+    async def respond(self, request: Request) -> Response:
+        """Answer an HTTP request. Raises ``NetworkError`` for what speaks no HTTP."""
+
+    async def converse(self, connection: Duplex, source: str) -> None:
+        """Serve a raw connection until it ends."""
+
+
+class HttpServer:
+    """Serves HTTP/1.1 on raw connections by ``respond``; subclasses say what that answers."""
+
+    async def respond(self, request: Request) -> Response:
+        """Answer nothing but 404."""
+        return Response(404)
+
+    async def converse(self, connection: Duplex, source: str) -> None:
+        """Answer one request after another."""
+        buffer = bytearray()
+        while True:
+            while b"\r\n\r\n" not in buffer:
+                data = await connection.read()
+                if not data or len(buffer) > LONGEST_HEAD:
+                    return
+                buffer += data
+            head, _, rest = bytes(buffer).partition(b"\r\n\r\n")
+            request, length = _parse(head, source)
+            if request is None or length > LONGEST_BODY:
+                await connection.write(render(Response(400, b"400 Bad Request"), close=True))
+                return
+            body = bytearray(rest)
+            while len(body) < length:
+                data = await connection.read()
+                if not data:
+                    return
+                body += data
+            buffer = body[length:]
+            closing = request.headers.get("connection", "").lower() == "close"
+            whole = Request(request.method, request.target, request.headers, bytes(body[:length]), source)
+            await connection.write(render(await self.respond(whole), close=closing, head=whole.method == "HEAD"))
+            if closing:
+                return
+
+
+def _parse(head: bytes, source: str) -> tuple[Request | None, int]:
+    """Return a request without its body, and how long that is; None for what is no HTTP."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    length = headers.get("content-length", "0")
+    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not length.isdecimal() or len(length) > 12:
+        return None, 0
+    return Request(words[0], words[1], headers, b"", source), int(length)
+
+
+def render(response: Response, *, close: bool = False, head: bool = False) -> bytes:
+    """Return a response as HTTP/1.1 sends it."""
+    phrase = PHRASES.get(response.status, "")
+    headers = {"Content-Type": "text/plain; charset=utf-8", **response.headers}
+    headers["Content-Length"] = str(len(response.body))
+    headers["Connection"] = "close" if close else "keep-alive"
+    lines = [
+        f"HTTP/1.1 {response.status} {phrase}".rstrip(),
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + (b"" if head else response.body)
+
+
+class Fabric:
+    """Every listening port of one cluster."""
+
+    def __init__(self) -> None:
+        self._servers: dict[tuple[str, int], Server] = {}
+        self._addresses: set[str] = set()
+
+    def attach(self, address: str) -> None:
+        """Let an address answer: connections to its closed ports are refused rather than lost."""
+        self._addresses.add(address)
+
+    def detach(self, address: str) -> None:
+        """Take an address and everything that listens on it away."""
+        self._addresses.discard(address)
+        for key in [key for key in self._servers if key[0] == address]:
+            del self._servers[key]
+
+    def listen(self, address: str, port: int, server: Server) -> None:
+        """Open a port; one that is open is taken over."""
+        self._servers[address, port] = server
+
+    def close(self, address: str, port: int, server: Server) -> None:
+        """Close a port, if it is still this server's."""
+        if self._servers.get((address, port)) is server:
+            del self._servers[address, port]
+
+    def ports(self, address: str) -> list[int]:
+        """Return the open ports of an address."""
+        return sorted(port for found, port in self._servers if found == address)
+
+    def find(self, address: str, port: int) -> Server:
+        """Return what listens there. Raises ``NetworkError`` as a connection would fail."""
+        server = self._servers.get((address, port))
+        if server is None:
+            known = address in self._addresses
+            raise NetworkError("connect: connection refused" if known else "i/o timeout")
+        return server
