@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, is_ending, queue_key
 from kubesim.controllers.history import HASH_LABEL, History
+from kubesim.controllers.owned import Owned
 from kubesim.controllers.shares import share
 from kubesim.errors import ApiError, Obj
 from kubesim.scheduler.state import NodeState
@@ -43,11 +44,11 @@ class Look:
     @property
     def digest(self) -> str:
         """The hash of the template in force."""
-        return str(self.revision["metadata"]["labels"][HASH_LABEL])
+        return hash_of(self.revision)
 
     def current(self, pod: Obj) -> bool:
         """Whether a pod is of the template in force."""
-        return bool((pod["metadata"].get("labels") or {}).get(HASH_LABEL) == self.digest)
+        return hash_of(pod) == self.digest
 
 
 class DaemonSetController(Controller):
@@ -58,14 +59,15 @@ class DaemonSetController(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.sets = self.informers["daemonsets.apps"]
-        self.pods = self.informers["pods"]
+        self.pods = Owned(self, self.informers["pods"], self.sets, "DaemonSet")
         self.nodes = self.informers["nodes"]
-        self.history = History(self, HASH_LABEL)
+        self.history = History(self, self.sets, "DaemonSet", HASH_LABEL)
         self._killed: dict[str, int] = {}
 
     def listen(self) -> None:
         """Watch DaemonSets, their pods, and what of nodes decides who may run there."""
-        self.watch_owned(self.pods, "DaemonSet")
+        self.pods.listen()
+        self.history.listen()
         self.watch_own(self.sets)
         self.nodes.add_handler(self._node_changed)
 
@@ -85,18 +87,28 @@ class DaemonSetController(Controller):
             text = "This daemon set is selecting all pods. A non-empty selector is required."
             await self.recorder.warning(owner, "SelectingAll", text)
             return
+        if is_ending(owner):
+            return
+        await self.history.claim(owner)
         revision = await self.history.current(owner)
+        await self.pods.claim(owner)
         failure = None
-        if not is_ending(owner):
-            try:
-                await self._manage(self._look(owner, revision))
-                await self._roll(self._look(owner, revision))
-            except ApiError as error:
-                failure = error
-            await self.history.trim(owner, {revision["metadata"]["name"]})
-        await self._report(self._look(owner, revision))
+        try:
+            await self._manage(self._look(owner, revision))
+            await self._roll(self._look(owner, revision))
+        except ApiError as error:
+            failure = error
+        look = self._look(owner, revision)
+        await self.history.trim(owner, self._living(look))
+        await self._report(look)
         if failure is not None:
             raise failure
+
+    def _living(self, look: Look) -> set[str]:
+        """Return the names of the revisions that are in force or still have pods."""
+        hashes = {hash_of(pod) for found in look.on.values() for pod in found} | {look.digest}
+        owned = self.history.owned(look.owner)
+        return {revision["metadata"]["name"] for revision in owned if hash_of(revision) in hashes}
 
     def _look(self, owner: Obj, revision: Obj) -> Look:
         look = Look(owner, revision, [], set())
@@ -107,20 +119,24 @@ class DaemonSetController(Controller):
                 look.wanted.append(name)
             if not stays:
                 look.leaving.add(name)
-        for pod in self.pods.by("controller", owner["metadata"]["uid"]):
-            look.on.setdefault(node_of(pod), []).append(pod)
+        for pod in sorted(self.pods.of(owner), key=_age):
+            if not (is_ending(pod) and pods.phase_of(pod) in pods.ENDED):
+                look.on.setdefault(node_of(pod), []).append(pod)
         return look
 
     async def _manage(self, look: Look) -> None:
         """Give every wanted node its pod, and take away what should not run, or has ended."""
+        empty = []
         for name in look.wanted:
             there = [pod for pod in look.on.get(name, ()) if not await self._cleared(look.owner, pod, name)]
-            if not there:
-                await self._create(look, name)
+            active = [pod for pod in there if not is_ending(pod)]
+            if not there or (_surge(look) and not active):
+                empty.append(name)
             elif not _surge(look):
-                active = sorted((pod for pod in there if not is_ending(pod)), key=_age)
-                for surplus in active[1:]:
-                    await pods.delete(self, look.owner, surplus)
+                await self._delete_all(look.owner, active[1:])
+        refusal = await self._create(look, empty)
+        if refusal is not None:
+            raise refusal
         known = {node["metadata"]["name"] for node in self.nodes.items()}
         for name, found in look.on.items():
             for pod in found:
@@ -147,11 +163,10 @@ class DaemonSetController(Controller):
             text = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
             await self.recorder.normal(owner, "SucceededDaemonPod", text)
         await pods.delete(self, owner, pod)
-        return self.pods.get(meta["namespace"], meta["name"]) is None
+        return self.pods.informer.get(meta["namespace"], meta["name"]) is None
 
-    async def _create(self, look: Look, node: str) -> None:
-        made = await pods.create(self, look.owner, pod_for(look.owner, node, look.digest))
-        look.on.setdefault(node, []).append(made)
+    async def _create(self, look: Look, nodes: list[str]) -> ApiError | None:
+        return await pods.create_all(self, look.owner, (pod_for(look.owner, node, look.digest) for node in nodes))
 
     async def _roll(self, look: Look) -> None:
         """Replace pods of old templates, as many at a time as the strategy allows."""
@@ -192,8 +207,9 @@ class DaemonSetController(Controller):
                     surging += 1
             elif old:
                 waiting.append(name)
-        for name in waiting[: max(0, limit - surging)]:
-            await self._create(look, name)
+        refusal = await self._create(look, waiting[: max(0, limit - surging)])
+        if refusal is not None:
+            raise refusal
 
     async def _delete_all(self, owner: Obj, found: list[Obj]) -> None:
         for pod in found:
@@ -204,30 +220,29 @@ class DaemonSetController(Controller):
         if pods.is_available(pod, wait, self.clock.now()):
             return True
         if pods.ready_since(pod) is not None:
-            self.queue.add_after(queue_key(owner), wait)
+            self.queue.add_after(queue_key(owner), pods.next_available([pod], wait, self.clock.now()))
         return False
 
     async def _report(self, look: Look) -> None:
-        owner, there = look.owner, [name for name in look.wanted if look.on.get(name)]
-        oldest = [min(look.on[name], key=_age) for name in there]
-        newest = [next((pod for pod in look.on[name] if look.current(pod)), None) for name in there]
-        ready = sum(any(pods.ready_since(pod) is not None for pod in look.on[name]) for name in there)
-        available = sum(any(self._available(owner, pod) for pod in look.on[name]) for name in there)
+        owner = look.owner
+        oldest = [look.on[name][0] for name in look.wanted if look.on.get(name)]
         known = {node["metadata"]["name"] for node in self.nodes.items()}
-        stray = sum(name in known and name not in look.wanted for name in look.on)
-        status: Obj = {
+        available = sum(self._available(owner, pod) for pod in oldest)
+        shown = {
             "currentNumberScheduled": len(oldest),
-            "numberMisscheduled": stray,
+            "numberMisscheduled": sum(name in known and name not in look.wanted for name in look.on),
             "desiredNumberScheduled": len(look.wanted),
-            "numberReady": ready,
+            "numberReady": sum(pods.ready_since(pod) is not None for pod in oldest),
             "observedGeneration": owner["metadata"].get("generation", 1),
         }
         more = {
-            "updatedNumberScheduled": sum(pod is not None for pod in newest),
+            "updatedNumberScheduled": sum(look.current(pod) for pod in oldest),
             "numberAvailable": available,
             "numberUnavailable": len(look.wanted) - available,
         }
-        await self.write_status(self.sets, owner, status | {name: count for name, count in more.items() if count})
+        status = {name: value for name, value in owner.get("status", {}).items() if name not in more} | shown
+        status |= {name: count for name, count in more.items() if count}
+        await self.write_status(self.sets, owner, status, retries=1)
 
 
 def placement(owner: Obj, node: Obj) -> tuple[bool, bool]:
@@ -281,13 +296,18 @@ def node_of(pod: Obj) -> str:
     return ""
 
 
+def hash_of(obj: Obj) -> str:
+    """Return the hash of the template that a pod or a revision is of."""
+    return str((obj["metadata"].get("labels") or {}).get(HASH_LABEL, ""))
+
+
 def _surge(look: Look) -> bool:
     rolling = look.owner["spec"]["updateStrategy"].get("rollingUpdate") or {}
     return share(rolling.get("maxSurge", 0), len(look.wanted)) > 0
 
 
-def _age(pod: Obj) -> tuple[str, str]:
-    return pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
+def _age(pod: Obj) -> tuple[bool, str, str]:
+    return "nodeName" not in pod["spec"], pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
 
 
 def _placement(node: Obj) -> tuple[object, ...]:

@@ -8,7 +8,9 @@ from typing import Any
 import orjson
 
 from kubesim.controllers.base import Controller, delete_if_there, owner_reference
+from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
+from kubesim.informer import Informer
 
 RESOURCE = "controllerrevisions.apps"
 HASH_LABEL = "controller-revision-hash"
@@ -35,14 +37,17 @@ def template_of(revision: Obj) -> Obj:
 class History:
     """The revisions of the owners of one controller. ``hash_label`` marks the revision's hash."""
 
-    def __init__(self, controller: Controller, hash_label: str) -> None:
+    def __init__(self, controller: Controller, owners: Informer, kind: str, hash_label: str) -> None:
         self._controller = controller
         self._hash_label = hash_label
         self.revisions = controller.informers[RESOURCE]
+        self._own = Owned(controller, self.revisions, owners, kind)
+        self.listen = self._own.listen
+        self.claim = self._own.claim
 
     def owned(self, owner: Obj) -> list[Obj]:
         """Return the revisions of an owner, oldest first."""
-        found = self.revisions.by("controller", owner["metadata"]["uid"])
+        found = self._own.of(owner)
         return sorted(found, key=lambda revision: (revision["revision"], revision["metadata"]["name"]))
 
     async def current(self, owner: Obj) -> Obj:
@@ -65,7 +70,7 @@ class History:
         while True:
             digest = safe_hash([data, collisions])
             labels = {**(owner["spec"]["template"]["metadata"].get("labels") or {}), self._hash_label: digest}
-            revision = {
+            revision: Obj = {
                 "apiVersion": "apps/v1",
                 "kind": "ControllerRevision",
                 "metadata": {
@@ -83,6 +88,9 @@ class History:
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise
+                there = await self._controller.client.get(RESOURCE, revision["metadata"]["name"], meta["namespace"])
+                if there["data"] == data:
+                    return there
                 collisions += 1
                 continue
             self.revisions.note(made, created=True)

@@ -8,6 +8,7 @@ from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
 from kubesim.controllers.claims import Claims
 from kubesim.controllers.history import HASH_LABEL, History, template_of
+from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -39,14 +40,14 @@ class StatefulSetController(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.sets = self.informers["statefulsets.apps"]
-        self.pods = self.informers["pods"]
-        self.history = History(self, "controller.kubernetes.io/hash")
+        self.pods = Owned(self, self.informers["pods"], self.sets, "StatefulSet", accepts=_is_member)
+        self.history = History(self, self.sets, "StatefulSet", "controller.kubernetes.io/hash")
         self.claims = Claims(self)
 
     def listen(self) -> None:
         """Watch StatefulSets, their pods and their revisions."""
-        self.watch_owned(self.pods, "StatefulSet")
-        self.watch_owned(self.history.revisions, "StatefulSet")
+        self.pods.listen()
+        self.history.listen()
         self.watch_own(self.sets)
 
     async def sync(self, namespace: str, name: str) -> None:
@@ -54,8 +55,10 @@ class StatefulSetController(Controller):
         owner = self.sets.get(namespace, name)
         if owner is None:
             return
+        await self.history.claim(owner)
+        owned = await self.pods.claim(owner)
         update = await self.history.current(owner)
-        plan = self._plan(owner, update)
+        plan = self._plan(owner, update, owned)
         failure = None
         if not is_ending(owner):
             try:
@@ -66,27 +69,25 @@ class StatefulSetController(Controller):
         if failure is not None:
             raise failure
 
-    def _plan(self, owner: Obj, update: Obj) -> Plan:
+    def _plan(self, owner: Obj, update: Obj, owned: list[Obj]) -> Plan:
         known = {revision["metadata"]["name"]: revision for revision in self.history.owned(owner)}
         current = known.get(owner.get("status", {}).get("currentRevision", ""), update)
         start, count = start_of(owner), owner["spec"]["replicas"]
         plan = Plan(owner, current, update, dict.fromkeys(range(start, start + count)), [])
-        owned = [(ordinal_of(pod, owner), pod) for pod in self._owned(owner)]
-        for ordinal, pod in sorted(owned, key=lambda entry: -entry[0]):
-            if ordinal in plan.replicas:
-                plan.replicas[ordinal] = pod
-            elif ordinal >= 0:
+        for pod in sorted(owned, key=ordinal_of, reverse=True):
+            if ordinal_of(pod) in plan.replicas:
+                plan.replicas[ordinal_of(pod)] = pod
+            else:
                 plan.condemned.append(pod)
         return plan
-
-    def _owned(self, owner: Obj) -> list[Obj]:
-        return self.pods.by("controller", owner["metadata"]["uid"])
 
     async def _act(self, plan: Plan) -> None:
         for ordinal in plan.replicas:
             if await self._keep(plan, ordinal) and plan.monotonic:
                 return
         unhealthy = self._first_unavailable(plan)
+        for pod in plan.condemned:
+            await self.claims.keep(plan.owner, pod, ordinal_of(pod), leaving=True)
         for pod in plan.condemned:
             if is_ending(pod):
                 if plan.monotonic:
@@ -107,57 +108,74 @@ class StatefulSetController(Controller):
                 await self._delete(plan.owner, pod)
             return True
         if pod is None:
-            await self._create(plan, ordinal)
+            if not self.claims.is_stale(plan.owner, ordinal):
+                await self._create(plan, ordinal)
             return True
         if pods.phase_of(pod) == "Pending":
             await self.claims.create(plan.owner, ordinal, pod["metadata"]["name"])
-        return is_ending(pod) or not self._available(plan, pod)
+        if plan.monotonic and (is_ending(pod) or not self._available(plan, pod)):
+            return True
+        await self.claims.keep(plan.owner, pod, ordinal, leaving=False)
+        await self._restore_identity(plan, pod)
+        return False
+
+    async def _restore_identity(self, plan: Plan, pod: Obj) -> None:
+        """Give a pod back the labels that tell its name and number."""
+        meta = pod["metadata"]
+        if (meta.get("labels") or {}).get(POD_NAME) == meta["name"]:
+            return
+        labels = {POD_NAME: meta["name"], POD_INDEX: str(ordinal_of(pod))}
+        patch = {"metadata": {"uid": meta["uid"], "labels": labels}}
+        self.pods.informer.note(await self.client.patch("pods", meta["name"], meta["namespace"], patch))
+        await self._tell(plan.owner, "update", meta["name"])
 
     async def _create(self, plan: Plan, ordinal: int) -> None:
         owner, revision = plan.owner, self._revision_for(plan, ordinal)
         pod = pod_of(owner, revision, ordinal)
-        name, set_name = pod["metadata"]["name"], owner["metadata"]["name"]
+        name = pod["metadata"]["name"]
         try:
             await self.claims.create(owner, ordinal, name)
             made = await self.client.create("pods", pod, namespace=owner["metadata"]["namespace"])
         except ApiError as error:
-            if error.reason == "AlreadyExists":
-                raise
-            text = f"create Pod {name} in StatefulSet {set_name} failed error: {error.message}"
-            await self.recorder.warning(owner, "FailedCreate", text)
+            if error.reason != "AlreadyExists":
+                await self._tell(owner, "create", name, error)
             raise
-        self.pods.note(made, created=True)
+        self.pods.informer.note(made, created=True)
         plan.replicas[ordinal] = made
-        text = f"create Pod {name} in StatefulSet {set_name} successful"
-        await self.recorder.normal(owner, "SuccessfulCreate", text)
+        await self.claims.keep(owner, made, ordinal, leaving=False)
+        await self._tell(owner, "create", name)
+
+    async def _tell(self, owner: Obj, verb: str, pod: str, error: ApiError | None = None) -> None:
+        text = f"{verb} Pod {pod} in StatefulSet {owner['metadata']['name']}"
+        if error is None:
+            await self.recorder.normal(owner, f"Successful{verb.capitalize()}", f"{text} successful")
+        else:
+            await self.recorder.warning(owner, f"Failed{verb.capitalize()}", f"{text} failed error: {error.message}")
 
     def _revision_for(self, plan: Plan, ordinal: int) -> Obj:
         """Return the revision that a missing pod is made of: the old one below the partition of an update."""
         owner, strategy = plan.owner, plan.owner["spec"]["updateStrategy"]
-        rolling, first = strategy.get("rollingUpdate"), start_of(owner)
-        currently = owner.get("status", {}).get("currentReplicas", 0)
         if strategy["type"] != "RollingUpdate":
             return plan.update
-        old = (
-            ordinal < first + currently
-            if rolling is None or not rolling.get("partition")
-            else ordinal < first + rolling["partition"]
-        )
-        return plan.current if old else plan.update
+        rolling = strategy.get("rollingUpdate")
+        old = owner.get("status", {}).get("currentReplicas", 0) if rolling is None else rolling.get("partition", 0)
+        return plan.current if ordinal < start_of(owner) + old else plan.update
 
     async def _delete(self, owner: Obj, pod: Obj) -> None:
-        if await delete_if_there(self, "pods", pod):
-            names = pod["metadata"]["name"], owner["metadata"]["name"]
-            text = "delete Pod {} in StatefulSet {} successful".format(*names)
-            await self.recorder.normal(owner, "SuccessfulDelete", text)
+        try:
+            there = await delete_if_there(self, "pods", pod)
+        except ApiError as error:
+            await self._tell(owner, "delete", pod["metadata"]["name"], error)
+            raise
+        if there:
+            await self._tell(owner, "delete", pod["metadata"]["name"])
 
     def _available(self, plan: Plan, pod: Obj) -> bool:
         wait = plan.owner["spec"].get("minReadySeconds", 0)
-        if pods.phase_of(pod) != "Running" or pods.ready_since(pod) is None:
-            return False
         if pods.is_available(pod, wait, self.clock.now()):
             return True
-        self.queue.add_after(queue_key(plan.owner), wait)
+        if wait and pods.ready_since(pod) is not None:
+            self.queue.add_after(queue_key(plan.owner), pods.next_available([pod], wait, self.clock.now()))
         return False
 
     def _first_unavailable(self, plan: Plan) -> Obj | None:
@@ -185,7 +203,7 @@ class StatefulSetController(Controller):
                 return
 
     async def _report(self, owner: Obj, plan: Plan) -> None:
-        owned = [pod for pod in self._owned(owner) if ordinal_of(pod, owner) >= 0]
+        owned = [pod for pod in self.pods.of(owner) if _is_member(owner, pod)]
         staying = [pod for pod in owned if not is_ending(pod)]
         current, update = plan.current["metadata"]["name"], plan.update["metadata"]["name"]
         ready = [pod for pod in owned if pods.phase_of(pod) == "Running" and pods.ready_since(pod) is not None]
@@ -206,15 +224,15 @@ class StatefulSetController(Controller):
             "updateRevision": update,
             "collisionCount": owner.get("status", {}).get("collisionCount") or 0,
         }
-        await self.write_status(self.sets, owner, status)
-        if not is_ending(owner):
-            await self.history.trim(owner, {current, update, *(revision_of(pod) for pod in owned)})
+        if {name: value for name, value in owner.get("status", {}).items() if name != "conditions"} != status:
+            await self.write_status(self.sets, owner, status, retries=3)
+        await self.history.trim(owner, {current, update, *(revision_of(pod) for pod in owned)})
 
     @staticmethod
     def _is_updated(owner: Obj, counts: dict[str, int]) -> bool:
         rolling = owner["spec"]["updateStrategy"]["type"] == "RollingUpdate"
-        total = counts["replicas"]
-        return rolling and counts["updatedReplicas"] == total == counts["readyReplicas"]
+        numbers = {counts[name] for name in ("replicas", "readyReplicas", "updatedReplicas")}
+        return rolling and numbers == {owner["spec"]["replicas"]}
 
 
 def pod_of(owner: Obj, revision: Obj, ordinal: int) -> Obj:
@@ -240,10 +258,15 @@ def start_of(owner: Obj) -> int:
     return int((owner["spec"].get("ordinals") or {}).get("start", 0))
 
 
-def ordinal_of(pod: Obj, owner: Obj) -> int:
-    """Return a pod's number; -1 for a name that is none of the set's."""
-    parent, _, number = pod["metadata"]["name"].rpartition("-")
-    return int(number) if parent == owner["metadata"]["name"] and number.isdecimal() else -1
+def ordinal_of(pod: Obj) -> int:
+    """Return the number at the end of a pod's name; -1 without one."""
+    number = pod["metadata"]["name"].rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _is_member(owner: Obj, pod: Obj) -> bool:
+    """Whether a pod's name is one of the set's."""
+    return bool(pod["metadata"]["name"].rpartition("-")[0] == owner["metadata"]["name"]) and ordinal_of(pod) >= 0
 
 
 def revision_of(pod: Obj) -> str:
