@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from kubesim.client import Client, WatchEvent
 from kubesim.clock import Clock, Timer
@@ -199,10 +200,29 @@ class Informers:
         for informer in list(self._informers.values()):
             await informer.start()
 
+    async def drop(self, resource: str) -> None:
+        """Forget a resource that is served no longer."""
+        informer = self._informers.pop(resource, None)
+        if informer is not None:
+            await informer.stop()
+
     async def stop(self) -> None:
         """End every watch."""
         for informer in self._informers.values():
             await informer.stop()
+
+
+class Line(Protocol):
+    """Keys that wait for their turn."""
+
+    def append(self, key: str, /) -> None:
+        """Take one in."""
+
+    def popleft(self) -> str:
+        """Let the first one go."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
 
 
 class WorkQueue:
@@ -215,13 +235,14 @@ class WorkQueue:
         name: str,
         workers: int = 1,
         retry_s: float = FIRST_RETRY_S,
+        ready: Line | None = None,
     ) -> None:
         self._clock = clock
         self._sync = sync
         self._name = name
         self._workers = workers
         self._retry_s = retry_s
-        self._ready: deque[str] = deque()
+        self._ready: Line = deque() if ready is None else ready
         self._waiting: set[str] = set()
         self._running: set[str] = set()
         self._again: set[str] = set()

@@ -23,6 +23,7 @@ from kubesim.controllers.observed import FlowSchemaController, PolicyStatusContr
 from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
+from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.controllers.volumes import VolumeController
 from kubesim.informer import Informers
@@ -46,10 +47,12 @@ class Controllers:
         collected = {k.resource: f"{k.api_version}/{k.kind}" for k in kinds if k.resource not in NOT_COLLECTED}
         namespaced = [kind.resource for kind in kinds if kind.namespaced]
         self._nodes, self._pods = NodeController(context), PodCollector(context)
+        spaces, collector = NamespaceController(context, namespaced), GarbageCollector(context, collected)
         self._controllers: list[Controller] = [
-            NamespaceController(context, namespaced),
+            CustomKinds(context, [spaces.follow, collector.follow]),
+            spaces,
             ServiceAccountController(context, root_ca),
-            GarbageCollector(context, collected),
+            collector,
             ReplicaSetController(context),
             ReplicationControllerController(context),
             DeploymentController(context),

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending
 from kubesim.errors import ApiError, Obj
+from kubesim.informer import Informer
 
+Place = tuple[str, str]
+"""Namespace and name."""
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
@@ -19,17 +22,25 @@ class GarbageCollector(Controller):
         super().__init__(context)
         self.caches = {resource: self.informers[resource] for resource in resources}
         self._resource_of = {kind: resource for resource, kind in resources.items()}
-        self._known: set[str] = set()
-        """The uid of every object there is."""
+        self._known: dict[str, Place] = {}
+        """The place of every object there is, by its uid."""
 
     def listen(self) -> None:
         """Watch every kind."""
-        for resource, cache in self.caches.items():
+        for cache in self.caches.values():
             cache.add_index("owner", _owner_uids)
-            self._known |= {obj["metadata"]["uid"] for obj in cache.items()}
-            self._follow(resource)
+            self._known |= {obj["metadata"]["uid"]: _place(obj) for obj in cache.items()}
+        for resource in self.caches:
+            self._watch(resource)
 
-    def _follow(self, resource: str) -> None:
+    def follow(self, resource: str, cache: Informer, names: list[str], namespaced: bool) -> None:
+        """Watch one more kind, whose objects call themselves by any of ``names``."""
+        cache.add_index("owner", _owner_uids)
+        self.caches[resource] = cache
+        self._resource_of |= dict.fromkeys(names, resource)
+        self._watch(resource)
+
+    def _watch(self, resource: str) -> None:
         def changed(old: Obj | None, new: Obj | None) -> None:
             obj = new or old
             assert obj is not None
@@ -37,7 +48,7 @@ class GarbageCollector(Controller):
             if new is None:
                 self._gone(meta["uid"], obj)
                 return
-            self._known.add(meta["uid"])
+            self._known[meta["uid"]] = _place(new)
             if meta.get("ownerReferences") or _waits_for_us(new):
                 self.queue.add(self._key(resource, obj))
 
@@ -45,7 +56,7 @@ class GarbageCollector(Controller):
 
     def _gone(self, uid: str, obj: Obj) -> None:
         """Look at everything the lost object owned, and at owners that waited for it."""
-        self._known.discard(uid)
+        self._known.pop(uid, None)
         for resource, cache in self.caches.items():
             for dependent in cache.by("owner", uid):
                 self.queue.add(self._key(resource, dependent))
@@ -73,7 +84,7 @@ class GarbageCollector(Controller):
     async def _collect(self, resource: str, obj: Obj) -> None:
         """Delete an object that has owners, none of which exists."""
         references = obj["metadata"]["ownerReferences"]
-        known = [reference for reference in references if self._may_exist(reference)]
+        known = [reference for reference in references if self._may_exist(reference, _namespace_of(obj))]
         if known:
             if len(known) < len(references):
                 await self._set_owners(resource, obj, known)
@@ -89,10 +100,15 @@ class GarbageCollector(Controller):
             if error.code not in (404, 409):
                 raise
 
-    def _may_exist(self, reference: Obj) -> bool:
-        """A kind that we do not follow is taken to be there."""
-        followed = f"{reference['apiVersion']}/{reference['kind']}" in self._resource_of
-        return reference["uid"] in self._known or not followed
+    def _may_exist(self, reference: Obj, namespace: str) -> bool:
+        """Tell whether an owner is there, under its name: in the same namespace, or of the cluster.
+
+        A kind that we do not follow is taken to be there.
+        """
+        if f"{reference['apiVersion']}/{reference['kind']}" not in self._resource_of:
+            return True
+        found = self._known.get(reference["uid"])
+        return found is not None and found[1] == reference["name"] and (found[0] in ("", namespace) or not namespace)
 
     async def _orphan(self, resource: str, obj: Obj) -> None:
         uid = obj["metadata"]["uid"]
@@ -136,6 +152,14 @@ class GarbageCollector(Controller):
     @staticmethod
     def _key(resource: str, obj: Obj) -> str:
         return f"{resource}|{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def _place(obj: Obj) -> Place:
+    return _namespace_of(obj), obj["metadata"]["name"]
+
+
+def _namespace_of(obj: Obj) -> str:
+    return str(obj["metadata"].get("namespace", ""))
 
 
 def _waits_for_us(obj: Obj) -> bool:

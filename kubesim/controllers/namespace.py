@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending
+from kubesim.controllers.remains import Left, Remains, left_of
 from kubesim.errors import ApiError, Obj
+from kubesim.informer import Informer
 
+FINALIZER = "kubernetes"
 ROOT_CA = "kube-root-ca.crt"
+ROOT_CA_KEY = "kubernetes.io/description"
 ROOT_CA_NOTE = {
-    "kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using "
+    ROOT_CA_KEY: "Contains a CA bundle that can be used to verify the kube-apiserver when using "
     "internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed "
     "across distributions of Kubernetes clusters."
 }
 
 
 class NamespaceController(Controller):
-    """Empties a terminating namespace and lets it go when nothing is left."""
+    """Empties a terminating namespace, its pods first, and lets it go when nothing is left."""
 
     source = "namespace-controller"
 
@@ -30,8 +34,14 @@ class NamespaceController(Controller):
             cache.add_handler(self._left)
         self.namespaces.add_handler(self._changed)
 
+    def follow(self, resource: str, cache: Informer, names: list[str], namespaced: bool) -> None:
+        """Empty namespaces of one more kind."""
+        if namespaced:
+            self.caches[resource] = cache
+            cache.add_handler(self._left)
+
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is not None and is_ending(new):
+        if new is not None and is_ending(new) and (old is None or not is_ending(old)):
             self.queue.add(f"/{new['metadata']['name']}")
 
     def _left(self, old: Obj | None, new: Obj | None) -> None:
@@ -42,27 +52,50 @@ class NamespaceController(Controller):
                 self.queue.add(f"/{name}")
 
     async def sync(self, namespace: str, name: str) -> None:
-        """Delete what is in the namespace, and finalize it once it is empty."""
+        """Delete what is in the namespace, say what is left, and finalize it once it is empty."""
         obj = self.namespaces.get("", name)
-        if obj is None or not is_ending(obj):
+        if obj is None or not is_ending(obj) or not _waits(obj):
             return
-        left = 0
-        for resource in self.caches:
-            left += await self._empty(resource, name)
-        if left == 0 and obj.get("spec", {}).get("finalizers"):
+        left = await self._empty("pods", obj)
+        if left.count:
+            found = Remains(
+                left.failures and [f"failed to delete pods for namespace: {name}, err: {left.failures[0]}"]
+            )
+        else:
+            found = Remains()
+            for resource in [name for name in self.caches if name != "pods"]:
+                found.add(resource, await self._empty(resource, obj))
+        obj = await self._tell(obj, found)
+        if left.count or found.counts:
+            self.queue.add_after(f"/{name}", (left.estimate_s or found.estimate_s) // 2 + 1)
+        else:
             await self._finalize(obj)
 
-    async def _empty(self, resource: str, name: str) -> int:
-        """Delete the objects of one resource; returns how many are still there."""
-        found = await self.client.list(resource, name)
-        for obj in found.items:
-            if not is_ending(obj):
-                await delete_if_there(self, resource, obj)
-        return len((await self.client.list(resource, name)).items) if found.items else 0
+    async def _empty(self, resource: str, namespace: Obj) -> Left:
+        """Delete the objects of one resource, and return what is still there."""
+        name = namespace["metadata"]["name"]
+        try:
+            found = (await self.client.list(resource, name)).items
+            for obj in found:
+                if not is_ending(obj):
+                    await delete_if_there(self, resource, obj)
+            rest = (await self.client.list(resource, name)).items if found else []
+        except ApiError as error:
+            if error.code == 404:  # a definition that has just gone
+                return Left()
+            raise
+        return left_of(resource, rest, namespace, self.clock.now())
+
+    async def _tell(self, namespace: Obj, found: Remains) -> Obj:
+        """Write the conditions of a namespace that goes."""
+        conditions = found.conditions(namespace.get("status", {}).get("conditions") or [], self.clock.now())
+        status = {**namespace.get("status", {}), "conditions": conditions}
+        return await self.write_status(self.namespaces, namespace, status)
 
     async def _finalize(self, obj: Obj) -> None:
+        kept = [name for name in obj["spec"]["finalizers"] if name != FINALIZER]
         try:
-            await self.client.update("namespaces", {**obj, "spec": {"finalizers": []}}, subresource="finalize")
+            await self.client.update("namespaces", {**obj, "spec": {"finalizers": kept}}, subresource="finalize")
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -83,26 +116,36 @@ class ServiceAccountController(Controller):
     def listen(self) -> None:
         """Watch namespaces and what they are given."""
         self.watch_own(self.namespaces)
-        self.accounts.add_handler(self._lost)
-        self.config_maps.add_handler(self._lost)
+        self.accounts.add_handler(self._touched)
+        self.config_maps.add_handler(self._touched)
 
-    def _lost(self, old: Obj | None, new: Obj | None) -> None:
-        if new is None and old is not None and old["metadata"]["name"] in ("default", ROOT_CA):
-            self.queue.add(f"/{old['metadata']['namespace']}")
+    def _touched(self, old: Obj | None, new: Obj | None) -> None:
+        obj = new or old
+        if old is not None and obj is not None and obj["metadata"]["name"] in ("default", ROOT_CA):
+            self.queue.add(f"/{obj['metadata']['namespace']}")
 
     async def sync(self, namespace: str, name: str) -> None:
-        """Create what is missing in a namespace."""
+        """Create what is missing in a namespace, and put the cluster's CA right."""
         obj = self.namespaces.get("", name)
         if obj is None or is_ending(obj):
             return
         if self.accounts.get(name, "default") is None:
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
             await self._create("serviceaccounts", name, account)
-        if self._root_ca and self.config_maps.get(name, ROOT_CA) is None:
+        if self._root_ca:
+            await self._publish(name)
+
+    async def _publish(self, namespace: str) -> None:
+        data, found = {"ca.crt": self._root_ca}, self.config_maps.get(namespace, ROOT_CA)
+        if found is None:
             meta = {"name": ROOT_CA, "annotations": ROOT_CA_NOTE}
-            data = {"ca.crt": self._root_ca}
             bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-            await self._create("configmaps", name, bundle)
+            await self._create("configmaps", namespace, bundle)
+            return
+        notes = found["metadata"].get("annotations") or {}
+        if found.get("data") != data or not notes.get(ROOT_CA_KEY):
+            meta = {**found["metadata"], "annotations": {**notes, **ROOT_CA_NOTE}}
+            self.config_maps.note(await self.client.update("configmaps", {**found, "metadata": meta, "data": data}))
 
     async def _create(self, resource: str, namespace: str, obj: Obj) -> None:
         try:
@@ -110,6 +153,11 @@ class ServiceAccountController(Controller):
         except ApiError as error:
             if error.code not in (403, 404, 409):
                 raise
+
+
+def _waits(namespace: Obj) -> bool:
+    """Tell whether a namespace still waits for us."""
+    return FINALIZER in (namespace.get("spec", {}).get("finalizers") or ())
 
 
 def _namespace(obj: Obj) -> list[str]:

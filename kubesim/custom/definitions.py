@@ -39,8 +39,6 @@ class Definitions:
             self._definition_changed(event)
         elif event.type == "DELETED" and event.kind.custom is not None:
             self._finish(event.kind.table)
-        elif event.kind.table == "namespaces" and event.object["metadata"].get("deletionTimestamp"):
-            self._empty_namespace(event.object["metadata"]["name"])
 
     def _definition_changed(self, event: Event) -> None:
         name = event.object["metadata"]["name"]
@@ -148,7 +146,7 @@ class Definitions:
             self._write({**definition, "status": {**definition.get("status", {}), "conditions": conditions}})
             return
         for kind in self._served.get(name, ())[:1]:
-            self._delete_all(kind, "")
+            self._delete_all(kind)
         self._finish(name)
 
     def _finish(self, name: str) -> None:
@@ -164,13 +162,8 @@ class Definitions:
         options = Options(user="system:apiserver", field_manager=MANAGER)
         self._operations.update(self._kind, "", name, {**definition, "metadata": metadata}, options=options)
 
-    def _empty_namespace(self, namespace: str) -> None:
-        for kinds in [*self._served.values()]:
-            if kinds and kinds[0].namespaced:
-                self._delete_all(kinds[0], namespace)
-
-    def _delete_all(self, kind: Kind, namespace: str) -> None:
-        for obj in self._operations.store.list(kind, namespace):
+    def _delete_all(self, kind: Kind) -> None:
+        for obj in self._operations.store.list(kind):
             if obj["metadata"].get("deletionTimestamp"):
                 continue
             try:

@@ -1,0 +1,54 @@
+"""The kinds that definitions add while the cluster runs, for those controllers that work on objects of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesim.controllers.base import Context, Controller
+from kubesim.errors import Obj
+from kubesim.informer import Informer
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+Follower = Callable[[str, Informer, list[str], bool], None]
+"""Takes a resource, its cache, every ``apiVersion/Kind`` that its objects may have, and whether it is namespaced."""
+
+
+class CustomKinds(Controller):
+    """Keeps a cache of the objects of each established definition, and tells its followers of each."""
+
+    source = "resource-discovery"
+
+    def __init__(self, context: Context, followers: list[Follower]) -> None:
+        super().__init__(context)
+        self.definitions = self.informers[DEFINITIONS]
+        self._followers = followers
+        self._followed: set[str] = set()
+
+    def listen(self) -> None:
+        """Watch definitions."""
+        self.watch_own(self.definitions)
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Begin or cease to follow what one definition serves."""
+        definition = self.definitions.get("", name)
+        if definition is None:
+            if name in self._followed:
+                self._followed.discard(name)
+                await self.informers.drop(name)
+        elif name not in self._followed and _is_established(definition):
+            cache = self.informers[name]
+            await cache.start()
+            self._followed.add(name)
+            for follow in self._followers:
+                follow(name, cache, _names(definition), definition["spec"]["scope"] == "Namespaced")
+
+
+def _is_established(definition: Obj) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
+
+
+def _names(definition: Obj) -> list[str]:
+    spec = definition["spec"]
+    versions = [version["name"] for version in spec["versions"] if version.get("served")]
+    return [f"{spec['group']}/{version}/{spec['names']['kind']}" for version in versions]
