@@ -11,67 +11,69 @@ from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TypeAlias
 
+from kubesim import clusterfile
 from kubesim.changelog import ChangeLogError
 from kubesim.clock import Clock
 from kubesim.cluster import PARTS, ClusterSpec
 from kubesim.gpu.nodes import PRODUCTS
+from kubesim.kubeconfig import KubeconfigError
+from kubesim.located import FileError
+from kubesim.manual import Manual
 from kubesim.pki import PkiError
+from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.serve import Address, ServeError, run_host, run_single
 
-DESCRIPTION = """\
-A Kubernetes cluster with GPU nodes in one process: no Docker, no GPU, no root.
-Stock kubectl, the official clients and client-go programs work against it.
-"""
-EXAMPLES = """\
-examples:
-  python -m kubesim serve --kubeconfig ./kubeconfig
-      one cluster of three nodes with eight GPUs each on a free port of this machine;
-      the administrator's kubeconfig is written when it answers. Ctrl-C ends it.
-  python -m kubesim serve --kubeconfig ./kubeconfig --port 6443 --nodes 10 --gpus 4 --data ./state
-      the same, larger, on a fixed port, and kept in ./state over restarts.
-  python -m kubesim host --port 8443 --data ./clusters
-      many clusters, each under https://HOST:8443/clusters/NAME, made and dropped with
-      POST and DELETE on /control/clusters (bearer token in ./clusters/control-token).
-"""
+REFUSALS = (ServeError, PkiError, ChangeLogError, KubeconfigError, FileError)
+Commands: TypeAlias = "argparse._SubParsersAction[Manual]"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Manual:
     """Return the command line's grammar."""
-    main = argparse.ArgumentParser(
-        prog="python -m kubesim",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="run one cluster in the foreground", description="Run one cluster.")
-    serve.add_argument("--kubeconfig", type=Path, required=True, help="file for the administrator's kubeconfig")
-    serve.add_argument("--name", type=_name, default="ml-prod", help="the cluster's name (default: %(default)s)")
-    serve.add_argument("--nodes", type=_count(1000), default=3, help="number of nodes (default: %(default)s)")
-    serve.add_argument("--gpus", type=_count(16), default=8, help="GPUs of every node (default: %(default)s)")
-    serve.add_argument(
-        "--product", choices=sorted(PRODUCTS), default="H100", help="GPU product (default: %(default)s)"
-    )
-    serve.add_argument(
+    main = Manual(prog="python -m kubesim", page="kubesim")
+    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Manual)
+    _add_serve(commands)
+    _add_host(commands)
+    return main
+
+
+def _add_serve(commands: Commands) -> None:
+    """Add the command ``serve``."""
+    serve = commands.add_parser("serve", page="serve")
+    add = serve.add_argument
+    add("--kubeconfig", type=Path, required=True, metavar="FILE", help="file for the administrator's kubeconfig")
+    add("--name", type=_name, default="ml-prod", help="the cluster's name (default: %(default)s)")
+    add("--nodes", type=_count(MAX_NODES), metavar="N", help="number of nodes (default: 3)")
+    add("--gpus", type=_count(MAX_GPUS), metavar="N", help="GPUs of every node (default: 8)")
+    add("--product", choices=sorted(PRODUCTS), help="GPU product (default: H100)")
+    add("--cluster-file", type=Path, metavar="YAML", help="nodes, namespaces and manifests of a fresh cluster")
+    _add_address(serve)
+    add("--data", type=Path, metavar="DIR", help="folder to keep the cluster in (default: nothing is kept)")
+    add(
         "--without",
         type=_parts,
         default=frozenset(),
         metavar="PART,...",
         help=f"parts to leave out, because other programs run in their place: {', '.join(PARTS)} (default: none)",
     )
-    serve.add_argument("--data", type=Path, help="folder to keep the cluster in (default: nothing is kept)")
-    host = commands.add_parser("host", help="run many clusters and a control API", description="Run many clusters.")
-    host.add_argument(
-        "--data", type=Path, required=True, help="folder for the CA, the control token and all clusters"
-    )
-    for command in (serve, host):
-        command.add_argument("--bind", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-        command.add_argument("--port", type=_count(65535), default=0, help="port (default: a free one)")
-        command.add_argument(
-            "--public-host", type=_host, default="", help="name or address clients use (default: that of --bind)"
-        )
-    return main
+
+
+def _add_host(commands: Commands) -> None:
+    """Add the command ``host``."""
+    host = commands.add_parser("host", page="host")
+    _add_address(host)
+    folder = "folder for the authority, the control token and all clusters"
+    host.add_argument("--data", type=Path, required=True, metavar="DIR", help=folder)
+
+
+def _add_address(command: argparse.ArgumentParser) -> None:
+    """Add the options that say where a server is reached."""
+    add = command.add_argument
+    add("--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: %(default)s)")
+    add("--port", type=_count(65535), default=0, metavar="N", help="port to listen on (default: a free one)")
+    public = "name or address clients use (default: that of --bind)"
+    add("--public-host", type=_host, default="", metavar="HOST", help=public)
 
 
 def _count(most: int) -> Callable[[str], int]:
@@ -113,16 +115,12 @@ def _host(text: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit status: 0 after SIGTERM or Ctrl-C, 1 when it could not start."""
+    """Run a command; returns the exit status: 0 after a signal, 1 when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     given = parser().parse_args(arguments)
-    address = Address(given.bind, given.port, given.public_host)
     try:
-        if given.command == "host":
-            asyncio.run(run_host(address, given.data))
-        else:
-            asyncio.run(run_single(lambda clock: _spec(given, clock), address, given.data, given.kubeconfig))
-    except (ServeError, PkiError, ChangeLogError) as error:
+        asyncio.run(_command(given))
+    except REFUSALS as error:
         print(f"kubesim: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -135,9 +133,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+async def _command(given: argparse.Namespace) -> None:
+    """Run the command that was given, until a signal ends it."""
+    address = Address(given.bind, given.port, given.public_host)
+    if given.command == "host":
+        await run_host(address, given.data)
+        return
+    content = clusterfile.read(given.cluster_file) if given.cluster_file else None
+    if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:
+        raise ServeError(f"{given.cluster_file} says what nodes there are; leave out --nodes, --gpus and --product")
+    await run_single(lambda clock: _spec(given, clock), address, given.kubeconfig, given.data, content)
+
+
 def _spec(given: argparse.Namespace, clock: Clock) -> ClusterSpec:
     """Return the cluster that the command line describes."""
-    return ClusterSpec(given.name, clock.now(), given.nodes, given.gpus, given.product, without=given.without)
+    asked = {name: getattr(given, name) for name in ("nodes", "gpus", "product") if getattr(given, name) is not None}
+    return ClusterSpec(given.name, clock.now(), without=given.without, **asked)
 
 
 if __name__ == "__main__":

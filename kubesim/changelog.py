@@ -56,12 +56,13 @@ class ChangeLog:
 
         Damage is reported and what lies before it is taken. Raises ChangeLogError when there is nothing to take.
         """
-        if not self.path.exists() and not self.previous.exists():
+        files = [path for path in (self.path, self.previous) if path.exists()]
+        if not files:
             if (old := self.path.with_name("snapshot.json")).exists():
                 raise ChangeLogError(f"{old} was written by an older kubesim; remove the folder to begin anew")
             return None
         problems = []
-        for path in (self.path, self.previous):
+        for path in files:
             try:
                 state, self._size = _read(path)
             except (OSError, _DamageError) as error:

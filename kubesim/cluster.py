@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from kubesim import controllers, kubeconfig, scheduler
+from kubesim import controllers, kubeconfig, pools, scheduler
 from kubesim.activity import Activity
 from kubesim.api.backend import Backend
 from kubesim.api.durations import parse_time
@@ -28,10 +28,13 @@ from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
 from kubesim.changelog import Changes, State
 from kubesim.clock import Clock
+from kubesim.clusterfile import ClusterFile
 from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
+from kubesim.located import FileError
 from kubesim.nodes import Nodes
+from kubesim.pools import Pool
 from kubesim.saved import VERSION, Saved, key, key_of_object, lines
 from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
@@ -171,17 +174,41 @@ class Cluster:
         )
 
     @classmethod
-    async def create(cls, spec: ClusterSpec, clock: Clock, server: str, ca_pem: bytes, keep: bool = False) -> Cluster:
-        """Start a fresh cluster. ``keep``: what changes is noted in ``changes`` from the first object on."""
+    async def create(
+        cls,
+        spec: ClusterSpec,
+        clock: Clock,
+        server: str,
+        ca_pem: bytes,
+        file: ClusterFile | None = None,
+        *,
+        keep: bool = False,
+    ) -> Cluster:
+        """Start a fresh cluster; raises FileError for what ``file`` asks for in vain.
+
+        ``keep``: what changes is noted in ``changes`` from the first object on.
+        """
         cluster = cls(spec, Secrets.create(), clock, server, ca_pem)
         if keep:
             cluster._note_changes()
             cluster._note_spec()
         cluster._seeder.follow_namespaces()
         cluster._seeder.plant()
-        await cluster.nodes.register(spec.nodes, spec.gpus, spec.product)
+        asked = file.pools if file else None
+        wanted = [Pool(spec.nodes, spec.gpus, spec.product)] if asked is None else asked
+        await pools.create(cluster._client("kubelet"), wanted, clock.now())
         await cluster._start({})
+        if file:
+            await cluster._take_in(file)
         return cluster
+
+    async def _take_in(self, file: ClusterFile) -> None:
+        """Create the objects of a file."""
+        try:
+            file.create(self.operations)
+        except FileError:
+            await self.stop()
+            raise
 
     @classmethod
     async def restore(cls, state: State, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
@@ -254,6 +281,6 @@ class Cluster:
             name=self.spec.name,
             server=self.server,
             ca_pem=self._ca,
-            user=ADMIN_USER,
+            user=f"{ADMIN_USER}@{self.spec.name}",
             token=self._keys.admin_token,
         )

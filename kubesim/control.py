@@ -19,9 +19,9 @@ from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.errors import Obj
 from kubesim.host import Host, HostError
 from kubesim.pki import write_private
+from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.times import micro
 
-MAX_NODES, MAX_GPUS = 1000, 16
 FIELDS = frozenset({"name", "nodes", "gpus", "deadline"})
 
 

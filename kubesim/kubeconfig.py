@@ -1,10 +1,18 @@
-"""Writes kubeconfig files."""
+"""Makes kubeconfigs, and writes them into files that may hold others."""
 
 from __future__ import annotations
 
 import base64
+import itertools
+import os
+from pathlib import Path
 
 import yaml
+
+from kubesim.errors import Obj
+from kubesim.pki import write_private
+
+LISTS = ("clusters", "users", "contexts")
 
 
 def server_url(host: str, port: int, path: str = "") -> str:
@@ -34,3 +42,59 @@ def render(*, name: str, server: str, ca_pem: bytes, user: str, token: str, name
         "preferences": {},
     }
     return str(yaml.safe_dump(document, sort_keys=False))
+
+
+class KubeconfigError(Exception):
+    """A file that cannot take a cluster in; the message says why and what to do."""
+
+
+def write(path: Path, rendered: str) -> None:
+    """Write what ``render`` returned: 0600, never half, and beside what a kubeconfig of that name holds already.
+
+    The same cluster, user and context of an earlier run are replaced. The lock is the one that kubectl takes.
+    Raises KubeconfigError, and OSError.
+    """
+    path = path.resolve()  # where it is a link, the file that it points to is replaced
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(path.name + ".lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError as error:
+        message = f"{lock} exists: another program is writing {path}; try again, or remove it where none is"
+        raise KubeconfigError(message) from error
+    try:
+        write_private(path, _merged(path, yaml.safe_load(rendered)).encode())
+    finally:
+        lock.unlink()
+
+
+def _merged(path: Path, ours: Obj) -> str:
+    """Return a kubeconfig with everything of the file, and ours as its current context."""
+    theirs = _present(path)
+    for name in LISTS:
+        own = {entry["name"] for entry in ours[name]}
+        others = [entry for entry in theirs.get(name) or () if entry.get("name") not in own]
+        ours[name] = others + ours[name]
+    return str(yaml.safe_dump(theirs | ours, sort_keys=False))
+
+
+def _present(path: Path) -> Obj:
+    """Return what a file holds already, nothing where there is none; raises KubeconfigError for no kubeconfig."""
+    message = f"{path} holds something else than a kubeconfig; choose another file with --kubeconfig"
+    try:
+        found = yaml.safe_load(path.read_bytes()) or {}
+    except FileNotFoundError:
+        return {}
+    except (yaml.YAMLError, ValueError) as error:
+        raise KubeconfigError(message) from error
+    if not isinstance(found, dict) or found.get("kind", "Config") != "Config" or not _has_lists(found):
+        raise KubeconfigError(message)
+    return found
+
+
+def _has_lists(found: Obj) -> bool:
+    """Return whether what a kubeconfig lists is lists of mappings."""
+    lists = [found.get(name) or [] for name in LISTS]
+    return all(isinstance(entries, list) for entries in lists) and all(
+        isinstance(entry, dict) for entry in itertools.chain(*lists)
+    )

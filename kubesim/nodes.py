@@ -1,4 +1,4 @@
-"""A practice cluster's nodes: registered once, their kubelets run in this process and speak through the seam."""
+"""A practice cluster's nodes: their kubelets run in this process and speak through the seam."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from kubesim.api.backend import LogRequest
 from kubesim.api.operations import Operations
 from kubesim.clock import Clock
 from kubesim.errors import Obj
-from kubesim.gpu.nodes import PRODUCTS, node, register
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.network.fabric import Fabric
@@ -25,11 +24,6 @@ class Nodes:
         self._clock = clock
         self._kubelets: Kubelets | None = None
         self.fabric = Fabric()
-
-    async def register(self, count: int, gpus: int, product: str) -> None:
-        """Create the node objects of a fresh cluster."""
-        now = self._clock.now()
-        await register(self._client, [node(index, gpus, now, PRODUCTS[product]) for index in range(count)])
 
     async def start(self, state: Obj) -> None:
         """Run the kubelets of all nodes there are; ``state`` is all that ``changes`` returned."""

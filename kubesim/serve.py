@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import signal
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
+from kubesim import kubeconfig
 from kubesim.api.bodies import MAX_BODY
 from kubesim.api.http import not_found
 from kubesim.changelog import ChangeLog, Saver
 from kubesim.clock import Clock, RealClock, settle
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.clusterfile import ClusterFile
 from kubesim.control import Control, control_token
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
-from kubesim.pki import CertificateAuthority, write_private
+from kubesim.pki import CertificateAuthority
 
 GRACE_SECONDS = 1.0
 MAX_LINE = 64 * 1024
@@ -61,6 +64,19 @@ def listen(address: Address) -> socket.socket:
         where = f"{address.bind} port {address.port}"
         raise ServeError(f"cannot listen on {where}: {error.strerror}; choose another with {option}") from error
     return found
+
+
+@contextmanager
+def taken(folder: Path) -> Iterator[None]:
+    """Have a data folder for ourselves while the block lasts; raises ServeError where another program has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = f"{folder} is in use by another kubesim; stop it, or choose another folder with --data"
+            raise ServeError(message) from error
+        yield
 
 
 def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl.SSLContext:
@@ -105,12 +121,17 @@ async def _close(runner: web.AppRunner) -> None:
 
 @asynccontextmanager
 async def single(
-    spec: ClusterSpec, address: Address, clock: Clock, data: Path | None = None
+    spec: ClusterSpec, address: Address, clock: Clock, data: Path | None = None, content: ClusterFile | None = None
 ) -> AsyncIterator[Cluster]:
-    """Run one cluster at the URL root; with ``data`` it is kept there and restored from there."""
+    """Run one cluster at the URL root; with ``data`` it is kept there and restored from there.
+
+    ``content`` is what a fresh one has beside what ``spec`` says; a restored one has had it.
+    """
     sock = listen(address)
     async with AsyncExitStack() as stack:
         stack.callback(sock.close)
+        if data:
+            stack.enter_context(taken(data))
         authority = CertificateAuthority.at(data, clock.now()) if data else CertificateAuthority.create(clock.now())
         server = server_url(address.host, sock.getsockname()[1])
         file = ChangeLog(data / "cluster") if data else None
@@ -118,7 +139,7 @@ async def single(
         cluster = (
             await Cluster.restore(saved, clock, server, authority.pem)
             if saved
-            else await Cluster.create(spec, clock, server, authority.pem, keep=file is not None)
+            else await Cluster.create(spec, clock, server, authority.pem, content, keep=file is not None)
         )
         if file:
             saver = Saver(file, cluster.changes, clock)
@@ -140,6 +161,7 @@ async def many(address: Address, data: Path, clock: Clock) -> AsyncIterator[tupl
     sock = listen(address)
     async with AsyncExitStack() as stack:
         stack.callback(sock.close)
+        stack.enter_context(taken(data))
         authority = CertificateAuthority.at(data, clock.now())
         token = control_token(data)
         port = sock.getsockname()[1]
@@ -178,15 +200,18 @@ async def route(host: Host, control: Control, request: web.Request) -> web.Strea
 
 
 async def run_single(
-    spec_of: Callable[[Clock], ClusterSpec], address: Address, data: Path | None, file: Path
+    spec_of: Callable[[Clock], ClusterSpec],
+    address: Address,
+    file: Path,
+    data: Path | None = None,
+    content: ClusterFile | None = None,
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
     stop, clock = stop_signal(), RealClock()
     if file.is_dir():
         raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
-    async with single(spec_of(clock), address, clock, data) as cluster:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_private(file, cluster.admin_kubeconfig().encode())
+    async with single(spec_of(clock), address, clock, data, content) as cluster:
+        kubeconfig.write(file, cluster.admin_kubeconfig())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)
         await stop.wait()
 
@@ -201,9 +226,10 @@ async def run_host(address: Address, data: Path) -> None:
 
 
 def stop_signal() -> asyncio.Event:
-    """Return what SIGTERM and SIGINT set; from now on they end the program in good order."""
+    """Return what SIGTERM, SIGINT and SIGHUP set; from now on they end the program in good order."""
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, done.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is nohup's work
+            loop.add_signal_handler(number, done.set)
     return done

@@ -77,10 +77,100 @@ def test_a_name_can_stand_in_an_address(name):
     assert "letters, digits, dots and hyphens" in refused("serve", "--kubeconfig", "unused", f"--name={name}")
 
 
-def test_help_has_examples():
-    output = kubesim("--help").communicate(timeout=10)[0]
-    assert "examples:" in output
-    assert "POST and DELETE on /control/clusters" in output
+@pytest.mark.parametrize("command", [[], ["serve"], ["host"]])
+def test_help_is_a_page_of_the_manual(command):
+    output = kubesim(*command, "--help").communicate(timeout=10)[0]
+    titles = [line for line in output.splitlines() if line and not line.startswith(" ")]
+    more = ["FILES", "EXIT STATUS", "EXAMPLES"] if command else ["COMMANDS", "EXIT STATUS"]
+    assert titles == ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", *more]
+    assert all(len(line) <= 88 for line in output.splitlines())
+
+
+def test_help_names_every_option():
+    output = kubesim("serve", "--help").communicate(timeout=10)[0]
+    for option in (
+        "--kubeconfig",
+        "--port",
+        "--nodes",
+        "--gpus",
+        "--product",
+        "--cluster-file",
+        "--data",
+        "--without",
+    ):
+        assert f"       {option}" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--nodes", "-1"], "give a whole number from 0 to 1000, not '-1'"),
+        (["--nodes", "1001"], "give a whole number from 0 to 1000"),
+        (["--gpus", "9e9"], "give a whole number from 0 to 16"),
+        (["--port", "65536"], "give a whole number from 0 to 65535"),
+        (["--product", "H1000"], "invalid choice: 'H1000'"),
+        (["--without", "sheduler"], "give some of scheduler, controllers, not sheduler"),
+        (["--kube", "x"], "unrecognized arguments: --kube"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_line(arguments, words):
+    assert words in refused("serve", "--kubeconfig", "unused", *arguments)
+
+
+def test_a_cluster_file_and_options_that_say_the_same_are_one_line(tmp_path):
+    file = tmp_path / "lab.yaml"
+    file.write_text("nodes: []")
+    line = refused("serve", "--kubeconfig", "unused", "--cluster-file", str(file), "--nodes", "3")
+    assert line.endswith("says what nodes there are; leave out --nodes, --gpus and --product")
+
+
+@pytest.mark.parametrize("file", ["nowhere.yaml", "", "binary"])
+def test_a_cluster_file_that_is_none_is_one_line(tmp_path, file):
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 1000)
+    line = refused("serve", "--kubeconfig", str(tmp_path / "k"), "--cluster-file", str(tmp_path / file))
+    assert line.startswith(f"kubesim: {tmp_path / file}: ")
+
+
+def test_a_damaged_cluster_is_one_line_and_stays_as_it_is(tmp_path):
+    folder = tmp_path / "data" / "cluster"
+    folder.mkdir(parents=True)
+    (folder / "changes.log").write_bytes(b"nonsense")
+    line = refused("serve", "--kubeconfig", str(tmp_path / "k"), "--data", str(tmp_path / "data"))
+    assert line.endswith("changes.log: a line is damaged; remove the folder to begin with an empty cluster")
+    assert (folder / "changes.log").read_bytes() == b"nonsense"
+
+
+def test_a_second_program_on_the_same_data_is_one_line(tmp_path):
+    arguments = ("serve", "--nodes", "0", "--data", str(tmp_path / "data"), "--kubeconfig")
+    first = kubesim(*arguments, str(tmp_path / "a"))
+    try:
+        assert "is ready" in first.stdout.readline()
+        assert refused(*arguments, str(tmp_path / "b")).endswith(
+            "is in use by another kubesim; stop it, or choose another folder with --data"
+        )
+    finally:
+        first.terminate()
+        first.communicate(timeout=10)
+
+
+def test_it_runs_where_nothing_but_its_own_dependencies_is_installed(tmp_path):
+    """In a fresh interpreter any import of the site, of Django or of a test tool fails."""
+    program = f"""
+import sys
+BANNED = {{"django", "channels", "rq", "kubernetes", "pytest", "interview_site", "sessions", "faults", "redis"}}
+class Ban:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BANNED:
+            raise ImportError(name + " is banned")
+sys.meta_path.insert(0, Ban())
+from kubesim.__main__ import main
+sys.exit(main(["serve", "--nodes", "1", "--kubeconfig", {str(tmp_path / "k")!r}]))
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert "is ready" in process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=10)
+    assert process.returncode == 0
 
 
 def test_a_damaged_ca_is_one_line(tmp_path):

@@ -1,0 +1,241 @@
+"""The cluster file of ``kubesim serve --cluster-file``: the nodes and the first objects of a fresh cluster.
+
+    nodes:                       # instead of --nodes, --gpus and --product
+    - count: 3                   # 1
+      product: H100              # H100
+      gpus: 8                    # 8
+      profile: gke               # gke: named and labelled as that cloud's; plain: as any machine's
+      name: trainer              # trainer-0, trainer-1, ...; by default the profile names them
+      labels: {team: vision}
+      taints:
+      - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
+    namespaces:
+    - training                   # or metadata: {name: training, labels: {...}, annotations: {...}}
+    - {name: serving, labels: {pod-security.kubernetes.io/enforce: baseline}}
+    manifests:
+    - quota.yaml                 # a file or a folder of them, relative to this file
+    - {apiVersion: v1, kind: ConfigMap, metadata: {name: site}, data: {a: b}}
+
+What it says is checked in two steps: its own fields when it is read, and every object by the API that takes it in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kubesim.api.operations import Operations
+from kubesim.api.options import Options
+from kubesim.auth.users import ADMIN
+from kubesim.errors import ApiError, Obj
+from kubesim.gpu.nodes import PRODUCTS
+from kubesim.located import FileError, Mapping, documents
+from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
+
+MANAGER = "kubectl-create"
+T = TypeVar("T")
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An object that a fresh cluster is to have, and where it is written."""
+
+    path: Path
+    line: int
+    obj: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """What a cluster file asks for; ``pools`` is None where it says nothing of nodes."""
+
+    path: Path
+    pools: tuple[Pool, ...] | None = None
+    objects: list[Planned] = field(default_factory=list)
+
+    def create(self, operations: Operations) -> None:
+        """Create the objects, in their order; raises FileError for the first that the API refuses."""
+        for planned in self.objects:
+            try:
+                _create(operations, planned.obj)
+            except ApiError as error:
+                raise FileError(planned.path, planned.line, f"{error.message}; mend it here") from error
+
+
+def read(path: Path) -> ClusterFile:
+    """Read a cluster file; raises FileError."""
+    found = list(documents(path))
+    if len(found) != 1 or not isinstance(found[0], Mapping):
+        raise FileError(path, 1, "one mapping is expected, with nodes, namespaces and manifests")
+    fields = _Fields(path, found[0], "")
+    pools: tuple[Pool, ...] | None = tuple(fields.each("nodes", _pool))
+    pools = pools if "nodes" in found[0] else None
+    names = [pool.name for pool in pools or () if pool.name and pool.count]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise fields.error("nodes", f"{name} is the name of more than one entry; give each its own")
+    if pools is not None and sum(pool.count for pool in pools) > MAX_NODES:
+        raise fields.error("nodes", f"there are more than {MAX_NODES}; give fewer")
+    objects = [*fields.each("namespaces", _namespace)]
+    for manifests in fields.each("manifests", _manifest):
+        objects += manifests
+    fields.end()
+    return ClusterFile(path, pools, objects)
+
+
+class _Fields:
+    """A mapping of the file that is taken apart field by field; what is left over is an error."""
+
+    def __init__(self, path: Path, found: Mapping, where: str) -> None:
+        self.path = path
+        self.line = found.line
+        self.where = where
+        self._found = found
+        self._known: list[str] = []
+
+    def error(self, name: str, message: str) -> FileError:
+        """Return an error that stands at a field."""
+        line = self._found.lines.get(name, self._found.line)
+        return FileError(self.path, line, f"{self.where}{name}: {message}")
+
+    def get(self, name: str, default: Any, fits: Callable[[Any], bool], wanted: str) -> Any:
+        """Return a field's value; raises FileError for one that does not fit."""
+        self._known.append(name)
+        value = self._found.get(name)
+        if value is None:
+            return default
+        if not fits(value):
+            raise self.error(name, f"{wanted} is expected, not {value!r}")
+        return value
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a whole number."""
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+        return int(self.get(name, default, fits, f"a whole number from {least} to {most}"))
+
+    def choice(self, name: str, default: str, choices: list[str]) -> str:
+        """Return one of some texts."""
+        return str(self.get(name, default, choices.__contains__, f"one of {', '.join(choices)}"))
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a text."""
+        return str(self.get(name, default, lambda value: isinstance(value, str), "a text"))
+
+    def texts(self, name: str) -> dict[str, str]:
+        """Return texts by name, as labels are."""
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, Mapping) and all(isinstance(found, str) for found in value.values())
+
+        return dict(self.get(name, {}, fits, "a mapping of texts (put numbers and true into quotes)"))
+
+    def list(self, name: str) -> list[Any]:
+        """Return a list."""
+        return list(self.get(name, [], lambda value: isinstance(value, list), "a list"))
+
+    def each(self, name: str, read: Callable[[_Fields, Any], T]) -> Iterator[T]:
+        """Return what ``read`` makes of every item of a list."""
+        for index, item in enumerate(self.list(name)):
+            where = f"{self.where}{name}[{index}]"
+            if isinstance(item, Mapping):
+                yield read(_Fields(self.path, item, where + "."), item)
+            else:
+                yield read(_Fields(self.path, Mapping(self._found.lines[name]), where), item)
+
+    def end(self) -> None:
+        """Raise FileError for a field that nobody has asked for."""
+        for name in self._found.keys() - set(self._known):
+            raise self.error(name, f"there is no such field; known are {', '.join(self._known)}")
+
+
+def _pool(fields: _Fields, item: Any) -> Pool:
+    """Return some nodes of one kind."""
+    _expect_mapping(fields, item)
+    pool = Pool(
+        count=fields.whole("count", 1, 0, MAX_NODES),
+        product=fields.choice("product", "H100", sorted(PRODUCTS)),
+        gpus=fields.whole("gpus", 8, 0, MAX_GPUS),
+        profile=fields.choice("profile", "gke", sorted(PROFILES)),
+        name=fields.text("name"),
+        labels=fields.texts("labels"),
+        taints=tuple(fields.each("taints", _taint)),
+        path=fields.path,
+        line=fields.line,
+    )
+    fields.end()
+    return pool
+
+
+def _taint(fields: _Fields, item: Any) -> Obj:
+    """Return one taint; what its texts may be, the API says."""
+    _expect_mapping(fields, item)
+    taint = {name: fields.text(name) for name in ("key", "value", "effect")}
+    fields.end()
+    return {name: value for name, value in taint.items() if value}
+
+
+def _namespace(fields: _Fields, item: Any) -> Planned:
+    """Return a namespace, given by its name or with what else its metadata has."""
+    if isinstance(item, Mapping):
+        metadata: Obj = {"name": fields.text("name"), "labels": fields.texts("labels")}
+        metadata["annotations"] = fields.texts("annotations")
+        fields.end()
+    elif isinstance(item, str):
+        metadata = {"name": item}
+    else:
+        raise fields.error("", f"a name or a mapping with one is expected, not {item!r}")
+    obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return Planned(fields.path, fields.line, obj)
+
+
+def _manifest(fields: _Fields, item: Any) -> list[Planned]:
+    """Return the objects of a manifest: one that stands in the file, or those of a file or a folder."""
+    if isinstance(item, Mapping):
+        return [*_objects(fields.path, item)]
+    if not isinstance(item, str):
+        raise fields.error("", f"a path or an object is expected, not {item!r}")
+    path = fields.path.parent / item
+    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES) if path.is_dir() else [path]
+    if not path.exists() or not files:
+        raise fields.error("", f"{path} is no manifest and no folder of some; give a path relative to this file")
+    return [found for file in files for document in documents(file) for found in _objects(file, document)]
+
+
+def _objects(path: Path, document: Any) -> Iterator[Planned]:
+    """Yield the objects of a document; a List is taken apart."""
+    if not isinstance(document, Mapping):
+        raise FileError(path, 1, "an object of Kubernetes is expected, with apiVersion, kind and metadata")
+    fields = _Fields(path, document, "")
+    kind = fields.text("kind")
+    if kind == "List":
+        for item in fields.list("items"):
+            yield from _objects(path, item)
+        return
+    if not kind or not fields.text("apiVersion"):
+        raise fields.error("kind", "an object needs an apiVersion and a kind")
+    if kind == "Node":
+        raise fields.error("kind", "give nodes under nodes:, so that somebody runs their pods")
+    fields.get("metadata", {}, lambda value: isinstance(value, Mapping), "a mapping")
+    yield Planned(path, document.line, document)
+
+
+def _expect_mapping(fields: _Fields, item: Any) -> None:
+    if not isinstance(item, Mapping):
+        raise fields.error("", f"a mapping is expected, not {item!r}")
+
+
+def _create(operations: Operations, obj: Obj) -> None:
+    """Create one object as the administrator does with kubectl; raises ApiError."""
+    version, name = obj["apiVersion"], obj["kind"]
+    try:
+        kind = operations.registry.by_kind(version, name)
+    except ApiError as error:
+        raise ApiError(404, "NotFound", f'no matches for kind "{name}" in version "{version}"') from error
+    namespace = (obj.get("metadata") or {}).get("namespace") or "default"
+    options = Options(ADMIN.name, MANAGER, field_validation="Strict", requester=ADMIN)
+    operations.create(kind, namespace if kind.namespaced else "", obj, options=options)
