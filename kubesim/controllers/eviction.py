@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from kubesim.clock import Timer
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
@@ -15,19 +17,24 @@ TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute t
 NODE_GONE = ("DeletionByPodGC", "PodGC: node no longer exists")
 
 
-async def mark_disrupted(controller: Controller, pod: Obj, why: tuple[str, str], phase: str = "") -> None:
-    """Say in a pod's status why it is taken away, and how it has ended where nobody else will."""
+def disruption(pod: Obj, why: tuple[str, str], now: datetime) -> Obj:
+    """Return the (strategic) patch that says in a pod's status why it is taken away: a reason and a message."""
     reason, message = why
-    now = stamp(controller.clock.now())
-    fresh: Obj = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    fresh |= {"reason": reason, "message": message}
+    fresh: Obj = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    fresh |= {"lastProbeTime": None, "lastTransitionTime": stamp(now)}
     if pod["metadata"].get("generation"):
         fresh["observedGeneration"] = pod["metadata"]["generation"]
-    others = [c for c in pod.get("status", {}).get("conditions") or () if c["type"] != "DisruptionTarget"]
-    status: Obj = {"conditions": [*others, fresh]} | ({"phase": phase} if phase else {})
-    meta, patch = pod["metadata"], {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [fresh]}}
+
+
+async def mark_disrupted(controller: Controller, pod: Obj, why: tuple[str, str], phase: str = "") -> None:
+    """Say in a pod's status why it is taken away, and how it has ended where nobody else will."""
+    meta, patch = pod["metadata"], disruption(pod, why, controller.clock.now())
+    patch["status"] |= {"phase": phase} if phase else {}
     try:
-        answer = await controller.client.patch("pods", meta["name"], meta["namespace"], patch, subresource="status")
+        answer = await controller.client.patch(
+            "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
+        )
     except ApiError as error:
         if error.code not in (404, 409):
             raise

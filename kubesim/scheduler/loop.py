@@ -1,25 +1,28 @@
-"""The scheduling loop: a queue of pods without a node, and another look at the refused ones after a change."""
+"""The scheduling loop: a line of pods without a node, and another look at the refused ones after a change."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.controllers.base import is_ending
+from kubesim.controllers.eviction import disruption
 from kubesim.errors import ApiError, Obj
-from kubesim.informer import Informer, WorkQueue
+from kubesim.informer import Informers, WorkQueue
 from kubesim.recorder import Recorder
-from kubesim.scheduler import messages
-from kubesim.scheduler.filters import refuse
-from kubesim.scheduler.scores import best
-from kubesim.scheduler.state import ENDED, Cluster
+from kubesim.scheduler.filters import prepare, refuse
+from kubesim.scheduler.preemption import BY_US, Candidate
+from kubesim.scheduler.refusal import HinderedError
+from kubesim.scheduler.relations import Watched
+from kubesim.scheduler.state import ENDED, Cluster, PodInfo
+from kubesim.scheduler.verdict import Judge, Verdict
 from kubesim.scheduler.volumes import Volumes
+from kubesim.scheduler.waiting import Ranked, Waiting
 from kubesim.times import stamp
 
 NAME = "default-scheduler"
-FIRST_BACKOFF_S = 1.0
-LONGEST_BACKOFF_S = 10.0
 FLUSH_S = 300.0
+"""After so many seconds a refused pod is looked at again in any case."""
+PREEMPTED = (BY_US, f"{NAME}: preempting to accommodate a higher priority pod")
 
 
 class Scheduler:
@@ -28,21 +31,20 @@ class Scheduler:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._cluster = Cluster()
-        self._pods = Informer(client, clock, "pods")
-        self._nodes = Informer(client, clock, "nodes")
-        self._volumes = self._cluster.volumes = Volumes(client, clock)
+        self._informers = Informers(client, clock)
+        self._pods = self._informers["pods"]
+        self._nodes = self._informers["nodes"]
+        self._volumes = Volumes(self._informers, client)
+        self._cluster = Cluster(self._volumes, Watched(self._informers))
+        self._judge = Judge(self._cluster)
         self._recorder = Recorder(client, clock, NAME, series=True)
-        self._queue = WorkQueue(clock, self._schedule, "scheduler")
-        self._refused: dict[str, tuple[int, datetime]] = {}
-        """Key of a pod that fits nowhere -> (attempts, time of the last)."""
+        self._waiting = Waiting()
+        self._queue = WorkQueue(clock, self._schedule, "scheduler", ready=Ranked(self._priority))
 
     async def start(self) -> None:
         """Fill the caches and begin."""
-        await self._nodes.start()
-        await self._volumes.start()
-        await self._pods.start()
-        self._volumes.on_change(self._volumes_changed)
+        await self._informers.start()
+        self._volumes.on_change(lambda: self._look_again("volumes"))
         self._nodes.add_handler(self._node_changed)
         self._pods.add_handler(self._pod_changed)
         self._queue.start()
@@ -50,88 +52,93 @@ class Scheduler:
     async def stop(self) -> None:
         """Stop at once."""
         await self._queue.stop()
-        await self._pods.stop()
-        await self._nodes.stop()
-        await self._volumes.stop()
+        await self._informers.stop()
+
+    # What happens.
 
     def _node_changed(self, old: Obj | None, new: Obj | None) -> None:
         obj = new or old
         assert obj is not None
-        self._cluster.set_node(obj["metadata"]["name"], new)
-        if new is not None and (old is None or _placement(old) != _placement(new)):
-            self._look_again()
+        name = obj["metadata"]["name"]
+        if new is None or old is None or _placement(old) != _placement(new):
+            self._cluster.set_node(name, new)
+            self._look_again("node")
+            self._look_again_at_those_that_fit(name)
+
+    def _look_again(self, cause: str) -> None:
+        for key in self._waiting.helped(cause):
+            self._queue.add(key)
+
+    def _look_again_at_those_that_fit(self, name: str) -> None:
+        node = self._cluster.nodes.get(name)
+        for key in self._waiting.others("node") if node is not None else ():
+            pod = self._pod(key)
+            if node is not None and pod is not None and _fits(pod, name, self._cluster):
+                self._queue.add(key)
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is None:
             assert old is not None
+            self._forget(old)
             self._released(old)
-            self._refused.pop(_key(old), None)
         elif new["spec"].get("nodeName"):
             self._placed(old, new)
-        elif _wants_us(new) and (old is None or old["spec"] != new["spec"]):
-            self._queue.add(_key(new))
+        else:
+            self._nominate(new)
+            if wants_us(new) and (old is None or _wishes(old) != _wishes(new)):
+                self._queue.add(_key(new))
+
+    def _nominate(self, pod: Obj) -> None:
+        """Keep in mind for whom room is being made."""
+        if wants_us(pod) and pod.get("status", {}).get("nominatedNodeName"):
+            self._cluster.nominated[pod["metadata"]["uid"]] = PodInfo(pod)
+        else:
+            self._cluster.nominated.pop(pod["metadata"]["uid"], None)
+
+    def _forget(self, pod: Obj) -> None:
+        self._waiting.drop(_key(pod))
+        if self._cluster.nominated.pop(pod["metadata"]["uid"], None) is not None:
+            self._look_again("pod gone")
 
     def _placed(self, old: Obj | None, new: Obj) -> None:
-        self._refused.pop(_key(new), None)
+        self._waiting.drop(_key(new))
+        self._cluster.nominated.pop(new["metadata"]["uid"], None)
         if new.get("status", {}).get("phase") in ENDED:
             self._released(new)
-        elif (
-            old is None
-            or old["spec"] != new["spec"]
-            or old["metadata"].get("labels") != new["metadata"].get("labels")
-        ):
+        elif old is None or _claims(old) != _claims(new) or is_ending(old) != is_ending(new):
             self._cluster.set_pod(new)
-            self._look_again_for_affinity()
+            if old is None or _claims(old) != _claims(new):
+                self._look_again("pod placed")
 
     def _released(self, pod: Obj) -> None:
         if pod["spec"].get("nodeName"):
             self._cluster.drop_pod(pod["metadata"]["uid"])
-            self._look_again()
+            self._look_again("pod gone")
 
-    def _look_again_for_affinity(self) -> None:
-        """A new pod helps only those who want to be near one."""
-        for key in self._refused:
-            pod = self._pods.get(*key.split("/"))
-            if pod is not None and (pod["spec"].get("affinity") or pod["spec"].get("topologySpreadConstraints")):
-                self._retry(key)
+    # What is done.
 
-    def _volumes_changed(self) -> None:
-        """A change of claims, volumes or classes may help those who have volumes."""
-        for key in self._refused:
-            pod = self._pods.get(*key.split("/"))
-            if pod is not None and pod["spec"].get("volumes"):
-                self._queue.add(key)
+    def _pod(self, key: str) -> PodInfo | None:
+        """Return a pod that still waits for a node from us."""
+        obj = self._pods.get(*key.split("/"))
+        if obj is None or obj["spec"].get("nodeName") or not wants_us(obj):
+            return None
+        return PodInfo(obj)
 
-    def _look_again(self) -> None:
-        for key in self._refused:
-            self._retry(key)
-
-    def _retry(self, key: str) -> None:
-        attempts, at = self._refused[key]
-        backoff = min(FIRST_BACKOFF_S * 2 ** (attempts - 1), LONGEST_BACKOFF_S)
-        waited = (self._clock.now() - at).total_seconds()
-        self._queue.add_after(key, max(0.0, backoff - waited))
+    def _priority(self, key: str) -> int:
+        obj = self._pods.get(*key.split("/"))
+        return int(obj["spec"].get("priority") or 0) if obj is not None else 0
 
     async def _schedule(self, key: str) -> None:
-        pod = self._pods.get(*key.split("/"))
-        if pod is None or pod["spec"].get("nodeName") or not _wants_us(pod):
+        pod = self._pod(key)
+        if pod is None:
             return
-        nodes = list(self._cluster.nodes.values())
-        if hindrance := self._volumes.hindrance(pod):
-            await self._refuse(key, pod, f"0/{len(nodes)} nodes are available: {hindrance}. not found")
-            return
-        refusals = {node.name: refuse(pod, node, self._cluster) for node in nodes}
-        fitting = [node for node in nodes if refusals[node.name] is None]
-        if fitting:
-            chosen = best(pod, fitting, self._cluster)
-            if await self._volumes.choose(pod, chosen):
-                await self._bind(pod, chosen.name)
-            else:
-                self._refused[key] = (1, self._clock.now())
-            return
-        preempts = pod["spec"].get("preemptionPolicy", "PreemptLowerPriority") != "Never"
-        text = messages.unschedulable([refusal for refusal in refusals.values() if refusal], preempts=preempts)
-        await self._refuse(key, pod, text)
+        verdict = self._judge.decide(pod, self._clock.now())
+        if verdict.node is None:
+            await self._refuse(pod, verdict)
+        elif await self._volumes.choose(pod.obj, verdict.node):
+            await self._bind(pod.obj, verdict.node.name)
+        else:
+            self._waiting.put(key, frozenset({"VolumeBinding"}))
 
     async def _bind(self, pod: Obj, node: str) -> None:
         meta = pod["metadata"]
@@ -152,48 +159,94 @@ class Scheduler:
         text = f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}"
         await self._recorder.normal(pod, "Scheduled", text, action="Binding")
 
-    async def _refuse(self, key: str, pod: Obj, text: str) -> None:
-        attempts = self._refused.get(key, (0, self._clock.now()))[0] + 1
-        self._refused[key] = (attempts, self._clock.now())
-        await self._recorder.warning(pod, "FailedScheduling", text, action="Scheduling")
-        await self._tell(pod, text)
-        self._queue.add_after(key, FLUSH_S)
+    async def _refuse(self, pod: PodInfo, verdict: Verdict) -> None:
+        self._waiting.put(pod.key, verdict.plugins)
+        if verdict.candidate is not None:
+            await self._make_room(pod, verdict.candidate)
+        await self._recorder.warning(pod.obj, "FailedScheduling", verdict.text, action="Scheduling")
+        await self._tell(pod.obj, verdict)
+        self._queue.add_after(pod.key, FLUSH_S)
 
-    async def _tell(self, pod: Obj, text: str) -> None:
-        """Write the PodScheduled condition if it says something new."""
-        conditions = pod.get("status", {}).get("conditions") or []
-        old = next((item for item in conditions if item["type"] == "PodScheduled"), None)
-        if old is not None and old.get("message") == text:
+    async def _make_room(self, pod: PodInfo, candidate: Candidate) -> None:
+        """Turn out the victims, and whoever waits for the same room with less right."""
+        for lesser in list(self._cluster.nominated.values()):
+            if lesser.nominated == candidate.node and lesser.priority < pod.priority:
+                await self._patch(lesser.obj, {"status": {"nominatedNodeName": None}})
+        for victim in candidate.victims:
+            if not victim.ending:
+                await self._turn_out(victim.obj, pod, candidate.node)
+
+    async def _turn_out(self, victim: Obj, pod: PodInfo, node: str) -> None:
+        meta = victim["metadata"]
+        try:
+            await self._patch(victim, disruption(victim, PREEMPTED, self._clock.now()))
+            await self._client.delete("pods", meta["name"], meta["namespace"], uid=meta["uid"])
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
             return
-        now = stamp(self._clock.now())
-        fresh: Obj = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": text,
-            "lastProbeTime": None,
-            "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == "False" else now,
-        }
+        text = f"Preempted by pod {pod.uid} on node {node}"
+        await self._recorder.normal(victim, "Preempted", text, action="Preempting")
+
+    async def _tell(self, pod: Obj, verdict: Verdict) -> None:
+        """Write the PodScheduled condition and the node on which room is made, if either is new."""
+        old = next((c for c in pod.get("status", {}).get("conditions") or () if c["type"] == "PodScheduled"), None)
+        wanted = {"status": "False", "reason": "Unschedulable", "message": verdict.text}
+        status: Obj = {}
+        if old is None or not wanted.items() <= old.items():
+            status["conditions"] = [self._condition(pod, old, wanted)]
+        if verdict.nominate is not None and verdict.nominate != pod.get("status", {}).get("nominatedNodeName", ""):
+            status["nominatedNodeName"] = verdict.nominate or None
+        if status:
+            await self._patch(pod, {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
+
+    def _condition(self, pod: Obj, old: Obj | None, wanted: dict[str, str]) -> Obj:
+        fresh: Obj = {"type": "PodScheduled", "lastProbeTime": None, **wanted}
+        kept = old["lastTransitionTime"] if old is not None and old["status"] == wanted["status"] else ""
+        fresh["lastTransitionTime"] = kept or stamp(self._clock.now())
         if pod["metadata"].get("generation"):
             fresh["observedGeneration"] = pod["metadata"]["generation"]
-        others = [item for item in conditions if item["type"] != "PodScheduled"]
+        return fresh
+
+    async def _patch(self, pod: Obj, patch: Obj) -> None:
+        """Change a pod's status; the answer is in the cache at once."""
         meta = pod["metadata"]
-        patch = {"metadata": {"uid": meta["uid"]}, "status": {"conditions": [*others, fresh]}}
-        await self._client.patch("pods", meta["name"], meta["namespace"], patch, subresource="status")
+        answer = await self._client.patch(
+            "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
+        )
+        self._pods.note(answer)
 
 
-def _wants_us(pod: Obj) -> bool:
+def wants_us(pod: Obj) -> bool:
+    """Tell whether a pod is for this scheduler and may go."""
     spec = pod["spec"]
-    if pod["metadata"].get("deletionTimestamp") or spec.get("schedulingGates"):
+    if is_ending(pod) or spec.get("schedulingGates"):
         return False
     return spec.get("schedulerName", NAME) == NAME and pod.get("status", {}).get("phase") not in ENDED
 
 
+def _fits(pod: PodInfo, node: str, cluster: Cluster) -> bool:
+    try:
+        checks = prepare(pod, cluster)
+    except HinderedError:
+        return False
+    return refuse(pod, cluster.nodes[node], cluster, checks) is None
+
+
+def _wishes(pod: Obj) -> tuple[object, ...]:
+    return pod["spec"], pod["metadata"].get("labels"), wants_us(pod)
+
+
+def _claims(pod: Obj) -> tuple[object, ...]:
+    """What of a placed pod decides what it takes from others."""
+    return pod["spec"], pod["metadata"].get("labels")
+
+
 def _placement(node: Obj) -> tuple[object, ...]:
     """What of a node decides who fits: heartbeats do not."""
-    spec = node.get("spec", {})
+    spec, status = node.get("spec", {}), node.get("status", {})
     labels = node["metadata"].get("labels")
-    return labels, spec.get("taints"), spec.get("unschedulable"), node.get("status", {}).get("allocatable")
+    return labels, spec.get("taints"), spec.get("unschedulable"), status.get("allocatable"), status.get("images")
 
 
 def _key(pod: Obj) -> str:

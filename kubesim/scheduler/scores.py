@@ -1,67 +1,121 @@
-"""Which of the nodes that fit is best: upstream's default scores and weights, where they can differ here."""
+"""Which of the nodes that fit is best: upstream's default scores and weights, each a whole number from 0 to 100."""
 
 from __future__ import annotations
 
-from kubesim.errors import Obj
-from kubesim.scheduler.state import Cluster, NodeState, nonzero_requests
-from kubesim.scheduler.terms import matches_term, untolerated
+from collections.abc import Callable
 
-FULL = 100.0
-SPREAD_WEIGHT = 2
-TAINT_WEIGHT = 3
-AFFINITY_WEIGHT = 2
+from kubesim.scheduler import affinity, spread
+from kubesim.scheduler.state import Amounts, Cluster, NodeState, PodInfo
+from kubesim.scheduler.terms import PREFERRED, matches_term, tolerates
+
+FULL = 100
+COMPARED = ("cpu", "memory")
+SMALL_IMAGE = 23 * 1024**2
+LARGE_IMAGE = 1000 * 1024**2
+"""Bytes between which an image that is there already counts, for each container."""
+
+Score = Callable[[PodInfo, list[NodeState], Cluster], list[int] | None]
 
 
-def best(pod: Obj, nodes: list[NodeState], cluster: Cluster) -> NodeState:
+def best(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> NodeState:
     """Return the node with the highest score; of equals the first by name (upstream draws lots)."""
-    return max(sorted(nodes, key=lambda node: node.name), key=lambda node: score(pod, node, cluster))
+    if len(nodes) == 1:
+        return nodes[0]
+    totals = total(pod, nodes, cluster)
+    most = max(totals)
+    return min((node for node, found in zip(nodes, totals, strict=True) if found == most), key=lambda node: node.name)
 
 
-def score(pod: Obj, node: NodeState, cluster: Cluster) -> float:
-    """Return the weighted sum of all scores."""
-    total = _least_allocated(pod, node) + _balanced(pod, node) + SPREAD_WEIGHT * _spread(pod, node)
-    total += 0.0 if untolerated(pod["spec"], node, ("PreferNoSchedule",)) else TAINT_WEIGHT * FULL
-    return total + AFFINITY_WEIGHT * _preferred(pod, node)
+def total(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int]:
+    """Return the weighted sum of all scores for each node."""
+    totals = [0] * len(nodes)
+    for score, weight in SCORES:
+        found = score(pod, nodes, cluster)
+        if found is not None:
+            totals = [so_far + weight * more for so_far, more in zip(totals, found, strict=True)]
+    return totals
 
 
-def _shares(pod: Obj, node: NodeState) -> list[float]:
-    wanted = nonzero_requests(pod["spec"])
-    shares = []
-    for name in ("cpu", "memory"):
-        capacity = node.allocatable(name)
-        shares.append(min(1.0, (node.nonzero[name] + wanted[name]) / capacity) if capacity else 1.0)
-    return shares
+def taints(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int] | None:
+    """Fewer soft taints that the pod does not bear are better."""
+    if not any(node.taints for node in nodes):
+        return None
+    counts = [
+        sum(taint["effect"] == "PreferNoSchedule" and not tolerates(pod.tolerations, taint) for taint in node.taints)
+        for node in nodes
+    ]
+    most = max(counts)
+    return [FULL - FULL * count // most for count in counts] if most else None
 
 
-def _least_allocated(pod: Obj, node: NodeState) -> float:
-    shares = _shares(pod, node)
-    return FULL * sum(1 - share for share in shares) / len(shares)
+def node_affinity(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int] | None:
+    """Preferred node affinity."""
+    terms = ((pod.spec.get("affinity") or {}).get("nodeAffinity") or {}).get(PREFERRED)
+    if not terms:
+        return None
+    sums = [sum(int(t["weight"]) for t in terms if matches_term(t["preference"], node)) for node in nodes]
+    most = max(sums)
+    return [FULL * found // most for found in sums] if most else None
 
 
-def _balanced(pod: Obj, node: NodeState) -> float:
-    cpu, memory = _shares(pod, node)
-    return FULL * (1 - abs(cpu - memory) / 2)
+def least_allocated(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int]:
+    """The emptier node is better."""
+    return [_free(pod.nonzero, node) for node in nodes]
 
 
-def _spread(pod: Obj, node: NodeState) -> float:
-    """Fewer pods of the same owner on the node are better."""
-    owner = owner_of(pod)
-    if not owner:
-        return FULL
-    same = sum(owner_of(other) == owner for other in node.pods.values())
-    return FULL / (1 + same)
+def _free(wanted: Amounts, node: NodeState) -> int:
+    known = [name for name in COMPARED if node.allocatable.get(name)]
+    if not known:
+        return 0
+    return sum(_share_left(node.nonzero[name] + wanted[name], node.allocatable[name]) for name in known) // len(known)
 
 
-def owner_of(pod: Obj) -> str:
-    """Return the uid of the controller of a pod."""
-    references = pod["metadata"].get("ownerReferences") or ()
-    return next((str(ref["uid"]) for ref in references if ref.get("controller")), "")
+def _share_left(requested: int, allocatable: int) -> int:
+    return max(0, (allocatable - requested) * FULL // allocatable)
 
 
-def _preferred(pod: Obj, node: NodeState) -> float:
-    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []
-    total = sum(int(term["weight"]) for term in terms)
-    if not total:
-        return 0.0
-    return FULL * sum(int(term["weight"]) for term in terms if matches_term(term["preference"], node)) / total
+def balanced(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int] | None:
+    """A node whose processors and memory are used alike is better; for pods that ask for neither all are alike."""
+    wanted = pod.requests
+    if not any(wanted.get(name) for name in COMPARED):
+        return None
+    return [_balance(wanted, node) for node in nodes]
+
+
+def _balance(wanted: Amounts, node: NodeState) -> int:
+    shares = [
+        min(1.0, (node.requested[name] + wanted.get(name, 0)) / node.allocatable[name])
+        for name in COMPARED
+        if node.allocatable.get(name)
+    ]
+    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == len(COMPARED) else 0.0
+    return int((1 - deviation) * FULL)
+
+
+def images(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int] | None:
+    """A node that has large images of the pod is better, the more so the more nodes have them."""
+    containers = [*(pod.spec.get("initContainers") or ()), *pod.spec["containers"]]
+    wanted = [_with_tag(container.get("image", "")) for container in containers]
+    every = cluster.nodes.values()
+    share = {name: sum(name in node.images for node in every) / len(every) for name in wanted}
+    if not any(share.values()):
+        return None
+    most = LARGE_IMAGE * len(containers)
+    sums = [sum(int(node.images.get(name, 0) * share[name]) for name in wanted) for node in nodes]
+    return [FULL * (min(max(found, SMALL_IMAGE), most) - SMALL_IMAGE) // (most - SMALL_IMAGE) for found in sums]
+
+
+def _with_tag(image: str) -> str:
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+SCORES: tuple[tuple[Score, int], ...] = (
+    (taints, 3),
+    (node_affinity, 2),
+    (least_allocated, 1),
+    (balanced, 1),
+    (spread.score, 2),
+    (affinity.score, 2),
+    (images, 1),
+)
+"""What counts, and how much."""

@@ -1,154 +1,289 @@
-"""What the scheduler knows of the cluster: nodes with the pods that hold their resources."""
+"""What the scheduler knows of the cluster: nodes with the pods that hold their resources, and who is to come."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 from kubesim.api.quantity import parse
+from kubesim.api.selectors import LabelSelector
 from kubesim.errors import Obj
+from kubesim.scheduler.terms import Term, pod_terms
 
 ENDED = ("Succeeded", "Failed")
-DEFAULT_MILLICPU = 100
-DEFAULT_MEMORY = 200 * 1024**2
+MISSING = {"cpu": 100, "memory": 200 * 1024**2}
 """What a container without requests counts as when nodes are compared (never when they are filtered)."""
+OF_PODS = ("cpu", "memory")
+"""What the resources of a whole pod may name, beside huge pages."""
+CACHED_SELECTORS = 256
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, never bound
 
 Port = tuple[str, str, int]
+Amounts = dict[str, int]
+
+
+class PodInfo:
+    """A pod with what scheduling asks of it again and again, worked out once."""
+
+    def __init__(self, obj: Obj) -> None:
+        self.obj = obj
+        self.uid = str(obj["metadata"]["uid"])
+        self.namespace = str(obj["metadata"].get("namespace", ""))
+        self.labels: dict[str, str] = obj["metadata"].get("labels") or {}
+        self.spec: Obj = obj["spec"]
+        self.priority = int(self.spec.get("priority") or 0)
+        self.requests = requests(self.spec)
+        self.nonzero = requests(self.spec, MISSING)
+        self.ports = host_ports(self.spec)
+        self.ending = obj["metadata"].get("deletionTimestamp") is not None
+
+    @property
+    def key(self) -> str:
+        """Return ``namespace/name``."""
+        return f"{self.namespace}/{self.obj['metadata']['name']}"
+
+    @property
+    def tolerations(self) -> list[Obj]:
+        """Return what taints the pod bears."""
+        return self.spec.get("tolerations") or []
+
+    @property
+    def nominated(self) -> str:
+        """Return the node on which room is being made for the pod."""
+        return str(self.obj.get("status", {}).get("nominatedNodeName", ""))
+
+    @cached_property
+    def terms(self) -> dict[str, list[Term]]:
+        """Return the pod's wishes about other pods, by kind (see ``pod_terms``)."""
+        return pod_terms(self.obj)
+
+    @property
+    def claims(self) -> bool:
+        """Tell whether the pod has volumes that somebody must bind."""
+        return any("persistentVolumeClaim" in v or "ephemeral" in v for v in self.spec.get("volumes") or ())
+
+    @property
+    def affine(self) -> bool:
+        """Tell whether the pod has wishes about other pods."""
+        affinity = self.spec.get("affinity") or {}
+        return bool(affinity.get("podAffinity") or affinity.get("podAntiAffinity"))
 
 
 @dataclass
 class NodeState:
-    """A node and its pods; ``requested`` is in millicores for cpu, in whole units for all else."""
+    """A node and its pods; amounts are in millicores for cpu, in whole units for all else."""
 
     obj: Obj
-    pods: dict[str, Obj] = field(default_factory=dict)
+    pods: dict[str, PodInfo] = field(default_factory=dict)
     requested: Counter[str] = field(default_factory=Counter)
     nonzero: Counter[str] = field(default_factory=Counter)
+    ports: Counter[Port] = field(default_factory=Counter)
 
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return str(self.obj["metadata"]["name"])
+    def __post_init__(self) -> None:
+        self.set(self.obj)
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """The node's labels."""
-        return self.obj["metadata"].get("labels") or {}
+    def set(self, obj: Obj) -> None:
+        """Take in what the node has become."""
+        self.obj = obj
+        self.name = str(obj["metadata"]["name"])
+        self.labels: dict[str, str] = obj["metadata"].get("labels") or {}
+        self.taints: list[Obj] = obj.get("spec", {}).get("taints") or []
+        self.unschedulable = bool(obj.get("spec", {}).get("unschedulable"))
+        allocatable = obj.get("status", {}).get("allocatable") or {}
+        self.allocatable = {name: units(name, value) for name, value in allocatable.items()}
+        images = obj.get("status", {}).get("images") or ()
+        self.images = {name: image.get("sizeBytes", 0) for image in images for name in image.get("names") or ()}
 
-    @property
-    def taints(self) -> list[Obj]:
-        """The node's taints."""
-        return self.obj.get("spec", {}).get("taints") or []
-
-    def allocatable(self, name: str) -> int:
-        """How much of a resource pods may have."""
-        return units(name, self.obj.get("status", {}).get("allocatable", {}).get(name, "0"))
-
-    def add(self, pod: Obj) -> None:
+    def add(self, pod: PodInfo) -> None:
         """Count a pod in."""
-        self.pods[pod["metadata"]["uid"]] = pod
-        self.requested.update(requests(pod["spec"]))
-        self.nonzero.update(nonzero_requests(pod["spec"]))
+        self.pods[pod.uid] = pod
+        self.requested.update(pod.requests)
+        self.nonzero.update(pod.nonzero)
+        self.ports.update(pod.ports)
 
     def remove(self, uid: str) -> None:
         """Count a pod out."""
-        pod = self.pods.pop(uid, None)
-        if pod is not None:
-            self.requested.subtract(requests(pod["spec"]))
-            self.nonzero.subtract(nonzero_requests(pod["spec"]))
+        pod = self.pods.pop(uid)
+        self.requested.subtract(pod.requests)
+        self.nonzero.subtract(pod.nonzero)
+        if pod.ports:
+            self.ports -= Counter(pod.ports)
 
 
 class Reach(Protocol):
     """What the filters ask of volumes."""
 
+    def hindrance(self, pod: Obj) -> str:
+        """Return why a pod's volumes let it be on no node at all."""
+
     def refusals(self, pod: Obj, node: NodeState) -> tuple[str, ...]:
         """Return why a pod's volumes keep it from a node."""
+
+    def out_of_zone(self, pod: Obj, node: NodeState) -> bool:
+        """Tell whether a node is in another zone than a pod's volumes."""
+
+    def exclusive(self, pod: Obj) -> set[str]:
+        """Return a pod's claims that only one pod may use."""
+
+
+class Relations(Protocol):
+    """What the filters and scores ask of namespaces, services, owners and budgets."""
+
+    def namespace_labels(self, name: str) -> dict[str, str]:
+        """Return the labels of a namespace."""
+
+    def siblings(self, pod: Obj) -> LabelSelector | None:
+        """Return what selects the pods of the same services and owner, if anything does."""
+
+    def budgets(self) -> list[Obj]:
+        """Return all PodDisruptionBudgets."""
 
 
 class Cluster:
     """The nodes and pods of one cluster, kept up to date by ``set_node`` and ``set_pod``."""
 
-    def __init__(self) -> None:
-        self.volumes: Reach | None = None
+    def __init__(self, volumes: Reach, relations: Relations) -> None:
+        self.volumes = volumes
+        self.relations = relations
         self.nodes: dict[str, NodeState] = {}
-        self._placed: dict[str, tuple[str, Obj]] = {}
+        self.nominated: dict[str, PodInfo] = {}
+        """Pods without a node for which room is being made on one, by uid."""
+        self.affine: dict[str, PodInfo] = {}
+        """Placed pods that have wishes about others, by uid."""
+        self._placed: dict[str, tuple[str, PodInfo]] = {}
+        self._counts: dict[tuple[str, LabelSelector], Counter[str]] = {}
 
     def set_node(self, name: str, obj: Obj | None) -> None:
         """Take in a node, or its end."""
         if obj is None:
             self.nodes.pop(name, None)
         elif name in self.nodes:
-            self.nodes[name].obj = obj
+            self.nodes[name].set(obj)
         else:
             state = self.nodes[name] = NodeState(obj)
             for node, pod in self._placed.values():
                 if node == name:
                     state.add(pod)
 
-    def set_pod(self, pod: Obj) -> None:
+    def set_pod(self, obj: Obj) -> None:
         """Take in a pod that holds resources of a node."""
-        self.drop_pod(pod["metadata"]["uid"])
-        node = pod["spec"].get("nodeName", "")
-        if node and pod.get("status", {}).get("phase") not in ENDED:
-            self._placed[pod["metadata"]["uid"]] = (node, pod)
-            if node in self.nodes:
-                self.nodes[node].add(pod)
+        self.drop_pod(obj["metadata"]["uid"])
+        node = obj["spec"].get("nodeName", "")
+        if node and obj.get("status", {}).get("phase") not in ENDED:
+            self._add(node, PodInfo(obj))
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod."""
-        node, _ = self._placed.pop(uid, ("", None))
+        if uid in self._placed:
+            self._remove(uid)
+
+    def _add(self, node: str, pod: PodInfo) -> None:
+        self._placed[pod.uid] = (node, pod)
+        if pod.affine:
+            self.affine[pod.uid] = pod
+        if node in self.nodes:
+            self.nodes[node].add(pod)
+        self._count(node, pod, 1)
+
+    def _remove(self, uid: str) -> None:
+        node, pod = self._placed.pop(uid)
+        self.affine.pop(uid, None)
         if node in self.nodes:
             self.nodes[node].remove(uid)
+        self._count(node, pod, -1)
 
-    def pods(self) -> Iterable[tuple[NodeState, Obj]]:
+    def _count(self, node: str, pod: PodInfo, by: int) -> None:
+        if not pod.ending:
+            for (namespace, selector), counts in self._counts.items():
+                if namespace == pod.namespace and selector.matches(pod.labels):
+                    counts[node] += by
+
+    def matching(self, namespace: str, selector: LabelSelector) -> Counter[str]:
+        """Return how many selected pods each node has; those that are going do not count."""
+        key = (namespace, selector)
+        counts = self._counts.get(key)
+        if counts is None:
+            placed = ((node, pod) for node, pod in self._placed.values() if pod.namespace == namespace)
+            counts = Counter(node for node, pod in placed if not pod.ending and selector.matches(pod.labels))
+            if len(self._counts) >= CACHED_SELECTORS:
+                del self._counts[next(iter(self._counts))]
+            self._counts[key] = counts
+        return counts
+
+    def node_of(self, pod: PodInfo) -> NodeState | None:
+        """Return where a placed pod is."""
+        return self.nodes.get(self._placed[pod.uid][0])
+
+    def pods(self) -> Iterable[tuple[NodeState, PodInfo]]:
         """Return every placed pod with its node."""
         return ((node, pod) for node in self.nodes.values() for pod in node.pods.values())
 
+    @contextmanager
+    def supposing(self, node: str, *, come: Collection[PodInfo] = (), go: Collection[PodInfo] = ()) -> Iterator[None]:
+        """Suppose for the block that some pods came to a node and others left it."""
+        for pod in go:
+            self._remove(pod.uid)
+        for pod in come:
+            self._add(node, pod)
+        try:
+            yield
+        finally:
+            for pod in come:
+                self._remove(pod.uid)
+            for pod in go:
+                self._add(node, pod)
 
-def units(name: str, quantity: str) -> int:
+
+def units(name: str, quantity: Any) -> int:
     """Return a quantity in millicores (cpu) or whole units, rounded up."""
-    value = parse(quantity) * (1000 if name == "cpu" else 1)
+    value = parse(str(quantity)) * (1000 if name == "cpu" else 1)
     return -(-value.numerator // value.denominator)
 
 
-def requests(spec: Obj) -> Counter[str]:
-    """Return what a pod asks of a node: its containers together or its greediest init container, plus overhead."""
+def requests(spec: Obj, missing: Amounts | None = None) -> Amounts:
+    """Return what a pod asks of a node: its containers together or its greediest init container, plus overhead.
+
+    ``missing`` is what a container counts as that does not say.
+    """
     total: Counter[str] = Counter()
     for container in spec.get("containers", ()):
-        total.update(_container_requests(container))
+        total.update(_asked(container, missing))
     sidecars: Counter[str] = Counter()
     peak: Counter[str] = Counter()
     for container in spec.get("initContainers") or ():
-        wanted = _container_requests(container)
+        wanted = _asked(container, missing)
         if container.get("restartPolicy") == "Always":
             sidecars.update(wanted)
-            wanted = Counter()
-        peak |= sidecars + wanted
+            peak |= sidecars
+        else:
+            peak |= sidecars + wanted
     total.update(sidecars)
     total |= peak
+    of_pod = _asked(spec, None)
+    total.update({name: value - total[name] for name, value in of_pod.items() if _may_be_of_pod(name)})
     total.update({name: units(name, value) for name, value in (spec.get("overhead") or {}).items()})
-    return total
+    return dict(total)
 
 
-def nonzero_requests(spec: Obj) -> Counter[str]:
-    """Return cpu and memory for comparing nodes, with defaults where a container asks for none."""
-    total: Counter[str] = Counter()
-    for container in spec.get("containers", ()):
-        wanted = _container_requests(container)
-        total["cpu"] += wanted.get("cpu", DEFAULT_MILLICPU)
-        total["memory"] += wanted.get("memory", DEFAULT_MEMORY)
-    return total
+def _may_be_of_pod(name: str) -> bool:
+    return name in OF_PODS or name.startswith("hugepages-")
 
 
-def _container_requests(container: Obj) -> Counter[str]:
-    resources = container.get("resources") or {}
-    wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return Counter({name: units(name, str(value)) for name, value in wanted.items()})
+def _asked(owner: Obj, missing: Amounts | None) -> Counter[str]:
+    wanted = (owner.get("resources") or {}).get("requests") or {}
+    return Counter({**(missing or {}), **{name: units(name, value) for name, value in wanted.items()}})
 
 
 def host_ports(spec: Obj) -> set[Port]:
     """Return the ports that a pod takes on its node: (address, protocol, port)."""
-    ports = [port for container in spec.get("containers", ()) for port in container.get("ports") or ()]
-    return {(p.get("hostIP", ""), p.get("protocol", "TCP"), p["hostPort"]) for p in ports if p.get("hostPort")}
+    owners = [*spec.get("containers", ()), *_sidecars(spec)]
+    ports = [p for container in owners for p in container.get("ports") or () if p.get("hostPort")]
+    return {(p.get("hostIP") or EVERY_ADDRESS, p.get("protocol", "TCP"), p["hostPort"]) for p in ports}
+
+
+def _sidecars(spec: Obj) -> list[Obj]:
+    return [found for found in spec.get("initContainers") or () if found.get("restartPolicy") == "Always"]

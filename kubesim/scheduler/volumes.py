@@ -5,91 +5,129 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesim.client import Client
-from kubesim.clock import Clock
-from kubesim.controllers.volumes import CLAIMS, CLASSES, NO_PROVISIONER, SELECTED, VOLUMES, claim_names, suits
+from kubesim.controllers.ephemeral import is_for, not_owned
+from kubesim.controllers.volumes import (
+    CLAIMS,
+    CLASSES,
+    COMPLETED,
+    NO_PROVISIONER,
+    SELECTED,
+    VOLUMES,
+    capacity,
+    claim_names,
+    suits,
+)
 from kubesim.errors import Obj
-from kubesim.informer import Informer
+from kubesim.informer import Informers
 from kubesim.scheduler.state import NodeState
 from kubesim.scheduler.terms import matches_term
 
 NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
 NOTHING_FREE = "node(s) didn't find available persistent volumes to bind"
+GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+ONE_POD = "ReadWriteOncePod"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of a volume that tie it to nodes -> the node's label that will do as well."""
 
 
 class Volumes:
     """The claims, volumes and classes of a cluster."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, informers: Informers, client: Client) -> None:
         self._client = client
-        self.claims = Informer(client, clock, CLAIMS)
-        self._volumes = Informer(client, clock, VOLUMES)
-        self._classes = Informer(client, clock, CLASSES)
-
-    async def start(self) -> None:
-        """Fill the caches."""
-        for informer in (self.claims, self._volumes, self._classes):
-            await informer.start()
+        self._claims = informers[CLAIMS]
+        self._volumes = informers[VOLUMES]
+        self._classes = informers[CLASSES]
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` whenever anything changes."""
-        for informer in (self.claims, self._volumes, self._classes):
+        for informer in (self._claims, self._volumes, self._classes):
             informer.add_handler(lambda old, new: tell())
-
-    async def stop(self) -> None:
-        """Stop at once."""
-        for informer in (self.claims, self._volumes, self._classes):
-            await informer.stop()
 
     def hindrance(self, pod: Obj) -> str:
         """Return why a pod can be on no node at all; empty where its claims hold nothing up."""
         namespace = pod["metadata"]["namespace"]
         unbound = False
-        for name in claim_names(pod):
-            claim = self.claims.get(namespace, name)
+        for name, ephemeral in _claims_by_name(pod).items():
+            claim = self._claims.get(namespace, name)
             if claim is None:
-                return f'persistentvolumeclaim "{name}" not found'
-            if claim["metadata"].get("deletionTimestamp"):
-                return f'persistentvolumeclaim "{name}" is being deleted'
-            if claim["status"].get("phase") == "Lost":
+                text = f'persistentvolumeclaim "{name}" not found'
+                waits = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+                return waits if ephemeral else text
+            if claim.get("status", {}).get("phase") == "Lost":
                 volume = claim["spec"].get("volumeName", "")
                 return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+            if claim["metadata"].get("deletionTimestamp"):
+                return f'persistentvolumeclaim "{name}" is being deleted'
+            if ephemeral and not is_for(claim, pod):
+                return not_owned(claim, pod)
             unbound = unbound or (not _bound(claim) and not self._waits(claim))
         return UNBOUND if unbound else ""
 
     def refusals(self, pod: Obj, node: NodeState) -> tuple[str, ...]:
         """Return why a pod's volumes keep it from a node."""
-        reasons = []
-        for claim in self._claims(pod):
-            volume = self._volumes.get("", claim["spec"].get("volumeName", ""))
-            chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED)
-            if volume is not None:
-                reasons += [] if reaches(volume, node) else [NOT_REACHED]
-            elif self._static(claim, node) is None and not self._can_provision(claim):
-                reasons.append(NOTHING_FREE)
-            elif chosen and chosen != node.name:
-                reasons.append(NOT_REACHED)
-        return tuple(sorted(set(reasons)))
+        reasons = {self._refusal(claim, node) for claim in self._claims_of(pod) if _bound(claim)}
+        unbound = [claim for claim in self._claims_of(pod) if not _bound(claim)]
+        if unbound and self._choice(unbound, node) is None:
+            reasons.add(NOTHING_FREE)
+        return tuple(sorted(reasons - {""}))
+
+    def _refusal(self, claim: Obj, node: NodeState) -> str:
+        volume = self._volumes.get("", claim["spec"]["volumeName"])
+        if volume is None:
+            return GONE
+        return "" if reaches(volume, node) else NOT_REACHED
+
+    def out_of_zone(self, pod: Obj, node: NodeState) -> bool:
+        """Tell whether a node is in another zone than a pod's volumes; a node without zones has no other."""
+        if not any(label in node.labels for label in ZONES):
+            return False
+        volumes = (self._volumes.get("", claim["spec"].get("volumeName", "")) for claim in self._claims_of(pod))
+        return any(_elsewhere(volume, node) for volume in volumes if volume is not None)
+
+    def exclusive(self, pod: Obj) -> set[str]:
+        """Return a pod's claims that only one pod may use."""
+        claims = self._claims_of(pod) if pod["spec"].get("volumes") else []
+        return {found["metadata"]["name"] for found in claims if ONE_POD in found["spec"].get("accessModes", ())}
 
     async def choose(self, pod: Obj, node: NodeState) -> bool:
         """Bring the pod's claims to a node; tells whether they are all bound, so that the pod can follow."""
-        waiting = [claim for claim in self._claims(pod) if not _bound(claim)]
-        for claim in waiting:
+        waiting = [claim for claim in self._claims_of(pod) if not _bound(claim)]
+        for claim, volume in self._choice(waiting, node) or ():
             meta = claim["metadata"]
-            volume = self._static(claim, node)
-            if volume is not None:
+            if volume is not None and not _is_for(volume, claim):
                 reference = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
                 reference |= {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
                 notes = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
                 patch = {"metadata": notes, "spec": {"claimRef": reference}}
                 self._volumes.note(await self._client.patch(VOLUMES, volume["metadata"]["name"], "", patch))
-            elif SELECTED not in (meta.get("annotations") or {}):
+            elif volume is None and SELECTED not in (meta.get("annotations") or {}):
                 patch = {"metadata": {"annotations": {SELECTED: node.name}}}
-                self.claims.note(await self._client.patch(CLAIMS, meta["name"], meta["namespace"], patch))
+                self._claims.note(await self._client.patch(CLAIMS, meta["name"], meta["namespace"], patch))
         return not waiting
 
-    def _claims(self, pod: Obj) -> list[Obj]:
-        found = (self.claims.get(pod["metadata"]["namespace"], name) for name in claim_names(pod))
+    def _choice(self, claims: list[Obj], node: NodeState) -> list[tuple[Obj, Obj | None]] | None:
+        """Return the volume each claim gets, None for one to be made; or nothing if there are not enough."""
+        found: list[tuple[Obj, Obj | None]] = []
+        free = sorted((v for v in self._volumes.items() if reaches(v, node)), key=capacity)
+        for claim in claims:
+            chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED)
+            volume = next((v for v in free if _is_for(v, claim) or (suits(v, claim) and not chosen)), None)
+            if volume is not None:
+                free.remove(volume)
+            elif (chosen and chosen != node.name) or not self._can_provision(claim, node):
+                return None
+            found.append((claim, volume))
+        return found
+
+    def _claims_of(self, pod: Obj) -> list[Obj]:
+        found = (self._claims.get(pod["metadata"]["namespace"], name) for name in claim_names(pod))
         return [claim for claim in found if claim is not None]
 
     def _class(self, claim: Obj) -> Obj | None:
@@ -99,13 +137,12 @@ class Volumes:
         found = self._class(claim)
         return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
 
-    def _can_provision(self, claim: Obj) -> bool:
+    def _can_provision(self, claim: Obj, node: NodeState) -> bool:
         found = self._class(claim)
-        return found is not None and found["provisioner"] != NO_PROVISIONER
-
-    def _static(self, claim: Obj, node: NodeState) -> Obj | None:
-        """Return a volume that is there and that the node reaches."""
-        return next((v for v in self._volumes.items() if suits(v, claim) and reaches(v, node)), None)
+        if found is None or found["provisioner"] == NO_PROVISIONER:
+            return False
+        topologies = found.get("allowedTopologies")
+        return not topologies or any(_allows(topology, node) for topology in topologies)
 
 
 def reaches(volume: Obj, node: NodeState) -> bool:
@@ -114,5 +151,29 @@ def reaches(volume: Obj, node: NodeState) -> bool:
     return required is None or any(matches_term(term, node) for term in required.get("nodeSelectorTerms") or ())
 
 
+def _allows(topology: Obj, node: NodeState) -> bool:
+    expressions = topology.get("matchLabelExpressions") or ()
+    return all(node.labels.get(found["key"]) in found["values"] for found in expressions)
+
+
+def _elsewhere(volume: Obj, node: NodeState) -> bool:
+    for label, same in ZONES.items():
+        value = (volume["metadata"].get("labels") or {}).get(label)
+        if value is not None and node.labels.get(label, node.labels.get(same)) not in value.split("__"):
+            return True
+    return False
+
+
+def _claims_by_name(pod: Obj) -> dict[str, bool]:
+    """Return the names of a pod's claims, and whether each is made for the pod alone."""
+    own = {f"{pod['metadata']['name']}-{v['name']}" for v in pod["spec"].get("volumes") or () if "ephemeral" in v}
+    return {name: name in own for name in claim_names(pod)}
+
+
+def _is_for(volume: Obj, claim: Obj) -> bool:
+    """Tell whether a volume has been chosen for a claim."""
+    return bool((volume["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"])
+
+
 def _bound(claim: Obj) -> bool:
-    return bool(claim["spec"].get("volumeName")) and claim["status"].get("phase") == "Bound"
+    return bool(claim["spec"].get("volumeName")) and COMPLETED in (claim["metadata"].get("annotations") or {})

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kubesim.scheduler.filters import Refusal
-from kubesim.scheduler.messages import unschedulable
+from kubesim.scheduler.messages import available
 from kubesim.scheduler.state import requests
 from kubesim.tests.world import container, deployment, pod, world
 
@@ -24,13 +23,9 @@ async def refusal(w):
 
 
 def test_reasons_are_counted_and_sorted_as_texts():
-    refusals = [Refusal(("Insufficient cpu", "Insufficient memory"), True)] * 2 + [
-        Refusal(("node(s) were unschedulable",))
-    ]
-    assert unschedulable(refusals, preempts=True) == (
-        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu, 2 Insufficient memory. "
-        "no new claims to deallocate, preemption: 0/3 nodes are available: "
-        "1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."
+    reasons = ["Insufficient cpu", "Insufficient memory"] * 2 + ["node(s) were unschedulable"]
+    assert available(3, reasons) == (
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu, 2 Insufficient memory."
     )
 
 
@@ -157,4 +152,4 @@ async def test_anti_affinity_keeps_pods_apart():
 async def test_without_nodes_nothing_is_available():
     async with world(count=0) as w:
         await w.create("pods", gpus(1))
-        assert await refusal(w) == "0/0 nodes are available: no nodes available to schedule pods."
+        assert await refusal(w) == "no nodes available to schedule pods"

@@ -1,0 +1,55 @@
+"""The scheduler places pods, refuses them and makes room for them as the real one does, and says so in its words."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kubesim.tests.contract import placements
+from kubesim.tests.contract.conftest import CLUSTERS
+from kubesim.tests.contract.plain import Plain
+from kubesim.tests.live import serving
+
+PROGRAM = Path(__file__).parents[3] / "deploy/testcluster/testcluster.py"
+BINARIES = Path(os.environ.get("TESTCLUSTER_BIN", Path.home() / ".cache/faultline/testcluster-bin"))
+
+
+@contextmanager
+def real_cluster(folder):
+    """Run a real control plane of our own: these nodes must have no kubelet, and there must be no others."""
+
+    def run(command):
+        return subprocess.run(
+            [sys.executable, PROGRAM, command, "--folder", folder, "--bin", BINARIES],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    run("up")
+    try:
+        os.kill(json.loads((folder / "pids.json").read_text())["kwok"], signal.SIGTERM)
+        yield folder / "admin.kubeconfig"
+    finally:
+        run("down")
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
+def empty(request, tmp_path_factory):
+    """A cluster without nodes."""
+    folder = tmp_path_factory.mktemp("empty")
+    if request.param == "kubesim":
+        with serving(folder, nodes=0) as live:
+            yield Plain("kubesim", live.kubeconfig)
+    else:
+        with real_cluster(folder / "testcluster") as kubeconfig:
+            yield Plain("real", kubeconfig)
+
+
+@pytest.mark.parametrize("name", placements.cases())
+def test_a_pod_fares_as_on_the_real_cluster(empty, name):
+    assert placements.play(placements.cases()[name], empty) == placements.answers()[name]
