@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -45,10 +45,13 @@ class Schedule:
     zone: tzinfo
 
     def after(self, moment: datetime) -> datetime:
-        """Return the first time after ``moment``, in UTC."""
+        """Return the first time after ``moment``, in UTC. Raises ``ScheduleError`` where there is none."""
         if self.every_s:
             return moment.replace(microsecond=0) + timedelta(seconds=self.every_s)
-        found: datetime = croniter(self.expression, moment.astimezone(self.zone)).get_next(datetime)
+        try:
+            found: datetime = croniter(self.expression, moment.astimezone(self.zone)).get_next(datetime)
+        except CroniterBadDateError as error:
+            raise ScheduleError("time difference between two schedules is less than 1 second") from error
         return found.astimezone(UTC)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubesim import admission
-from kubesim.api import deletion, meta, status
+from kubesim.api import eviction, meta, status
 from kubesim.api.options import Options
-from kubesim.api.selectors import format_struct, from_struct
-from kubesim.errors import ApiError, Obj
+from kubesim.api.selectors import format_struct
+from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Scale
-from kubesim.store import Stored
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
@@ -110,7 +109,7 @@ def post(
         case "binding":
             return bind(ops, kind, namespace, name, body, options)
         case "eviction":
-            return evict(ops, kind, namespace, name, body, options)
+            return eviction.evict(ops, kind, namespace, name, body, options)
         case _:
             raise status.no_resource()
 
@@ -149,47 +148,3 @@ def bind(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opti
 def _binding_conflict(name: str, why: str) -> Exception:
     binding = Kind("", "v1", "Pod", "pods/binding")
     return status.conflict(binding, name, why)
-
-
-def evict(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, options: Options) -> Obj:
-    """Delete a pod unless a disruption budget forbids it now (429)."""
-    pod = ops.store.get(kind, namespace, name)
-    if pod is None:
-        raise status.not_found(kind, name)
-    body = admission.decode_body("Eviction", body)
-    budgets = ops.registry.by_resource("poddisruptionbudgets.policy")
-    if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
-        guarding = [b for b in ops.store.list(budgets, namespace) if _guards(b, pod)]
-        _take_from_budget(ops, budgets, kind, name, guarding, options)
-    deletion.delete(ops, kind, pod, body.get("deleteOptions") or {}, options)
-    return {**SUCCESS, "code": 201}
-
-
-def _guards(budget: Obj, pod: Obj) -> bool:
-    return from_struct(budget.get("spec", {}).get("selector")).selects(pod)
-
-
-def _take_from_budget(
-    ops: Operations, budgets: Kind, kind: Kind, name: str, guarding: list[Stored], options: Options
-) -> None:
-    """Count a disruption against the one budget of a pod. Raises 429 where it has none left, 500 for two budgets."""
-    if len(guarding) > 1:
-        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise ApiError(500, "InternalError", message)
-    for budget in guarding:
-        found = budget.get("status", {})
-        if found.get("disruptionsAllowed", 0) < 1:
-            raise _disrupted(budget)
-        if not options.dry_run:
-            left = {**found, "disruptionsAllowed": found["disruptionsAllowed"] - 1}
-            left["disruptedPods"] = {**found.get("disruptedPods", {}), name: meta.rfc3339(ops.clock.now())}
-            ops.store.update(budgets, {**budget, "status": left})
-
-
-def _disrupted(budget: Obj) -> ApiError:
-    name, found = budget["metadata"]["name"], budget.get("status", {})
-    healthy, desired = found.get("currentHealthy", 0), found.get("desiredHealthy", 0)
-    message = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
-    cause = {"reason": "DisruptionBudget", "message": message}
-    text = "Cannot evict pod as it would violate the pod's disruption budget."
-    return status.too_many_requests(text, {"causes": [cause]})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfoNotFoundError
 
 from kubesim.api.cron import Schedule, ScheduleError, parse
@@ -39,7 +40,19 @@ class CronJobController(Controller):
     def listen(self) -> None:
         """Watch CronJobs and their jobs."""
         self.watch_owned(self.jobs, "CronJob")
-        self.watch_own(self.crons)
+        self.crons.add_handler(self._changed)
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Look at a cron job at once; at one with a new schedule when that comes round."""
+        cron = new or old
+        assert cron is not None
+        if old is not None and new is not None and _when(old) != _when(new):
+            with suppress(ScheduleError, ZoneInfoNotFoundError):
+                now = self.clock.now()
+                left = (parse(*_when(new)).after(now) - now).total_seconds()
+                self.queue.add_after(queue_key(new), left + SLACK_S)
+                return
+        self.queue.add(queue_key(cron))
 
     async def sync(self, namespace: str, name: str) -> None:
         """Take note of what has ended, start what is due, and come back at the next time."""
@@ -47,9 +60,10 @@ class CronJobController(Controller):
         if cron is None:
             return
         owned = self.jobs.by("controller", cron["metadata"]["uid"])
-        await self._clear(cron, owned)
         status = dict(cron.get("status", {}))
         status["active"] = await self._active(cron, owned, status)
+        for gone in await self._clear(cron, owned):
+            status["active"] = [each for each in status["active"] if each["uid"] != gone]
         if not is_ending(cron):
             await self._run(cron, status)
         if not status["active"]:
@@ -57,23 +71,26 @@ class CronJobController(Controller):
         await self.write_status(self.crons, cron, status)
 
     async def _active(self, cron: Obj, owned: list[Obj], status: Obj) -> list[Obj]:
-        """Return the jobs that still run, of those that the status names."""
-        by_uid = {found["metadata"]["uid"]: found for found in owned}
-        active = []
-        for reference in status.get("active") or ():
-            found = by_uid.get(reference["uid"])
-            if found is None:
-                await self.recorder.normal(cron, "MissingJob", f"Active job went missing: {reference['name']}")
-            elif jobs.finished(found) is None:
-                active.append(reference)
-            else:
-                await self._note_end(cron, found, status)
-        return active
+        """Return the jobs that still run, of those that the status names; note the last success."""
+        noted = {reference["uid"]: reference for reference in status.get("active") or ()}
+        for found in owned:
+            uid, name = found["metadata"]["uid"], found["metadata"]["name"]
+            if jobs.finished(found) is not None:
+                await self._note_end(cron, found, status, known=noted.pop(uid, None) is not None)
+            elif uid not in noted:
+                text = f"Saw a job that the controller did not create or forgot: {name}"
+                await self.recorder.warning(cron, "UnexpectedJob", text)
+        there = {found["metadata"]["uid"] for found in owned}
+        for uid in [uid for uid in noted if uid not in there]:
+            text = f"Active job went missing: {noted.pop(uid)['name']}"
+            await self.recorder.normal(cron, "MissingJob", text)
+        return list(noted.values())
 
-    async def _note_end(self, cron: Obj, found: Obj, status: Obj) -> None:
+    async def _note_end(self, cron: Obj, found: Obj, status: Obj, *, known: bool) -> None:
         kind = "Complete" if jobs.has(found["status"], "Complete") else "Failed"
-        text = f"Saw completed job: {found['metadata']['name']}, condition: {kind}"
-        await self.recorder.normal(cron, "SawCompletedJob", text)
+        if known:
+            text = f"Saw completed job: {found['metadata']['name']}, condition: {kind}"
+            await self.recorder.normal(cron, "SawCompletedJob", text)
         ended = found["status"].get("completionTime")
         if kind == "Complete" and ended and ended > status.get("lastSuccessfulTime", ""):
             status["lastSuccessfulTime"] = ended
@@ -83,11 +100,16 @@ class CronJobController(Controller):
         if schedule is None or cron["spec"].get("suspend"):
             return
         now = self.clock.now()
-        due = await self._due(cron, schedule, status, now)
-        if due is not None:
-            await self._start(cron, status, due, now)
-        wait = (schedule.after(now) - now).total_seconds() + SLACK_S
+        try:
+            due = await self._due(cron, schedule, status, now)
+            wait = (schedule.after(now) - now).total_seconds() + SLACK_S
+        except ScheduleError as error:
+            text = f"invalid schedule: {cron['spec']['schedule']} : {error}"
+            await self.recorder.warning(cron, "InvalidSchedule", text)
+            return
         self.queue.add_after(queue_key(cron), wait)
+        if due is not None:
+            await self._start(cron, status, due)
 
     async def _schedule(self, cron: Obj) -> Schedule | None:
         """Read the schedule; one that makes no sense is told of and left alone."""
@@ -104,27 +126,25 @@ class CronJobController(Controller):
         return None
 
     async def _due(self, cron: Obj, schedule: Schedule, status: Obj, now: datetime) -> datetime | None:
-        """Return the newest time that has come and that no job was started for."""
-        deadline = cron["spec"].get("startingDeadlineSeconds")
-        since = moment(status.get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
+        """Return the newest time that has come and that no job was started for. Raises ``ScheduleError``."""
+        deadline, last = cron["spec"].get("startingDeadlineSeconds"), status.get("lastScheduleTime")
+        since = moment(last or cron["metadata"]["creationTimestamp"])
         if deadline is not None:
             since = max(since, now - timedelta(seconds=deadline))
-        missed, newest, at = 0, None, schedule.after(since)
-        while at <= now and missed <= MANY:
-            missed, newest, at = missed + 1, at, schedule.after(at)
+        newest, missed = _newest(schedule, since, now)
+        if newest is None:
+            return None
         if missed > MANY:
             text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
             await self.recorder.warning(cron, "TooManyMissedTimes", text)
-            newest = _newest(schedule, now)
-        if newest is None or newest == moment(status.get("lastScheduleTime") or "1970-01-01T00:00:00Z"):
-            return None
         if deadline is not None and newest + timedelta(seconds=deadline) < now:
             told = newest.strftime("%a, %d %b %Y %H:%M:%S +0000")
             await self.recorder.warning(cron, "MissSchedule", f"Missed scheduled time to start a job: {told}")
             return None
-        return newest
+        active = any(reference["name"] == job_name(cron, newest) for reference in status["active"])
+        return None if active or (last and newest == moment(last)) else newest
 
-    async def _start(self, cron: Obj, status: Obj, due: datetime, now: datetime) -> None:
+    async def _start(self, cron: Obj, status: Obj, due: datetime) -> None:
         policy, active = cron["spec"].get("concurrencyPolicy"), status["active"]
         if policy == "Forbid" and active:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
@@ -159,18 +179,25 @@ class CronJobController(Controller):
         return made
 
     async def _delete(self, cron: Obj, found: Obj) -> None:
-        if await delete_if_there(self, "jobs.batch", found):
+        try:
+            there = await delete_if_there(self, "jobs.batch", found)
+        except ApiError as error:
+            await self.recorder.warning(cron, "FailedDelete", f"Deleted job: {error.message}")
+            raise
+        if there:
             await self.recorder.normal(cron, "SuccessfulDelete", f"Deleted job {found['metadata']['name']}")
 
-    async def _clear(self, cron: Obj, owned: list[Obj]) -> None:
-        """Delete the oldest finished jobs beyond the limits."""
+    async def _clear(self, cron: Obj, owned: list[Obj]) -> list[str]:
+        """Delete the oldest finished jobs beyond the limits; returns their uids."""
         spec, ended = cron["spec"], [found for found in owned if jobs.finished(found) is not None]
+        gone = []
         for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             found = sorted((each for each in ended if jobs.has(each["status"], kind)), key=_begun)
-            if spec.get(limit) is not None:
-                for old in found[: max(0, len(found) - spec[limit])]:
-                    if not is_ending(old):
-                        await self._delete(cron, old)
+            for old in found[: max(0, len(found) - spec.get(limit, len(found)))]:
+                if not is_ending(old):
+                    await self._delete(cron, old)
+                    gone.append(old["metadata"]["uid"])
+        return gone
 
 
 def job_name(cron: Obj, due: datetime) -> str:
@@ -192,15 +219,24 @@ def job_of(cron: Obj, due: datetime) -> Obj:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": dict(template["spec"])}
 
 
-def _newest(schedule: Schedule, now: datetime) -> datetime | None:
-    """Return the last time before now, looked for ever further back."""
-    for minutes in (2, 60, 24 * 60, 32 * 24 * 60, 366 * 24 * 60):
-        at, newest = schedule.after(now - timedelta(minutes=minutes)), None
-        while at <= now:
-            newest, at = at, schedule.after(at)
-        if newest is not None:
-            return newest.astimezone(UTC)
-    return None
+def _newest(schedule: Schedule, since: datetime, now: datetime) -> tuple[datetime | None, int]:
+    """Return the last time that has come, and about how many came after ``since``. Raises ``ScheduleError``."""
+    first = schedule.after(since)
+    second = schedule.after(first)
+    if now < first:
+        return None, 0
+    if now < second:
+        return first, 1
+    gap = round((second - first).total_seconds())
+    missed = int((now - first).total_seconds()) // gap + 1
+    at, newest = schedule.after(first + timedelta(seconds=(missed - 2) * gap)), None
+    while at <= now:
+        newest, at = at, schedule.after(at)
+    return newest, missed
+
+
+def _when(cron: Obj) -> tuple[str, str]:
+    return cron["spec"]["schedule"], cron["spec"].get("timeZone") or ""
 
 
 def _begun(job: Obj) -> tuple[str, str]:

@@ -1,21 +1,34 @@
-"""PodDisruptionBudgets: how many of their pods may go now."""
+"""PodDisruptionBudgets: how many of their pods may go now; and pods that were to go but stay."""
 
 from __future__ import annotations
 
-import math
+from datetime import timedelta
 
 from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, controller_of, queue_key
-from kubesim.errors import Obj
-from kubesim.times import stamp
+from kubesim.controllers.base import Context, Controller, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.shares import share
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.kinds import registry
+from kubesim.times import parse, stamp
 
-OWNERS = {
-    "ReplicaSet": "replicasets.apps",
-    "StatefulSet": "statefulsets.apps",
-    "ReplicationController": "replicationcontrollers",
-}
-"""The kinds whose replicas say how many pods there should be."""
+SCALED = ("replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps")
+"""The resources whose replicas say how many pods there should be."""
+DELETION_S = 120.0
+"""How long an eviction may take to delete its pod."""
+STALE_S = 120.0
+"""How long a pod that is not being deleted is taken for one that is about to be."""
+ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
+UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
+    "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods "
+    'please set ".spec.minAvailable" field of the PDB to an integer value.'
+)
+MANY = 'Pod "{}"/"{}" matches multiple PodDisruptionBudgets.  Chose "{}" arbitrarily.'
+
+
+class UncountableError(Exception):
+    """It cannot be told how many pods there should be."""
 
 
 class DisruptionController(Controller):
@@ -27,7 +40,7 @@ class DisruptionController(Controller):
         super().__init__(context)
         self.budgets = self.informers["poddisruptionbudgets.policy"]
         self.pods = self.informers["pods"]
-        self.owners = {kind: self.informers[resource] for kind, resource in OWNERS.items()}
+        self.owners = {resource: self.informers[resource] for resource in SCALED}
 
     def listen(self) -> None:
         """Watch budgets and the pods that they may select."""
@@ -37,60 +50,184 @@ class DisruptionController(Controller):
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         pod = new or old
         assert pod is not None
-        for budget in self.budgets.by("namespace", pod["metadata"]["namespace"]):
-            if from_struct(budget["spec"].get("selector") or {}).selects(pod):
-                self.queue.add(queue_key(budget))
+        for budget in self._guarding(pod):
+            self.queue.add(queue_key(budget))
+
+    def _guarding(self, pod: Obj) -> list[Obj]:
+        found = self.budgets.by("namespace", pod["metadata"]["namespace"])
+        return [budget for budget in found if from_struct(budget["spec"].get("selector")).selects(pod)]
 
     async def sync(self, namespace: str, name: str) -> None:
         """Count the pods of one budget."""
         budget = self.budgets.get(namespace, name)
         if budget is None:
             return
-        selector = from_struct(budget["spec"].get("selector") or {})
+        selector = from_struct(budget["spec"].get("selector"))
         selected = [pod for pod in self.pods.by("namespace", namespace) if selector.selects(pod)]
         if not selected:
             await self.recorder.normal(budget, "NoPods", "No matching pods found")
-        expected, desired = self._wanted(budget["spec"], selected)
-        healthy = sum(pods.ready_since(pod) is not None and pods.is_active(pod) for pod in selected)
+        for pod in selected:
+            await self._warn_of_others(budget, pod)
+        try:
+            expected, desired = await self._wanted(budget, selected)
+        except UncountableError as error:
+            text = f"Failed to calculate the number of expected pods: {error}"
+            await self.recorder.warning(budget, "CalculateExpectedPodCountFailed", text)
+            status = {**budget.get("status", {}), "disruptionsAllowed": 0}
+            await self._write(budget, status, "False", "SyncFailed", str(error))
+            return
+        disrupted = await self._disrupted(budget, selected)
+        healthy = sum(_is_healthy(pod) and pod["metadata"]["name"] not in disrupted for pod in selected)
         allowed = max(0, healthy - desired) if expected else 0
         status = {
-            "conditions": [self._condition(budget, allowed)],
             "currentHealthy": healthy,
             "desiredHealthy": desired,
             "disruptionsAllowed": allowed,
             "expectedPods": expected,
             "observedGeneration": budget["metadata"].get("generation", 1),
-        }
-        await self.write_status(self.budgets, budget, status)
+            "conditions": budget.get("status", {}).get("conditions") or [],
+        } | ({"disruptedPods": disrupted} if disrupted else {})
+        await self._write(budget, status, *(("True", "SufficientPods") if allowed else ("False", "InsufficientPods")))
 
-    def _wanted(self, spec: Obj, selected: list[Obj]) -> tuple[int, int]:
+    async def _warn_of_others(self, budget: Obj, pod: Obj) -> None:
+        found = self._guarding(pod)
+        if len(found) > 1 and min(found, key=queue_key) is budget:
+            meta = pod["metadata"]
+            text = MANY.format(meta["namespace"], meta["name"], budget["metadata"]["name"])
+            await self.recorder.warning(pod, "MultiplePodDisruptionBudgets", text)
+
+    async def _wanted(self, budget: Obj, selected: list[Obj]) -> tuple[int, int]:
         """Return how many pods there should be, and how many of them must stay healthy."""
-        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
-        if isinstance(least, int):
+        least, most = budget["spec"].get("minAvailable"), budget["spec"].get("maxUnavailable")
+        if most is None and isinstance(least, int):
             return len(selected), least
-        owners = {owner["uid"]: owner for pod in selected if (owner := controller_of(pod)) is not None}
-        namespace = selected[0]["metadata"]["namespace"] if selected else ""
-        known = [owner for owner in owners.values() if owner["kind"] in self.owners]
-        found = [self.owners[owner["kind"]].get(namespace, owner["name"]) for owner in known]
-        expected = sum(int(owner["spec"]["replicas"]) for owner in found if owner is not None)
-        if least is not None:
-            return expected, _share(least, expected)
-        return expected, max(0, expected - (most if isinstance(most, int) else _share(most or "0%", expected)))
+        if most is None and least is None:
+            return 0, 0
+        expected = await self._scale_of_all(budget, selected)
+        if most is None:
+            return expected, share(least, expected)
+        return expected, max(0, expected - share(most, expected))
 
-    def _condition(self, budget: Obj, allowed: int) -> Obj:
-        status, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
-        old: Obj = next(iter(budget.get("status", {}).get("conditions") or ()), {})
-        since = old["lastTransitionTime"] if old.get("status") == status else stamp(self.clock.now())
-        return {
-            "type": "DisruptionAllowed",
-            "status": status,
-            "observedGeneration": budget["metadata"].get("generation", 1),
+    async def _scale_of_all(self, budget: Obj, selected: list[Obj]) -> int:
+        sizes: dict[str, int] = {}
+        for pod in selected:
+            owner = controller_of(pod)
+            if owner is not None:
+                uid, size = self._scale(pod, owner)
+                sizes[uid] = size
+        if any(controller_of(pod) is None for pod in selected):
+            text = UNMANAGED.format(_shown(budget["spec"].get("selector") or {}))
+            await self.recorder.warning(budget, "UnmanagedPods", text)
+        return sum(sizes.values())
+
+    def _scale(self, pod: Obj, reference: Obj) -> tuple[str, int]:
+        """Return the uid and the size of what a pod belongs to in the end. Raises UncountableError."""
+        try:
+            kind = registry.by_kind(reference["apiVersion"], reference["kind"])
+        except ApiError as error:
+            raise UncountableError(error.message) from error
+        if kind.resource not in self.owners:
+            raise UncountableError(f"{kind.resource} does not implement the scale subresource")
+        owner = self.owners[kind.resource].get(pod["metadata"]["namespace"], reference["name"])
+        if owner is None or owner["metadata"]["uid"] != reference["uid"]:
+            raise UncountableError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        above = controller_of(owner)
+        if kind.resource == "replicasets.apps" and above is not None:
+            return self._scale(pod, above)
+        return str(owner["metadata"]["uid"]), int(owner["spec"]["replicas"])
+
+    async def _disrupted(self, budget: Obj, selected: list[Obj]) -> dict[str, str]:
+        """Return the pods whose eviction was granted but that are not being deleted yet, while that may be so."""
+        noted, now = budget.get("status", {}).get("disruptedPods") or {}, self.clock.now()
+        kept: dict[str, str] = {}
+        for pod in selected:
+            meta = pod["metadata"]
+            if is_ending(pod) or meta["name"] not in noted:
+                continue
+            left = (parse(noted[meta["name"]]) + timedelta(seconds=DELETION_S) - now).total_seconds()
+            if left < 0:
+                space = budget["metadata"]["namespace"]
+                text = f"Pod was expected by PDB {space}/{space} to be deleted but it wasn't"
+                await self.recorder.warning(pod, "NotDeleted", text)
+                continue
+            kept[meta["name"]] = noted[meta["name"]]
+            self.queue.add_after(queue_key(budget), left + 1.0)
+        return kept
+
+    async def _write(self, budget: Obj, status: Obj, truth: str, reason: str, message: str = "") -> None:
+        old = find_condition(status, ALLOWED) or {}
+        since = old["lastTransitionTime"] if old.get("status") == truth else stamp(self.clock.now())
+        fresh = {
+            "type": ALLOWED,
+            "status": truth,
+            "observedGeneration": status.get("observedGeneration", 0),
             "lastTransitionTime": since,
             "reason": reason,
-            "message": "",
+            "message": message,
         }
+        others = [each for each in status.get("conditions") or () if each["type"] != ALLOWED]
+        await self.write_status(self.budgets, budget, {**status, "conditions": [*others, fresh]})
 
 
-def _share(percent: str, total: int) -> int:
-    """Return a percentage of a number, rounded up."""
-    return math.ceil(int(percent.rstrip("%")) * total / 100)
+class StaleDisruptionController(Controller):
+    """Takes back the mark of pods that were to be disrupted but are not being deleted."""
+
+    source = "controllermanager"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.pods = self.informers["pods"]
+
+    def listen(self) -> None:
+        """Watch pods with the mark."""
+        self.pods.add_handler(self._changed)
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        left = self._left(new) if new is not None else None
+        if new is not None and left is not None:
+            self.queue.add_after(queue_key(new), left)
+
+    def _left(self, pod: Obj) -> float | None:
+        """Return the seconds until the mark is stale; None without one, or where it stays."""
+        mark = find_condition(pod.get("status", {}), TARGET)
+        if mark is None or mark["status"] != "True" or mark.get("reason") == "TerminationByKubelet":
+            return None
+        if not pods.is_active(pod):
+            return None
+        return max(0.0, STALE_S - (self.clock.now() - parse(mark["lastTransitionTime"])).total_seconds())
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Take the mark of one pod back if it is stale."""
+        pod = self.pods.get(namespace, name)
+        left = self._left(pod) if pod is not None else None
+        if pod is None or left is None:
+            return
+        if left > 0:
+            self.queue.add_after(queue_key(pod), left)
+            return
+        status = pod["status"]
+        fresh = {
+            "type": TARGET,
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": stamp(self.clock.now()),
+        }
+        conditions = [fresh if each["type"] == TARGET else each for each in status["conditions"]]
+        await self.write_status(self.pods, pod, {**status, "conditions": conditions})
+
+
+def _is_healthy(pod: Obj) -> bool:
+    return pods.ready_since(pod) is not None and not is_ending(pod)
+
+
+def _shown(selector: Obj) -> str:
+    """Return a label selector as Go prints it."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    rules = "".join(_rule(rule) for rule in selector.get("matchExpressions") or ())
+    parts = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{rules}}}"
+    return f"&LabelSelector{{{parts},}}"
+
+
+def _rule(rule: Obj) -> str:
+    values = " ".join(rule.get("values") or ())
+    return f"LabelSelectorRequirement{{Key:{rule['key']},Operator:{rule['operator']},Values:[{values}],}},"

@@ -116,3 +116,34 @@ async def test_a_wrong_schedule_is_invalid():
             'CronJob.batch "tick" is invalid: spec.schedule: Invalid value: "61 * * * *": '
             "end of range (61) above maximum (59): 61"
         )
+
+
+async def test_a_date_that_never_comes_is_told_of():
+    async with world() as cluster:
+        await cluster.create(CRONS, cron_job("tick", "0 0 31 2 *", "true"))
+        await cluster.tick(5)
+        text = "invalid schedule: 0 0 31 2 * : time difference between two schedules is less than 1 second"
+        assert set(await cluster.messages("InvalidSchedule")) == {text}
+
+
+async def test_a_job_that_somebody_else_made_for_it_is_told_of():
+    async with world() as cluster:
+        cron = await cluster.create(CRONS, cron_job("tick", "0 0 1 1 *", "true"))
+        owner = {name: cron[name] for name in ("apiVersion", "kind")} | {"name": "tick", "uid": cron["metadata"]["uid"]}
+        template = cron["spec"]["jobTemplate"]["spec"]
+        metadata = {"name": "by-hand", "ownerReferences": [{**owner, "controller": True}]}
+        await cluster.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template})
+        await cluster.tick(1)
+        text = "Saw a job that the controller did not create or forgot: by-hand"
+        assert set(await cluster.messages("UnexpectedJob")) == {text}
+
+
+async def test_a_new_schedule_waits_for_its_next_time():
+    async with world() as cluster:
+        await cluster.create(CRONS, cron_job("tick", "0 0 1 1 *", "true"))
+        await cluster.tick(200)
+        await cluster.client.patch(CRONS, "tick", "default", {"spec": {"schedule": "* * * * *"}})
+        await cluster.tick(10)
+        assert await names(cluster) == []
+        await cluster.tick(60)
+        assert len(await names(cluster)) == 1

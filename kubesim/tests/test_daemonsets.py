@@ -90,3 +90,46 @@ async def test_a_surge_starts_the_new_pod_before_the_old_one_goes():
         await cluster.tick(240)
         assert {pod["spec"]["containers"][0]["image"] for pod in await cluster.items("pods")} == {"nginx:1.26"}
         assert await placed(cluster) == sorted(cluster.node_names)
+
+
+async def test_pods_are_adopted_and_let_go():
+    async with world() as cluster:
+        await cluster.create(SETS, daemon_set("agent"))
+        await cluster.tick(5)
+        first, second, _ = [pod["metadata"]["name"] for pod in await cluster.items("pods")]
+        await cluster.client.patch("pods", first, "default", {"metadata": {"ownerReferences": None}})
+        await cluster.client.patch("pods", second, "default", {"metadata": {"labels": {"app": "other"}}})
+        await cluster.tick(5)
+        assert (await cluster.client.get("pods", first, "default"))["metadata"]["ownerReferences"]
+        assert "ownerReferences" not in (await cluster.client.get("pods", second, "default"))["metadata"]
+        assert len(await cluster.items("pods")) == 4
+
+
+async def test_on_delete_waits_for_somebody_to_delete():
+    async with world() as cluster:
+        await cluster.create(SETS, daemon_set("agent", updateStrategy={"type": "OnDelete"}))
+        await cluster.tick(5)
+        template = {"spec": {"containers": [{"name": "main", "image": "nginx:1.28"}]}}
+        await cluster.client.patch(SETS, "agent", "default", {"spec": {"template": template}}, patch_type="strategic")
+        await cluster.tick(20)
+        assert {pod["spec"]["containers"][0]["image"] for pod in await cluster.items("pods")} == {"nginx:1.27"}
+        (made,) = await cluster.items(SETS)
+        assert "updatedNumberScheduled" not in made["status"]
+        await cluster.client.delete("pods", (await cluster.items("pods"))[0]["metadata"]["name"], "default")
+        await cluster.tick(40)
+        (made,) = await cluster.items(SETS)
+        assert made["status"]["updatedNumberScheduled"] == 1
+
+
+async def test_revisions_with_living_pods_are_kept_beyond_the_limit():
+    async with world() as cluster:
+        made = daemon_set("agent", updateStrategy={"type": "OnDelete"}, revisionHistoryLimit=0)
+        await cluster.create(SETS, made)
+        await cluster.tick(5)
+        for image in ("nginx:1.26", "nginx:1.28"):
+            template = {"spec": {"containers": [{"name": "main", "image": image}]}}
+            spec = {"spec": {"template": template}}
+            await cluster.client.patch(SETS, "agent", "default", spec, patch_type="strategic")
+            await cluster.tick(5)
+        revisions = [each["revision"] for each in await cluster.items("controllerrevisions.apps")]
+        assert sorted(revisions) == [1, 3]

@@ -162,3 +162,79 @@ async def test_a_budget_in_percent_counts_a_sets_replicas():
         found = await cluster.client.get("poddisruptionbudgets.policy", "web", "default")
         status = found["status"]
         assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (4, 2, 2)
+
+
+async def claims(cluster):
+    found = await cluster.items("persistentvolumeclaims")
+    owners = {c["metadata"]["name"]: [r["kind"] for r in c["metadata"].get("ownerReferences", ())] for c in found}
+    return dict(sorted(owners.items()))
+
+
+async def test_claims_go_with_pods_that_are_scaled_away_where_the_set_says_so():
+    async with world() as cluster:
+        policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
+        spec = {"volumeClaimTemplates": [CLAIM], "persistentVolumeClaimRetentionPolicy": policy}
+        spec["podManagementPolicy"] = "Parallel"
+        await cluster.create(SETS, stateful_set("web", **spec))
+        await cluster.tick(30)
+        assert await claims(cluster) == {"data-web-0": [], "data-web-1": []}
+        await cluster.client.patch(SETS, "web", "default", {"spec": {"replicas": 1}})
+        await cluster.tick(60)
+        assert await claims(cluster) == {"data-web-0": []}
+
+
+async def test_a_changed_policy_changes_whose_the_claims_are():
+    async with world() as cluster:
+        spec = {"volumeClaimTemplates": [CLAIM], "podManagementPolicy": "Parallel"}
+        await cluster.create(SETS, stateful_set("web", **spec))
+        await cluster.tick(30)
+        policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
+        patch = {"spec": {"persistentVolumeClaimRetentionPolicy": policy}}
+        await cluster.client.patch(SETS, "web", "default", patch)
+        await cluster.tick(5)
+        assert await claims(cluster) == {"data-web-0": ["StatefulSet"], "data-web-1": ["StatefulSet"]}
+
+
+async def test_pods_of_its_name_are_adopted_and_others_let_go():
+    async with world() as cluster:
+        await cluster.create(SETS, stateful_set("web", replicas=1))
+        await cluster.tick(5)
+        await cluster.client.patch("pods", "web-0", "default", {"metadata": {"ownerReferences": None}})
+        await cluster.tick(1)
+        (owner,) = (await cluster.pod("web-0"))["metadata"]["ownerReferences"]
+        assert owner["kind"] == "StatefulSet"
+        await cluster.client.patch("pods", "web-0", "default", {"metadata": {"labels": {"app": "other"}}})
+        await cluster.tick(1)
+        assert "ownerReferences" not in (await cluster.pod("web-0"))["metadata"]
+
+
+async def test_a_pod_gets_its_name_label_back():
+    async with world() as cluster:
+        await cluster.create(SETS, stateful_set("web", replicas=1))
+        await cluster.tick(5)
+        label = {"metadata": {"labels": {"statefulset.kubernetes.io/pod-name": None}}}
+        await cluster.client.patch("pods", "web-0", "default", label)
+        await cluster.tick(1)
+        assert (await cluster.pod())["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+        assert await cluster.messages("SuccessfulUpdate") == ["update Pod web-0 in StatefulSet web successful"]
+
+
+async def test_numbers_may_begin_anywhere():
+    async with world() as cluster:
+        await cluster.create(SETS, stateful_set("web", ordinals={"start": 3}))
+        await cluster.tick(30)
+        assert await names(cluster) == ["web-3", "web-4"]
+        await cluster.client.patch(SETS, "web", "default", {"spec": {"ordinals": {"start": 4}}})
+        await cluster.tick(60)
+        assert await names(cluster) == ["web-4", "web-5"]
+
+
+async def test_successors_wait_until_a_pod_has_been_ready_for_long_enough():
+    async with world() as cluster:
+        await cluster.create(SETS, stateful_set("web", minReadySeconds=20))
+        await cluster.tick(15)
+        assert await names(cluster) == ["web-0"]
+        (made,) = await cluster.items(SETS)
+        assert (made["status"]["readyReplicas"], made["status"]["availableReplicas"]) == (1, 0)
+        await cluster.tick(10)
+        assert await names(cluster) == ["web-0", "web-1"]
