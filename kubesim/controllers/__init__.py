@@ -12,7 +12,7 @@ from kubesim.controllers.certificates import CertificateController
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
-from kubesim.controllers.disruption import DisruptionController
+from kubesim.controllers.disruption import DisruptionController, StaleDisruptionController
 from kubesim.controllers.endpoints import EndpointsController
 from kubesim.controllers.eviction import PodCollector, TaintEvictionController
 from kubesim.controllers.gc import GarbageCollector
@@ -62,6 +62,7 @@ class Controllers:
             CronJobController(context),
             EndpointsController(context),
             DisruptionController(context),
+            StaleDisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),
             AggregationController(context),
             AutoscalerController(context),
