@@ -1,0 +1,1 @@
+"""What Prometheus would have scraped of a cluster, and its HTTP API."""

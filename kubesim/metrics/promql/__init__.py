@@ -1,0 +1,1 @@
+"""PromQL over series that are worked out when they are asked for."""

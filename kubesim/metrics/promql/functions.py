@@ -1,0 +1,157 @@
+"""Functions of instant vectors and scalars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import re2
+
+from kubesim.metrics.promql.values import NAME, QueryError, Sample, Vector
+
+
+def _guarded(function: Callable[[float], float]) -> Callable[[float], float]:
+    def call(value: float) -> float:
+        try:
+            return function(value)
+        except (ValueError, OverflowError):
+            return math.nan if not (value == 0 and function in (math.log, math.log2, math.log10)) else -math.inf
+
+    return call
+
+
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+    return lambda value: float(function(value)) if math.isfinite(value) else value
+
+
+def _sign(value: float) -> float:
+    return value if math.isnan(value) or value == 0 else math.copysign(1, value)
+
+
+MATH: dict[str, Callable[[float], float]] = {
+    "abs": abs,
+    "ceil": _whole(math.ceil),
+    "floor": _whole(math.floor),
+    "exp": _exp,
+    "ln": _guarded(math.log),
+    "log2": _guarded(math.log2),
+    "log10": _guarded(math.log10),
+    "sqrt": _guarded(math.sqrt),
+    "sgn": _sign,
+}
+CALENDAR: dict[str, Callable[[datetime], int]] = {
+    "minute": lambda at: at.minute,
+    "hour": lambda at: at.hour,
+    "day_of_week": lambda at: at.isoweekday() % 7,
+    "day_of_month": lambda at: at.day,
+    "day_of_year": lambda at: at.timetuple().tm_yday,
+    "month": lambda at: at.month,
+    "year": lambda at: at.year,
+    "days_in_month": lambda at: (
+        (at.replace(month=at.month % 12 + 1, year=at.year + at.month // 12, day=1) - at.replace(day=1)).days
+    ),
+}
+
+
+def mapped(name: str, vector: Vector) -> Vector:
+    """Return a function of one number over a vector."""
+    return [sample.bare(MATH[name](sample.value)) for sample in vector]
+
+
+def calendar(name: str, vector: Vector) -> Vector:
+    """Return a part of the date that each value is, in UTC."""
+    return [sample.bare(float(CALENDAR[name](datetime.fromtimestamp(sample.value, UTC)))) for sample in vector]
+
+
+def clamp(vector: Vector, low: float, high: float) -> Vector:
+    """Return values held within bounds; nothing where they are crossed."""
+    return [] if low > high else [sample.bare(max(low, min(high, sample.value))) for sample in vector]
+
+
+def rounded(vector: Vector, nearest: float) -> Vector:
+    """Return values rounded to the nearest multiple, halves up."""
+    return [sample.bare(math.floor(sample.value / nearest + 0.5) * nearest) for sample in vector]
+
+
+def ordered(vector: Vector, *, descending: bool) -> Vector:
+    """Return a vector by value, not-a-numbers last."""
+    sign = -1 if descending else 1
+    return sorted(vector, key=lambda s: (math.isnan(s.value), 0.0 if math.isnan(s.value) else sign * s.value))
+
+
+def label_replace(vector: Vector, target: str, replacement: str, source: str, pattern: str) -> Vector:
+    """Set a label from another that matches a pattern. Raises QueryError for a bad pattern."""
+    try:
+        compiled = re2.compile(pattern)
+    except re2.error as error:
+        raise QueryError("execution", f"invalid regular expression in label_replace(): {pattern}") from error
+    return [
+        _replaced(sample, compiled.fullmatch(sample.labels.get(source, "")), target, replacement) for sample in vector
+    ]
+
+
+def _replaced(sample: Sample, match: Any | None, target: str, replacement: str) -> Sample:
+    if match is None:
+        return sample
+    text = re2.sub(
+        r"\$(?:\{(\w+)\}|(\w+))", lambda found: _group(match, found.group(1) or found.group(2)), replacement
+    )
+    return Sample(_with(sample.labels, target, text), sample.value, sample.at)
+
+
+def _group(match: Any, name: str) -> str:
+    try:
+        return match.group(int(name) if name.isdecimal() else name) or ""
+    except (IndexError, KeyError):
+        return ""
+
+
+def label_join(vector: Vector, target: str, separator: str, sources: list[str]) -> Vector:
+    """Set a label to others joined."""
+    return [
+        Sample(_with(s.labels, target, separator.join(s.labels.get(name, "") for name in sources)), s.value, s.at)
+        for s in vector
+    ]
+
+
+def _with(labels: object, name: str, value: str) -> dict[str, str]:
+    changed = {**dict(labels), name: value}  # type: ignore[call-overload]
+    return {key: text for key, text in changed.items() if text}
+
+
+def histogram_quantile(share: float, vector: Vector) -> Vector:
+    """Return the quantile that cumulative buckets (label ``le``) tell of."""
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
+    for sample in vector:
+        rest = tuple(sorted((k, v) for k, v in sample.labels.items() if k not in ("le", NAME)))
+        try:
+            bound = float(sample.labels["le"].replace("Inf", "inf"))
+        except (KeyError, ValueError):
+            continue
+        groups.setdefault(rest, []).append((bound, sample.value))
+    return [Sample(dict(labels), _bucket_quantile(share, sorted(found))) for labels, found in groups.items()]
+
+
+def _bucket_quantile(share: float, buckets: list[tuple[float, float]]) -> float:
+    if math.isnan(share) or share < 0 or share > 1:
+        return math.nan if math.isnan(share) else math.copysign(math.inf, share - 0.5)
+    if len(buckets) < 2 or buckets[-1][0] != math.inf or not buckets[-1][1]:
+        return math.nan
+    rank = share * buckets[-1][1]
+    index = next(i for i, (_, count) in enumerate(buckets) if count >= rank)
+    if index == len(buckets) - 1:
+        return buckets[-2][0]
+    if index == 0 and buckets[0][0] <= 0:
+        return buckets[0][0]
+    start, below = buckets[index - 1] if index else (0.0, 0.0)
+    end, count = buckets[index]
+    return start + (end - start) * ((rank - below) / (count - below) if count > below else 0)

@@ -1,0 +1,102 @@
+"""Values of PromQL: samples, series, and how Prometheus writes numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+NAME = "__name__"
+Labels = Mapping[str, str]
+Point = tuple[float, float]
+"""(seconds since the epoch, value)"""
+
+
+class QueryError(Exception):
+    """A query that cannot be answered; ``kind`` is Prometheus' errorType (bad_data, execution)."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One element of an instant vector. ``at`` is the time of the sample behind it, where there is one."""
+
+    labels: Labels
+    value: float
+    at: float = 0.0
+
+    def bare(self, value: float) -> Sample:
+        """Return the sample with another value and without its metric's name, as most operations leave it."""
+        return Sample({k: v for k, v in self.labels.items() if k != NAME}, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One element of a range vector: the points in (``start``, ``end``]."""
+
+    labels: Labels
+    points: Sequence[Point]
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A label matcher: ``=``, ``!=``, ``=~`` or ``!~``."""
+
+    name: str
+    op: str
+    value: str
+
+
+class Series(Protocol):
+    """What a source stores under one set of labels."""
+
+    @property
+    def labels(self) -> Labels:
+        """Its labels, the metric's name among them."""
+
+    def last(self, at: float, lookback: float) -> Point | None:
+        """Return the newest sample in (at - lookback, at], None where there is none or it went stale."""
+
+    def points(self, after: float, until: float) -> Sequence[Point]:
+        """Return the samples in (after, until], oldest first."""
+
+
+class Source(Protocol):
+    """What queries are answered from."""
+
+    def select(self, matches: Sequence[Match], start: float, end: float) -> Iterable[Series]:
+        """Return the series that match and may have samples between ``start`` and ``end``."""
+
+
+Vector = list[Sample]
+Matrix = list[Window]
+Value = float | str | Vector | Matrix
+
+
+def number(value: float) -> str:
+    """Return a float as the API writes it: the shortest decimal digits that give it back, never an exponent."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == int(value) and abs(value) < 1e15:
+        return "-0" if value == 0 and math.copysign(1, value) < 0 else str(int(value))
+    return format(Decimal(repr(value)), "f")
+
+
+def key(labels: Labels, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the part of ``labels`` that ``names`` pick, to group by; an absent label is an empty one."""
+    return tuple((name, labels[name]) for name in sorted(names) if labels.get(name))
+
+
+def key_without(labels: Labels, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return all of ``labels`` but ``names`` and the metric's name."""
+    left = {*names, NAME}
+    return tuple(sorted((name, value) for name, value in labels.items() if name not in left and value))
