@@ -1,7 +1,7 @@
-"""The OpenAPI version 2 document, as JSON: the schemas of version 3 in the older form.
+"""The OpenAPI version 2 document: the schemas and paths of version 3 in the older form, as JSON or as protobuf.
 
-What version 2 cannot say (oneOf, nullable, defaults) is left out as upstream leaves it out of the schemas of custom
-kinds, and nothing is said inside of what preserves unknown fields: clients would take it for everything there is.
+What version 2 cannot say (oneOf, nullable, defaults) is left out as upstream leaves it out, and nothing is said
+inside of what preserves unknown fields: clients would take it for everything there is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from aiohttp import web
 
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.negotiate import JSON_TYPES, media_types
-from kubesim.api.openapi import document, kinds_by_path
+from kubesim.api.openapi import BEARER, IDENTITY, INFO, document, kinds_by_path
+from kubesim.api.openapi_protobuf import encode
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
 
@@ -23,21 +24,27 @@ V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
 NOT_IN_V2 = ("default", "oneOf", "anyOf", "not", "nullable")
 CONTENTS = ("properties", "items", "additionalProperties")
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
-IDENTITY = "x-kubernetes-group-version-kind"
 INT_OR_STRING = "x-kubernetes-int-or-string"
+Groups = tuple[tuple[Kind, ...], ...]
 
 
 def answer_v2(accept: str, registry: Registry) -> web.Response:
-    """Answer /openapi/v2: to those who want protobuf with a message of no bytes, which kubectl takes and goes on."""
+    """Answer /openapi/v2, in protobuf to those who want it."""
+    groups = tuple(kinds_by_path(registry).values())
     wanted = media_types(accept)
     if wanted and wanted[0].name not in JSON_TYPES:
-        return web.Response(body=b"", content_type=PROTOBUF)
-    body = document_v2(tuple(kinds_by_path(registry).values()))
-    return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
+        return web.Response(body=document_protobuf(groups), content_type=PROTOBUF, headers=NO_CACHE)
+    return web.Response(body=document_v2(groups), content_type="application/json", headers=NO_CACHE)
 
 
-@lru_cache(4)
-def document_v2(groups: tuple[tuple[Kind, ...], ...]) -> bytes:
+@lru_cache(2)
+def document_protobuf(groups: Groups) -> bytes:
+    """Return the document of all kinds as a message."""
+    return encode("Document", orjson.loads(document_v2(groups)))
+
+
+@lru_cache(2)
+def document_v2(groups: Groups) -> bytes:
     """Return the document of all kinds, given by group and version."""
     definitions: Obj = {}
     paths: Obj = {}
@@ -45,16 +52,48 @@ def document_v2(groups: tuple[tuple[Kind, ...], ...]) -> bytes:
         found = orjson.loads(document(kinds))
         definitions |= {name: converted(schema) for name, schema in found["components"]["schemas"].items()}
         paths |= {path: _path(item) for path, item in found["paths"].items()}
-    info = {"title": "Kubernetes", "version": "v1.34.4"}
-    return orjson.dumps({"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions})
+    return orjson.dumps({
+        "swagger": "2.0",
+        "info": INFO,
+        "paths": paths,
+        "definitions": dict(sorted(definitions.items())),
+        "securityDefinitions": {"BearerToken": BEARER},
+        "security": [{"BearerToken": []}],
+    })  # fmt: skip
 
 
 def _path(item: Obj) -> Obj:
-    """Return a path's operations with the parameters of version 2."""
-    return {
-        verb: {**operation, "parameters": [_parameter(entry) for entry in operation.get("parameters", ())]}
-        for verb, operation in item.items()
-    }
+    """Return a path's operations, and the parameters that they share."""
+    found: Obj = {verb: _operation(entry) for verb, entry in item.items() if verb != "parameters"}
+    if "parameters" in item:
+        found["parameters"] = [_parameter(entry) for entry in item["parameters"]]
+    return found
+
+
+def _operation(operation: Obj) -> Obj:
+    """Return an operation: what it takes is one more parameter, and its media types stand beside it."""
+    found = dict(operation)
+    body = found.pop("requestBody", {})
+    taken = body.get("content", {"*/*": {}})
+    parameters = [_parameter(entry) for entry in found.pop("parameters", ())]
+    if body:
+        schema = converted(next(iter(taken.values()))["schema"])
+        required = {"required": True} if body.get("required") else {}
+        parameters.insert(0, {"name": "body", "in": "body", **required, "schema": schema})
+    answers = found["responses"]
+    found |= {"consumes": list(taken), "produces": _produced(answers), "schemes": ["https"]}
+    found["responses"] = {code: _answer(answer) for code, answer in answers.items()}
+    return found | ({"parameters": parameters} if parameters else {})
+
+
+def _produced(answers: Obj) -> list[str]:
+    return list(next(iter(answers.values())).get("content", ()))
+
+
+def _answer(answer: Obj) -> Obj:
+    found = {"description": answer["description"]}
+    content = answer.get("content")
+    return found | ({"schema": converted(next(iter(content.values()))["schema"])} if content else {})
 
 
 def _parameter(entry: Obj) -> Obj:
@@ -67,6 +106,8 @@ def converted(schema: Obj) -> Obj:
     if schema.get(PRESERVE) and IDENTITY in schema:
         return {"type": "object", IDENTITY: schema[IDENTITY]}
     kept: Obj = {key: _inner(key, value) for key, value in schema.items() if key not in NOT_IN_V2}
+    if "oneOf" in schema and "type" not in schema and INT_OR_STRING not in schema:
+        kept["type"] = "string"
     references = kept.pop("allOf", None)
     if references and "$ref" in references[0]:
         kept |= references[0]

@@ -1,10 +1,7 @@
 import asyncio
-import json
-import re
 
 import pytest
 
-from kubesim.api.openapi_v2 import converted
 from kubesim.tests.live import serving
 
 AGGREGATED = (
@@ -42,25 +39,6 @@ async def test_aggregated_discovery_says_so_in_its_content_type(live):
     assert "deployments" in {r["resource"] for r in apps["versions"][0]["resources"]}
 
 
-async def test_openapi_v2_is_an_empty_protobuf_message(live):
-    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-    async with live.client(Accept=accept) as client, client.get("/openapi/v2") as response:
-        assert (response.status, await response.read()) == (200, b"")
-        assert "@" not in response.headers["Content-Type"]
-
-
-async def test_openapi_v3_describes_every_group_and_version(live):
-    async with live.client() as client:
-        async with client.get("/openapi/v3") as response:
-            paths = (await response.json())["paths"]
-        async with client.get(paths["apis/batch/v1"]["serverRelativeURL"]) as response:
-            schemas = (await response.json())["components"]["schemas"]
-    job = schemas["io.k8s.api.v1.Job"]
-    assert job["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
-    references = set(re.findall(r"#/components/schemas/([^\"]+)", json.dumps(schemas)))
-    assert references <= set(schemas)
-
-
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_health_needs_no_credential(live, path):
     async with live.client(token="") as client, client.get(path) as response:
@@ -73,30 +51,6 @@ async def test_the_certificate_names_only_the_public_host(live):
     writer.close()
     await writer.wait_closed()
     assert certificate["subjectAltName"] == (("IP Address", "127.0.0.1"),)
-
-
-async def test_openapi_v2_speaks_json_to_who_asks_for_it(live):
-    async with live.client(Accept="application/json") as client, client.get("/openapi/v2") as response:
-        found = await response.json()
-    spec = found["definitions"]["io.k8s.api.v1.Pod"]["properties"]["spec"]
-    assert spec["$ref"] == "#/definitions/io.k8s.api.v1.PodSpec"
-    patch = found["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
-    assert {entry["name"] for entry in patch["parameters"]} >= {"dryRun", "fieldValidation"}
-
-
-def test_version_2_leaves_out_what_it_cannot_say():
-    schema = {
-        "type": "object", "properties": {
-            "a": {"type": "string", "default": "x", "nullable": True, "description": "d"},
-            "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"c": {}}},
-            "n": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
-        },
-    }  # fmt: skip
-    assert converted(schema)["properties"] == {
-        "a": {"description": "d"},
-        "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        "n": {"x-kubernetes-int-or-string": True},
-    }
 
 
 async def test_health_tells_of_each_check(live):

@@ -1,0 +1,236 @@
+"""The paths of the OpenAPI documents: which operations a kind has, what they take and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubesim.errors import Obj
+from kubesim.schema.openapi_table import REFERENCE
+from kubesim.schema.registry import Kind, Subresource
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+FORMS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
+WATCHED = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+BOOLEANS = {
+    "allowWatchBookmarks", "follow", "force", "ignoreStoreReadErrorWithClusterBreakingPotential",
+    "insecureSkipTLSVerifyBackend", "orphanDependents", "previous", "sendInitialEvents", "stderr", "stdin", "stdout",
+    "timestamps", "tty", "watch",
+}  # fmt: skip
+INTEGERS = {"gracePeriodSeconds", "limit", "limitBytes", "ports", "sinceSeconds", "tailLines", "timeoutSeconds"}
+WRITE = ("dryRun", "fieldManager", "fieldValidation")
+DELETE = (
+    "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
+    "propagationPolicy",
+)  # fmt: skip
+PAGE = (
+    "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch",
+    "sendInitialEvents", "timeoutSeconds",
+)  # fmt: skip
+LIST = tuple(sorted((*PAGE, "allowWatchBookmarks", "watch")))
+STREAM = ("stderr", "stdin", "stdout", "tty")
+CONNECT: dict[str, tuple[str, ...]] = {
+    "attach": ("container", *STREAM),
+    "exec": ("command", "container", *STREAM),
+    "portforward": ("ports",),
+    "proxy": ("path",),
+}
+"""Subresources that are no objects: what they take."""
+LOG = ("container", "follow", "insecureSkipTLSVerifyBackend", "limitBytes", "previous", "sinceSeconds", "stream",
+       "tailLines", "timestamps")  # fmt: skip
+METHODS = ("delete", "get", "head", "options", "patch", "post", "put")
+OPERATIONS = {
+    "get": ("get", "read", "get", ()),
+    "update": ("put", "replace", "put", WRITE),
+    "create": ("post", "create", "post", WRITE),
+    "delete": ("delete", "delete", "delete", DELETE),
+    "patch": ("patch", "patch", "patch", tuple(sorted((*WRITE, "force")))),
+    "list": ("get", "list", "list", LIST),
+    "deletecollection": ("delete", "delete", "deletecollection", tuple(sorted({*PAGE, *DELETE}))),
+}
+"""By verb: method, how its id begins, action, parameters."""
+ANSWERS = {"get": ("200",), "update": ("200", "201"), "create": ("200", "201", "202"), "patch": ("200", "201"),
+           "list": ("200",), "deletecollection": ("200",), "delete": ("200", "202")}  # fmt: skip
+OPTIONS = {"attach": "AttachOptions", "exec": "ExecOptions", "portforward": "PortForwardOptions",
+           "proxy": "ProxyOptions"}  # fmt: skip
+TEXT: Obj = {"schema": {"type": "string"}}
+TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
+
+
+def paths(kind: Kind, schema: str, others: dict[tuple[str, str, str], str]) -> Iterator[tuple[str, Obj]]:
+    """Yield each path of a kind with its operations; ``schema`` names its type, ``others`` those of subresources."""
+    root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+    scope = "/namespaces/{namespace}" if kind.namespaced else ""
+    many, one = f"{root}{scope}/{kind.plural}", f"{root}{scope}/{kind.plural}/{{name}}"
+    make = _Maker(kind, schema)
+    yield many, make.item(("list", "create", "deletecollection"))
+    if "get" in kind.verbs:
+        yield one, make.item(("get", "update", "delete", "patch"), named=True)
+    for sub in kind.subresources:
+        if sub.name in CONNECT:
+            yield from make.connect(sub.name, one)
+            continue
+        identity = (sub.group if sub.version else kind.group, sub.version or kind.version, sub.kind or kind.kind)
+        yield f"{one}/{sub.name}", make.under(sub, others.get(identity, schema), identity)
+    if "watch" not in kind.verbs:
+        return
+    if kind.namespaced:
+        yield f"{root}/{kind.plural}", make.everywhere("list", LIST)
+        yield f"{root}/watch/{kind.plural}", make.everywhere("watchlist", LIST)
+    yield f"{root}/watch{scope}/{kind.plural}", make.watch("watchlist")
+    yield f"{root}/watch{scope}/{kind.plural}/{{name}}", make.watch("watch")
+
+
+def root_path(kind: Kind) -> tuple[str, Obj]:
+    """Return the path that lists the kinds of a kind's group and version."""
+    make = _Maker(kind, "")
+    operation = {
+        "tags": [make.tag],
+        "operationId": f"get{make.title}APIResources",
+        "responses": _responses(("200",), f"{META}APIResourceList", FORMS),
+    }
+    return f"/apis/{kind.api_version}/" if kind.group else f"/api/{kind.version}/", {"get": operation}
+
+
+class _Maker:
+    """Makes the operations of one kind."""
+
+    def __init__(self, kind: Kind, schema: str) -> None:
+        self.kind = kind
+        self.schema = schema
+        words = kind.group.removesuffix(".k8s.io").split(".") if kind.group else ["core"]
+        group = words[0] + "".join(word.capitalize() for word in words[1:])
+        self.tag = f"{group}_{kind.version}"
+        self.title = f"{group[0].upper()}{group[1:]}{kind.version.capitalize()}"
+        self.scope = "Namespaced" if kind.namespaced else ""
+
+    def item(self, verbs: tuple[str, ...], *, named: bool = False) -> Obj:
+        """Return a path's operations, and the parameters that they share."""
+        item: Obj = {"parameters": self._shared(named=named)}
+        for verb in verbs:
+            if verb in self.kind.verbs:
+                item[OPERATIONS[verb][0]] = self._operation(verb, self.schema, self._identity())
+        return item
+
+    def under(self, sub: Subresource, schema: str, identity: tuple[str, str, str]) -> Obj:
+        """Return the operations of a subresource."""
+        item: Obj = {"parameters": self._shared(named=True)}
+        for verb in sub.verbs:
+            operation = self._operation(verb, schema, _identity(*identity))
+            operation["operationId"] += sub.name.capitalize()
+            item[OPERATIONS[verb][0]] = operation
+        if sub.name == "log":
+            item["parameters"] += [parameter(name) for name in LOG]
+            item["get"]["responses"]["200"]["content"] = dict.fromkeys((*FORMS, "text/plain"), TEXT)
+        elif "create" in sub.verbs and len(sub.verbs) == 1:
+            item["parameters"] += item["post"].pop("parameters")
+        return item
+
+    def connect(self, name: str, path: str) -> Iterator[tuple[str, Obj]]:
+        """Yield the paths of a subresource that is no object: streams, and what is passed on to a server."""
+        methods = METHODS if name == "proxy" else ("get", "post")
+        own = [*self._placed(named=True), *(parameter(each) for each in CONNECT[name])]
+        yield f"{path}/{name}", {"parameters": own} | {each: self._connecting(each, name) for each in methods}
+        if name == "proxy":
+            behind = {**parameter("path"), "in": "path", "required": True}
+            operations = {each: self._connecting(each, name, "WithPath") for each in methods}
+            yield f"{path}/{name}/{{path}}", {"parameters": [*own, behind]} | operations
+
+    def _connecting(self, method: str, name: str, tail: str = "") -> Obj:
+        title = f"connect{self.title}{method.capitalize()}{self.scope}{self.kind.kind}{name.capitalize()}{tail}"
+        answers = {"200": {"description": TEXTS["200"], "content": {"*/*": TEXT}}}
+        return {
+            "tags": [self.tag],
+            "operationId": title,
+            "responses": answers | {"401": {"description": TEXTS["401"]}},
+            "x-kubernetes-action": "connect",
+            "x-kubernetes-group-version-kind": _identity("", "v1", f"{self.kind.kind}{OPTIONS[name]}"),
+        }
+
+    def everywhere(self, action: str, parameters: tuple[str, ...]) -> Obj:
+        """Return the operation over all namespaces."""
+        name = "list" if action == "list" else "watch"
+        tail = "ForAllNamespaces" if action == "list" else "ListForAllNamespaces"
+        operation = self._answering(f"{name}{self.title}{self.kind.kind}{tail}", action)
+        return {"get": operation, "parameters": [parameter(each) for each in sorted((*parameters, "pretty"))]}
+
+    def watch(self, action: str) -> Obj:
+        """Return the older form of a watch."""
+        tail = "List" if action == "watchlist" else ""
+        operation = self._answering(f"watch{self.title}{self.scope}{self.kind.kind}{tail}", action)
+        shared = [parameter(each) for each in sorted((*LIST, "pretty"))]
+        return {"get": operation, "parameters": [*shared, *self._placed(named=action == "watch")]}
+
+    def _answering(self, identifier: str, action: str) -> Obj:
+        answer = f"{self.schema}List" if action == "list" else f"{META}WatchEvent"
+        return {
+            "tags": [self.tag],
+            "operationId": identifier,
+            "responses": _responses(("200",), answer, (*FORMS, *WATCHED)),
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": self._identity(),
+        }
+
+    def _operation(self, verb: str, schema: str, identity: Obj) -> Obj:
+        _, name, action, parameters = OPERATIONS[verb]
+        many = "Collection" if verb == "deletecollection" else ""
+        answer = {"list": f"{schema}List", "deletecollection": f"{META}Status"}.get(verb, schema)
+        if verb == "delete" and not self.kind.returns_deleted:
+            answer = f"{META}Status"
+        operation: Obj = {
+            "tags": [self.tag],
+            "operationId": f"{name}{self.title}{many}{self.scope}{self.kind.kind}",
+            "responses": _responses(ANSWERS[verb], answer, (*FORMS, *WATCHED) if verb == "list" else FORMS),
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": identity,
+        }
+        if parameters:
+            operation["parameters"] = [parameter(each) for each in parameters]
+        return operation | _body(verb, schema)
+
+    def _identity(self) -> Obj:
+        return _identity(self.kind.group, self.kind.version, self.kind.kind)
+
+    def _shared(self, *, named: bool) -> list[Obj]:
+        return [*self._placed(named=named), parameter("pretty")]
+
+    def _placed(self, *, named: bool) -> list[Obj]:
+        """Return the parameters that stand in the path."""
+        names = [*(["name"] if named else []), *(["namespace"] if self.kind.namespaced else [])]
+        return [{**parameter(name), "in": "path", "required": True} for name in names]
+
+
+def _identity(group: str, version: str, kind: str) -> Obj:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def parameter(name: str) -> Obj:
+    """Return a parameter of the query."""
+    form = "boolean" if name in BOOLEANS else "integer" if name in INTEGERS else "string"
+    return {"name": name, "in": "query", "schema": {"type": form, "uniqueItems": True}}
+
+
+def _body(verb: str, schema: str) -> Obj:
+    """Return what an operation takes."""
+    match verb:
+        case "create" | "update":
+            return {"requestBody": {"content": _content(("*/*",), schema), "required": True}}
+        case "patch":
+            return {"requestBody": {"content": _content(PATCHES, f"{META}Patch"), "required": True}}
+        case "delete" | "deletecollection":
+            return {"requestBody": {"content": _content(("*/*",), f"{META}DeleteOptions")}}
+    return {}
+
+
+def _responses(codes: tuple[str, ...], schema: str, forms: tuple[str, ...]) -> Obj:
+    answers: Obj = {code: {"description": TEXTS[code], "content": _content(forms, schema)} for code in codes}
+    return answers | {"401": {"description": TEXTS["401"]}}
+
+
+def _content(forms: tuple[str, ...], schema: str) -> Obj:
+    return {form: {"schema": {"$ref": REFERENCE + schema}} for form in forms}

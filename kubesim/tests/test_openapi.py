@@ -1,0 +1,190 @@
+"""OpenAPI: what kubectl explains, checks and merges by."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from kubesim.api import openapi_texts
+from kubesim.api.openapi import document, kinds_by_path, told
+from kubesim.api.openapi_protobuf import encode
+from kubesim.api.openapi_v2 import converted, document_v2
+from kubesim.schema.kinds import registry
+from kubesim.schema.openapi_table import expanded, known, schema_of
+from kubesim.tests.live import serving
+
+CORE, META = "io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def documents():
+    return {path: json.loads(document(kinds)) for path, kinds in kinds_by_path(registry).items()}
+
+
+@pytest.mark.parametrize(
+    ("entry", "schema"),
+    [
+        ("int32", {"type": "integer", "format": "int32"}),
+        ("string=", {"type": "string", "default": ""}),
+        ("[string=]", {"type": "array", "items": {"type": "string", "default": ""}}),
+        ("{boolean}", {"type": "object", "additionalProperties": {"type": "boolean"}}),
+        ("EnvVar", {"allOf": [{"$ref": f"#/components/schemas/{CORE}.EnvVar"}]}),
+        ("[EnvVar]", {"type": "array", "items": {"$ref": f"#/components/schemas/{CORE}.EnvVar"}}),
+        (["[string]", {"+list-type": "set", "inner": {"enum": ["a"]}}],
+         {"type": "array", "items": {"type": "string", "enum": ["a"]}, "x-kubernetes-list-type": "set"}),
+    ],
+)  # fmt: skip
+def test_an_entry_of_the_table_stands_for_a_schema(entry, schema):
+    assert expanded(entry, CORE) == schema
+
+
+def test_a_list_says_how_it_merges():
+    ports = schema_of(f"{CORE}.Container")["properties"]["ports"]
+    assert ports["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
+    assert ports["x-kubernetes-patch-merge-key"] == "containerPort"
+    assert ports["items"]["default"] == {}
+
+
+def test_every_kind_has_a_schema_that_names_it(documents):
+    for path, kinds in kinds_by_path(registry).items():
+        identities = [
+            entry
+            for schema in documents[path]["components"]["schemas"].values()
+            for entry in schema.get("x-kubernetes-group-version-kind", ())
+        ]
+        for kind in kinds:
+            assert {"group": kind.group, "version": kind.version, "kind": kind.kind} in identities, kind
+
+
+def test_no_reference_leads_nowhere(documents):
+    for found in documents.values():
+        references = set(re.findall(r"#/components/schemas/([^\"]+)", json.dumps(found)))
+        assert references <= set(found["components"]["schemas"])
+
+
+def test_every_operation_has_a_name_of_its_own(documents):
+    for found in documents.values():
+        names = [
+            operation["operationId"]
+            for item in found["paths"].values()
+            for verb, operation in item.items()
+            if verb != "parameters"
+        ]
+        assert len(names) == len(set(names))
+
+
+def test_operations_are_named_as_upstream_names_them(documents):
+    paths = documents["apis/batch/v1"]["paths"]
+    one = paths["/apis/batch/v1/namespaces/{namespace}/jobs/{name}"]
+    assert one["get"]["operationId"] == "readBatchV1NamespacedJob"
+    assert {entry["name"] for entry in one["patch"]["parameters"]} >= {"dryRun", "fieldManager", "force"}
+    many = paths["/apis/batch/v1/namespaces/{namespace}/jobs"]
+    assert many["delete"]["operationId"] == "deleteBatchV1CollectionNamespacedJob"
+    assert paths["/apis/batch/v1/jobs"]["get"]["operationId"] == "listBatchV1JobForAllNamespaces"
+    execute = documents["api/v1"]["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/exec"]
+    assert execute["post"]["operationId"] == "connectCoreV1PostNamespacedPodExec"
+
+
+def test_version_2_knows_every_schema_by_the_same_name(documents):
+    names = {name for found in documents.values() for name in found["components"]["schemas"]}
+    found = json.loads(document_v2(tuple(kinds_by_path(registry).values())))
+    assert set(found["definitions"]) == names
+    assert found["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"] == "string"
+    put = found["paths"]["/apis/batch/v1/namespaces/{namespace}/jobs/{name}"]["put"]
+    assert put["parameters"][0]["schema"] == {"$ref": "#/definitions/io.k8s.api.batch.v1.Job"}
+    assert put["produces"][0] == "application/json"
+
+
+def test_version_2_leaves_out_what_it_cannot_say():
+    schema = {
+        "type": "object", "properties": {
+            "a": {"type": "string", "default": "x", "nullable": True, "description": "d"},
+            "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"c": {}}},
+            "n": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+        },
+    }  # fmt: skip
+    assert converted(schema)["properties"] == {
+        "a": {"description": "d"},
+        "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "n": {"x-kubernetes-int-or-string": True},
+    }
+
+
+def test_a_schema_as_a_message():
+    schema = {"type": "string", "description": "d", "x-kubernetes-a": ["b"]}
+    encoded = encode("Schema", schema)
+    assert encoded.startswith(b"\xb2\x01\x08\x0a\x06string\x22\x01d")
+    assert b"\x0a\x0ex-kubernetes-a" in encoded
+    assert encoded.endswith(b'\x12\x05["b"]')
+
+
+@pytest.mark.parametrize("value", [{"minLength": -1}, {"minimum": 0.5}, {"maximum": 1 << 70}, {"enum": [None, {}]}])
+def test_numbers_of_a_custom_schema_never_stop_the_message(value):
+    assert encode("Schema", value)
+
+
+async def test_old_clients_get_version_2_as_a_message(live):
+    async with live.client(Accept=PROTOBUF) as client, client.get("/openapi/v2") as response:
+        body = await response.read()
+    assert response.headers["Content-Type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert body.startswith(b"\x0a\x032.0")
+    assert b"io.k8s.api.core.v1.PodSpec" in body
+
+
+async def test_who_asks_for_json_gets_json(live):
+    async with live.client(Accept="application/json") as client, client.get("/openapi/v2") as response:
+        found = await response.json()
+    spec = found["definitions"][f"{CORE}.Pod"]["properties"]["spec"]
+    assert spec["$ref"] == f"#/definitions/{CORE}.PodSpec"
+
+
+async def test_version_3_describes_every_group_and_version(live):
+    async with live.client() as client:
+        async with client.get("/openapi/v3") as response:
+            paths = (await response.json())["paths"]
+        async with client.get(paths["apis/batch/v1"]["serverRelativeURL"]) as response:
+            schemas = (await response.json())["components"]["schemas"]
+    job = schemas["io.k8s.api.batch.v1.Job"]
+    assert job["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Look for packages in an empty folder, before and after."""
+    caches = (openapi_texts.descriptions, openapi_texts._carried)
+    for cached in caches:
+        cached.cache_clear()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    yield tmp_path
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_texts_come_from_a_package_that_carries_the_schemas(elsewhere):
+    path = elsewhere / "kubernetes_validate" / openapi_texts.DEFINITIONS
+    path.parent.mkdir(parents=True)
+    schema = {"description": "a box", "properties": {"image": {"description": "what runs"}, "name": {}}}
+    path.write_text(json.dumps({"$defs": {f"{CORE}.Container": schema}}))
+    (elsewhere / "kubernetes_validate" / "__init__.py").touch()
+    found = told(f"{CORE}.Container")
+    assert (found["description"], found["properties"]["image"]["description"]) == ("a box", "what runs")
+    assert "description" not in found["properties"]["name"]
+
+
+def test_texts_come_from_the_official_client():
+    assert "containers" in openapi_texts.descriptions(f"{CORE}.Pod")[""]
+    assert openapi_texts.descriptions(f"{META}.NoSuchThing") == {}
+
+
+def test_without_texts_the_schema_is_served_alone(elsewhere, monkeypatch):
+    monkeypatch.setattr(openapi_texts, "find_spec", lambda name: None)
+    assert "description" not in told(f"{CORE}.Container")
+    assert f"{CORE}.Container" in known()
