@@ -78,7 +78,7 @@ class Board:
                 found[resource] += len(slots) if device.usable and not device.trouble.stalled else 0
         return found
 
-    def allocate(self, owner: str, resource: str, count: int) -> tuple[Slot, ...]:
+    def allocate(self, owner: str, resource: str, count: int, at: datetime) -> tuple[Slot, ...]:
         """Give ``count`` slots to a container, the same again to the same owner. Raises NoDevice."""
         if owner in self.given:
             return self.given[owner][1]
@@ -91,11 +91,13 @@ class Board:
         # The same device's replicas come last: the plugin spreads shared use.
         chosen = tuple(sorted(free, key=lambda slot: (slot.replica, slot.device))[:count])
         self.given[owner] = (resource, chosen)
+        self._tell_devices(at)
         return chosen
 
     def release(self, owner: str, at: datetime) -> None:
         """Take back what a container had; its processes leave the devices."""
-        self.given.pop(owner, None)
+        if self.given.pop(owner, None) is not None:
+            self._tell_devices(at)
         for device in self.devices:
             for task in [task for task in device.tasks.values() if task.owner == owner]:
                 device.end(task.pid, at)
@@ -139,7 +141,7 @@ class Board:
         self.given.clear()
         for device in self.devices:
             device.reset(at)
-            device.instances = ()
+            device.change(at, instances=(), given=())
         self._log_boot()
 
     def set_mig(self, index: int, on: bool, at: datetime) -> None:
@@ -149,26 +151,36 @@ class Board:
             raise mig.MigError("Not Supported")
         if device.tasks or device.instances:
             raise mig.MigError("In use by another client")
-        device.mig_mode = on
         device.reset(at)
+        device.change(at, mig_mode=on)
 
-    def create_instance(self, index: int, profile: str) -> Instance:
+    def create_instance(self, index: int, profile: str, at: datetime) -> Instance:
         """Make a GPU instance with its compute instance. Raises mig.MigError with the driver's word."""
         device = self.devices[index]
         if not device.mig_mode:
             raise mig.MigError("MIG mode is not enabled")
         made = mig.create(self.product, device.instances, mig.profile(self.product, profile), device.uuid)
-        device.instances = (*device.instances, made)
+        device.change(at, instances=(*device.instances, made))
         return made
 
-    def destroy_instance(self, index: int, number: int) -> None:
+    def destroy_instance(self, index: int, number: int, at: datetime) -> None:
         """Remove a GPU instance. Raises mig.MigError while it is used, or where there is none."""
         device = self.devices[index]
         if all(item.id != number for item in device.instances):
             raise mig.MigError("Not Found")
         if any(task.instance == number for task in device.tasks.values()):
             raise mig.MigError("In use by another client")
-        device.instances = tuple(item for item in device.instances if item.id != number)
+        device.change(at, instances=tuple(item for item in device.instances if item.id != number))
+
+    def _tell_devices(self, at: datetime) -> None:
+        """Let each device know to whom it is given, for what is recorded of it."""
+        found: dict[int, list[tuple[int | None, str]]] = {device.index: [] for device in self.devices}
+        for owner, (_, slots) in self.given.items():
+            for slot in slots:
+                found[slot.device].append((slot.instance, owner))
+        for device in self.devices:
+            if device.state.given != tuple(found[device.index]):
+                device.change(at, given=tuple(found[device.index]))
 
     def _free(self, resource: str) -> list[Slot]:
         taken = {slot for _, slots in self.given.values() for slot in slots}

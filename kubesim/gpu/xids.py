@@ -6,7 +6,7 @@ Formats: the open kernel modules of the driver (branch 580 and later name a proc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -87,7 +87,6 @@ def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending)
     _announce(device, log, at)
     for line in event.lines:
         _write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
-    device.xid = (code, at)
     _damage(device, event, at)
     if event.action:
         text = (
@@ -124,12 +123,13 @@ def _write(device: Device, log: KernelLog, at: datetime, code: int, line: str, t
 
 
 def _damage(device: Device, event: Xid, at: datetime) -> None:
-    device.suffer(at, **dict(event.trouble))
+    changes: dict[str, Any] = dict(event.trouble)
+    trouble = replace(device.trouble, **changes)
     if event.link is not None:
-        device.suffer(at, links_down=device.trouble.links_down | {event.link})
-    device.ecc.uncorrected = [count + event.ecc for count in device.ecc.uncorrected]
+        trouble = replace(trouble, links_down=trouble.links_down | {event.link})
+    remap = device.state.remap
     if event.remap == "uncorrected":
-        device.remap.uncorrected += 1
-        device.remap.pending = True
+        remap = replace(remap, uncorrected=remap.uncorrected + 1, pending=True)
     if event.remap == "failed":
-        device.remap.failed = True
+        remap = replace(remap, failed=True)
+    device.change(at, xid=event.code, trouble=trouble, ecc=device.state.ecc.more(event.ecc), remap=remap)

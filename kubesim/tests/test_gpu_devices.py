@@ -12,6 +12,7 @@ from kubesim.gpu.devices import Task
 from kubesim.gpu.kernel_log import dmesg, journal
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import products
+from kubesim.gpu.readings import read
 from kubesim.gpu.xids import CUDA_ERRORS, xids
 
 BOOT = datetime(2026, 11, 2, 8, 0, tzinfo=UTC)
@@ -33,7 +34,7 @@ def board(died) -> Board:
 
 
 def work(board: Board, load: str = "training", owner: str = OWNER, count: int = 1, pid: int = 4242) -> None:
-    board.allocate(owner, GPU, count)
+    board.allocate(owner, GPU, count, BOOT)
     board.start(Task(pid, "/usr/bin/python3", owner, loads()[load], after(100)))
 
 
@@ -49,12 +50,12 @@ def test_the_same_node_has_the_same_devices_and_no_two_are_alike(board):
 def test_every_product_idles_cold_and_works_hot_within_its_limits(name):
     product = products()[name]
     board = Board("n", product, len(product.bus), BOOT)
-    idle = board.devices[0].read(after(60))
+    idle = read(board.devices[0], after(60))
     work(board, "burn")
-    busy = board.devices[0].read(after(700))
+    busy = read(board.devices[0], after(700))
     assert idle.util == 0
     assert idle.power < product.power["limit"] * 0.2
-    assert idle.state == product.idle_state
+    assert idle.performance == product.idle_state
     assert busy.util == 100
     assert product.power["limit"] * 0.9 < busy.power <= product.power["limit"] * 1.02
     assert busy.temperature > idle.temperature + 20
@@ -65,54 +66,54 @@ def test_every_product_idles_cold_and_works_hot_within_its_limits(name):
 def test_memory_fills_and_heat_rises_with_time_and_both_go_again(board):
     work(board)
     device = board.devices[0]
-    early, late = device.read(after(101)), device.read(after(400))
+    early, late = read(device, after(101)), read(device, after(400))
     assert early.used < late.used
     assert early.temperature < late.temperature
     board.release(OWNER, after(500))
-    assert device.read(after(501)).used == 0
-    assert device.read(after(501)).temperature > device.read(after(900)).temperature
-    assert device.read(after(900)).energy_mj > device.read(after(501)).energy_mj > late.energy_mj
+    assert read(device, after(501)).used == 0
+    assert read(device, after(501)).temperature > read(device, after(900)).temperature
+    assert read(device, after(900)).energy_mj > read(device, after(501)).energy_mj > late.energy_mj
 
 
 def test_a_hung_collective_looks_busy_and_stays_cool(board):
     work(board, "collective-hang")
-    reading = board.devices[0].read(after(400))
+    reading = read(board.devices[0], after(400))
     assert reading.util == 100
     assert reading.power < 170
     assert reading.nvlink == 0
 
 
 def test_a_container_gets_the_devices_it_asked_for_once(board):
-    first = board.allocate("ml/a/main", GPU, 4)
-    assert board.allocate("ml/a/main", GPU, 4) == first
-    assert {slot.device for slot in board.allocate("ml/b/main", GPU, 4)} == {4, 5, 6, 7}
+    first = board.allocate("ml/a/main", GPU, 4, BOOT)
+    assert board.allocate("ml/a/main", GPU, 4, BOOT) == first
+    assert {slot.device for slot in board.allocate("ml/b/main", GPU, 4, BOOT)} == {4, 5, 6, 7}
     with pytest.raises(NoDevice, match="Requested: 1, Available: 0, which is unexpected"):
-        board.allocate("ml/c/main", GPU, 1)
+        board.allocate("ml/c/main", GPU, 1, BOOT)
     board.release("ml/a/main", after(1))
-    assert board.allocate("ml/c/main", GPU, 1)
+    assert board.allocate("ml/c/main", GPU, 1, BOOT)
     assert board.environment("ml/c/main") == {"NVIDIA_VISIBLE_DEVICES": board.devices[0].uuid}
 
 
 def test_time_slicing_spreads_before_it_shares():
     board = Board("n", products()["L4"], 2, BOOT, replicas=2)
     assert board.resources() == {GPU: 4}
-    given = [board.allocate(f"ml/p{n}/main", GPU, 1)[0].device for n in range(4)]
+    given = [board.allocate(f"ml/p{n}/main", GPU, 1, BOOT)[0].device for n in range(4)]
     assert given == [0, 1, 0, 1]
 
 
 def test_instances_take_the_places_that_the_driver_gives(board):
     board.set_mig(0, True, after(1))
-    made = [board.create_instance(0, name) for name in ("3g.40gb", "2g.20gb", "1g.10gb", "19")]
+    made = [board.create_instance(0, name, BOOT) for name in ("3g.40gb", "2g.20gb", "1g.10gb", "19")]
     assert [(item.id, item.start, item.size) for item in made] == [(2, 4, 4), (3, 0, 2), (9, 2, 1), (10, 3, 1)]
     with pytest.raises(mig.MigError, match="Insufficient Resources"):
-        board.create_instance(0, "1g.10gb")
+        board.create_instance(0, "1g.10gb", BOOT)
     assert board.resources() == {
         GPU: 7, "nvidia.com/mig-3g.40gb": 1, "nvidia.com/mig-2g.20gb": 1, "nvidia.com/mig-1g.10gb": 2,
     }  # fmt: skip
-    board.allocate(OWNER, "nvidia.com/mig-2g.20gb", 1)
+    board.allocate(OWNER, "nvidia.com/mig-2g.20gb", 1, BOOT)
     assert board.environment(OWNER)["NVIDIA_VISIBLE_DEVICES"] == made[1].uuid
-    board.destroy_instance(0, 3)
-    assert board.create_instance(0, "2g.20gb").id == 3
+    board.destroy_instance(0, 3, BOOT)
+    assert board.create_instance(0, "2g.20gb", BOOT).id == 3
 
 
 @pytest.mark.parametrize("name", [name for name, product in products().items() if product.mig])
@@ -157,13 +158,13 @@ def test_only_a_reboot_brings_back_a_lost_gpu_and_the_log_begins_anew(board):
 def test_an_uncorrectable_error_waits_for_a_reset_and_is_counted_for_ever(board):
     board.xid(3, 48, after(10))
     device = board.devices[3]
-    assert device.ecc.uncorrected == [1, 1]
-    assert device.remap.pending
+    assert device.state.ecc.uncorrected == (1, 1)
+    assert device.state.remap.pending
     assert board.healthy() == {GPU: 7}
     board.reset(3, after(20))
-    assert device.ecc.uncorrected == [0, 1]
-    assert not device.remap.pending
-    assert device.remap.uncorrected == 1
+    assert device.state.ecc.uncorrected == (0, 1)
+    assert not device.state.remap.pending
+    assert device.state.remap.uncorrected == 1
     assert board.healthy() == {GPU: 8}
 
 

@@ -21,7 +21,7 @@ OWNER = "ml/train-0/main"
 @pytest.fixture
 def board() -> Board:
     board = Board("node-a", products()["H100"], 8, BOOT)
-    board.allocate(OWNER, GPU, 2)
+    board.allocate(OWNER, GPU, 2, BOOT)
     board.start(Task(4242, "/usr/bin/python3", OWNER, loads()["training"], BOOT))
     return board
 
@@ -34,13 +34,13 @@ def smi(board: Board, line: str, owner: str = "") -> tuple[str, int]:
 def test_every_line_of_the_table_is_as_wide_as_its_frame(name):
     product = products()[name]
     board = Board("n", product, len(product.bus), BOOT)
-    board.allocate(OWNER, GPU, 1)
+    board.allocate(OWNER, GPU, 1, BOOT)
     board.start(
         Task(4242, "/opt/conda/envs/training/bin/python3.11-with-a-long-name", OWNER, loads()["training"], BOOT)
     )
     if product.mig:
         board.set_mig(1, True, BOOT)
-        board.create_instance(1, next(iter(product.mig)))
+        board.create_instance(1, next(iter(product.mig)), BOOT)
     lines = [line for line in smi(board, "")[0].splitlines()[1:] if line]
     assert {len(line) for line in lines} == {91}
 

@@ -107,7 +107,7 @@ def _identity(seen: Seen) -> Tree:
         ("Platform Info", [("Module Id", str(device.index + 1))]),
         ("GPU Virtualization Mode", [("Virtualization Mode", "Pass-Through"), ("Host VGPU Mode", NOT_AVAILABLE)]),
         ("GPU Reset Status", [
-            ("Reset Required", "Yes" if device.trouble.reset_required or device.remap.pending else "No"),
+            ("Reset Required", "Yes" if device.trouble.reset_required or device.state.remap.pending else "No"),
             ("Drain and Reset Recommended", "No"),
         ]),
         ("GPU Recovery Action", recovery(seen)),
@@ -126,7 +126,7 @@ def _identity(seen: Seen) -> Tree:
                 ]),
                 ("Link Width", [("Max", f"{product.pci['width']}x"), ("Current", f"{width}x")]),
             ]),
-            ("Replays Since Reset", str(device.replays)),
+            ("Replays Since Reset", str(device.state.replays)),
             ("Replay Number Rollovers", "0"),
             ("Tx Throughput", f"{seen.reading.pcie_tx / 1000:.0f} KB/s"),
             ("Rx Throughput", f"{seen.reading.pcie_rx / 1000:.0f} KB/s"),
@@ -147,7 +147,7 @@ def _performance(view: View, seen: Seen) -> Tree:
         ("SW Thermal Slowdown", "sw_thermal_slowdown"),
     ]
     found: Tree = [(label, _field(seen, view, f"clocks_event_reasons.{name}")) for label, name in reasons]
-    return [("Performance State", seen.reading.state), ("Clocks Event Reasons", found)]
+    return [("Performance State", seen.reading.performance), ("Clocks Event Reasons", found)]
 
 
 def _memory(view: View, seen: Seen) -> Tree:
@@ -181,7 +181,7 @@ def _encoder(view: View, seen: Seen) -> Tree:
 
 def _ecc(view: View, seen: Seen) -> Tree:
     def counts(age: int) -> Tree:
-        ecc = seen.device.ecc
+        ecc = seen.device.state.ecc
         values = dict.fromkeys(_MEMORY_TIERS, 0)
         values["DRAM Correctable"], values["DRAM Uncorrectable"] = ecc.corrected[age], ecc.uncorrected[age]
         return [(name, str(value)) for name, value in values.items()]
@@ -200,7 +200,7 @@ def _retirement(view: View, seen: Seen) -> Tree:
 def _remapper(view: View, seen: Seen) -> Tree:
     if seen.device.product.family == "turing":
         return [("Remapped Rows", NOT_AVAILABLE)]
-    remap = seen.device.remap
+    remap = seen.device.state.remap
     used = min(remap.corrected + remap.uncorrected, 8)
     histogram: Tree = [
         ("Max", f"{2560 - used} bank(s)"), ("High", f"{used} bank(s)"), ("Partial", "0 bank(s)"),

@@ -67,7 +67,7 @@ def create(view: View, only: list[str], names: str) -> tuple[str, int]:
     for seen in _enabled(view, only):
         for name in names.split(","):
             try:
-                made = view.board.create_instance(seen.device.index, name)
+                made = view.board.create_instance(seen.device.index, name, view.at)
             except MigError as error:
                 number = _number(seen, name)
                 out += f"Unable to create a GPU instance on GPU {seen.number:>2} using profile {number}: {error}\n"
@@ -89,7 +89,7 @@ def destroy(view: View, only: list[str], numbers: list[str]) -> tuple[str, int]:
             if numbers and str(found.id) not in numbers:
                 continue
             try:
-                view.board.destroy_instance(seen.device.index, found.id)
+                view.board.destroy_instance(seen.device.index, found.id, view.at)
             except MigError as error:
                 out += f"Unable to destroy GPU instance ID {found.id:>2} from GPU {seen.number:>2}: {error}\n"
                 return out + f"Failed to destroy GPU instances: {error}\n", 19

@@ -46,7 +46,7 @@ def _active(name: str) -> Getter:
 
 
 def _ecc(kind: str, age: int) -> Getter:
-    return lambda seen, view: getattr(seen.device.ecc, kind)[age]
+    return lambda seen, view: getattr(seen.device.state.ecc, kind)[age]
 
 
 def _reasons(seen: Seen, view: View) -> str:
@@ -92,7 +92,7 @@ FIELDS: dict[str, Field] = {
     "pcie.link.width.current": Field(lambda s, v: _link(s)[1]),
     "pcie.link.width.max": Field(lambda s, v: s.device.product.pci["width"]),
     "fan.speed": Field(lambda s, v: NOT_SUPPORTED, "%"),
-    "pstate": Field(lambda s, v: s.reading.state),
+    "pstate": Field(lambda s, v: s.reading.performance),
     "clocks_event_reasons.supported": Field(lambda s, v: "0x00000000000001FF"),
     "clocks_event_reasons.active": Field(_reasons),
     "clocks_event_reasons.gpu_idle": Field(_active("gpu_idle")),
@@ -129,10 +129,10 @@ FIELDS: dict[str, Field] = {
     "retired_pages.single_bit_ecc.count": Field(lambda s, v: NOT_SUPPORTED),
     "retired_pages.double_bit.count": Field(lambda s, v: NOT_SUPPORTED),
     "retired_pages.pending": Field(lambda s, v: NOT_SUPPORTED),
-    "remapped_rows.correctable": Field(lambda s, v: s.device.remap.corrected),
-    "remapped_rows.uncorrectable": Field(lambda s, v: s.device.remap.uncorrected),
-    "remapped_rows.pending": Field(lambda s, v: int(s.device.remap.pending)),
-    "remapped_rows.failure": Field(lambda s, v: int(s.device.remap.failed)),
+    "remapped_rows.correctable": Field(lambda s, v: s.device.state.remap.corrected),
+    "remapped_rows.uncorrectable": Field(lambda s, v: s.device.state.remap.uncorrected),
+    "remapped_rows.pending": Field(lambda s, v: int(s.device.state.remap.pending)),
+    "remapped_rows.failure": Field(lambda s, v: int(s.device.state.remap.failed)),
     "temperature.gpu": Field(lambda s, v: s.reading.temperature),
     "temperature.gpu.tlimit": Field(lambda s, v: s.device.product.temperature["slowdown"] - s.reading.temperature),
     "temperature.memory": Field(lambda s, v: s.reading.memory_temperature or NOT_AVAILABLE),
@@ -236,4 +236,4 @@ def recovery(seen: Seen) -> str:
     """Return the word for what would make a device well again."""
     if seen.device.trouble.stalled:
         return "Reboot"
-    return "Reset" if seen.device.trouble.reset_required or seen.device.remap.pending else "None"
+    return "Reset" if seen.device.trouble.reset_required or seen.device.state.remap.pending else "None"

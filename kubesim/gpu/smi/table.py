@@ -58,11 +58,11 @@ def _device(seen: Seen) -> list[str]:
     memory = f"{reading.used + _driver_share(seen)}MiB / {device.product.memory:>6}MiB"
     power = f"{reading.power:.0f}W / {device.product.power['limit']:>4}W"
     util = NOT_AVAILABLE if device.mig_mode else f"{reading.util}%"
-    ecc = "On" if device.mig_mode else str(device.ecc.uncorrected[0])
+    ecc = "On" if device.mig_mode else str(device.state.ecc.uncorrected[0])
     return [
         f"| {seen.number:>3}  {device.product.name:<31}{_on(device.persistence):<3} |"
         f" {device.pci_address:>18} Off | {ecc:>20} |",
-        f"| N/A  {reading.temperature:>3}C    {reading.state:<3} {power:>22} |"
+        f"| N/A  {reading.temperature:>3}C    {reading.performance:<3} {power:>22} |"
         f" {memory:>22} | {util:>7} {device.compute_mode:>12} |",
         f"|{'':41}|{'':24}| {seen.mig:>20} |",
     ]
@@ -98,7 +98,7 @@ def _instance(view: View, seen: Seen, number: int, item: Instance) -> list[str]:
     copy, decoders = item.profile.copy_engines, item.profile.decoders
     return [
         f"|{seen.number:>3}{item.id:>5}{0:>4}{number:>4}  |{used:>16}MiB / {item.profile.memory_mib:>5}MiB    "
-        f"|{sms:>3}{seen.device.ecc.uncorrected[0]:>7} |{copy:>3}{0:>4}{decoders:>5}{0:>5}{decoders:>5} |",
+        f"|{sms:>3}{seen.device.state.ecc.uncorrected[0]:>7} |{copy:>3}{0:>4}{decoders:>5}{0:>5}{decoders:>5} |",
         f"|{'':18}|{0:>16}MiB / {BAR1_MIB:>5}MiB    |{'':11}|{'':23}|",
     ]
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.gpu.board import Board
-from kubesim.gpu.devices import Device, Reading, Task
+from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.mig import Instance
+from kubesim.gpu.readings import Reading, read
 
 NOT_AVAILABLE = "N/A"
 LOST = "Unable to determine the device handle for GPU{index}: {bus}: Unknown Error"
@@ -42,7 +43,7 @@ class View:
     def all(self) -> list[Seen]:
         """Return every device the caller has, lost ones too."""
         if not self.owner:
-            return [Seen(d.index, d, d.instances, d.read(self.at)) for d in self.board.devices]
+            return [Seen(d.index, d, d.instances, read(d, self.at)) for d in self.board.devices]
         return [self._seen(number, device) for number, device in enumerate(self._mine())]
 
     def present(self) -> list[Seen]:
@@ -69,4 +70,4 @@ class View:
     def _seen(self, number: int, device: Device) -> Seen:
         ids = {instance for other, instance in self.board.visible(self.owner) if other is device}
         mine = tuple(item for item in device.instances if item.id in ids)
-        return Seen(number, device, mine, device.read(self.at))
+        return Seen(number, device, mine, read(device, self.at))

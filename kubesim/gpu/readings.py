@@ -1,0 +1,153 @@
+"""What a device's sensors say at a moment. Every value is worked out when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubesim.gpu.devices import Device, State, energy_mj, temperature
+from kubesim.gpu.loads import Load, Range, swing, warm
+
+SLOWED = 0.45
+"""Share of its clocks that a device keeps while the hardware slows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The sensors of ``device`` at ``at``: MHz, MiB, watts, degrees Celsius, bytes per second, shares of time."""
+
+    device: Device
+    state: State
+    at: datetime
+
+    @property
+    def util(self) -> int:
+        """Percent of the time that a kernel ran."""
+        return round(self._strongest("util", lambda load: load.util))
+
+    @property
+    def memory_util(self) -> int:
+        """Percent of the time that memory was read or written."""
+        return round(self._strongest("mem", lambda load: load.memory_util))
+
+    @property
+    def power(self) -> float:
+        """Watts."""
+        idle, limit = self.device.product.power["idle"], self.device.product.power["limit"]
+        share = min(self._strongest("power", lambda load: load.power), 1.0)
+        flicker = swing((-0.006, 0.006), self.at.timestamp() % 86400, 4, self.device.seed)
+        brake = 0.5 if self.state.trouble.hot or self.state.trouble.power_brake else 1.0
+        return round(max(idle + (limit - idle) * share * brake + limit * flicker * 0.3, idle * 0.95), 2)
+
+    @property
+    def throttle(self) -> frozenset[str]:
+        """Reasons of ``clocks_event_reasons`` that hold."""
+        reasons = {
+            "hw_thermal_slowdown": self.state.trouble.hot,
+            "hw_power_brake_slowdown": self.state.trouble.power_brake,
+            "sw_power_cap": self.power > self.device.product.power["limit"] * 0.985,
+            "gpu_idle": not self.state.tasks,
+        }
+        return frozenset(name for name, holds in reasons.items() if holds)
+
+    @property
+    def sm_clock(self) -> int:
+        """Clock of the multiprocessors."""
+        if not self.state.tasks:
+            return self.device.product.clocks["idle"][0]
+        capped = 0.93 if "sw_power_cap" in self.throttle else 1.0
+        return round(self.device.product.clocks["most"][0] * self._slow * capped / 15) * 15
+
+    @property
+    def mem_clock(self) -> int:
+        """Clock of the memory; products that idle in P0 keep it up."""
+        idle, most = self.device.product.clocks["idle"][1], self.device.product.clocks["most"][1]
+        return most if self.state.tasks or self.device.product.idle_state == "P0" else idle
+
+    @property
+    def performance(self) -> str:
+        """The performance state."""
+        return "P0" if self.state.tasks else self.device.product.idle_state
+
+    @property
+    def temperature(self) -> int:
+        """Of the chip."""
+        return round(temperature(self.device.product, self.state, self.at))
+
+    @property
+    def memory_temperature(self) -> int:
+        """Of the memory; 0 where it has no sensor."""
+        return self.temperature + 8 if self.device.product.temperature["memory"] else 0
+
+    @property
+    def used(self) -> int:
+        """Memory that processes hold."""
+        return self.device.used(self.at)
+
+    @property
+    def reserved(self) -> int:
+        """Memory that the driver keeps."""
+        return self.device.product.reserved
+
+    @property
+    def free(self) -> int:
+        """Memory that is left."""
+        return max(self.device.product.memory - self.reserved - self.used, 0)
+
+    @property
+    def sm_active(self) -> float:
+        """Share of the time in which multiprocessors had work."""
+        return self._strongest("sm", lambda load: load.sm) * self._slow
+
+    @property
+    def tensor_active(self) -> float:
+        """Share of the time in which tensor cores worked."""
+        return self._strongest("tensor", lambda load: load.tensor) * self._slow
+
+    @property
+    def dram_active(self) -> float:
+        """Share of the time in which memory moved data."""
+        return self._strongest("dram", lambda load: load.dram) * self._slow
+
+    @property
+    def pcie_tx(self) -> float:
+        """Bytes per second sent over PCIe."""
+        return self._strongest("tx", lambda load: load.pcie) * 1e9
+
+    @property
+    def pcie_rx(self) -> float:
+        """Bytes per second received over PCIe."""
+        return self._strongest("rx", lambda load: load.pcie) * 1.6e9
+
+    @property
+    def nvlink(self) -> float:
+        """Bytes per second over the links that are up."""
+        links, down = self.device.product.nvlinks, len(self.state.trouble.links_down)
+        if links <= down:
+            return 0.0
+        return self._strongest("nvlink", lambda load: load.nvlink) * 1e9 * (links - down) / links
+
+    @property
+    def energy_mj(self) -> int:
+        """Millijoules since boot."""
+        return int(energy_mj(self.device.product, self.state, self.at))
+
+    @property
+    def _slow(self) -> float:
+        return SLOWED if self.state.trouble.hot or self.state.trouble.power_brake else 1.0
+
+    def _strongest(self, key: str, pick: Callable[[Load], Range]) -> float:
+        """Return the greatest of what the processes do: a shared device is as busy as its busiest user."""
+        at, seed = self.at, self.device.seed
+        values = (
+            swing(pick(task.load), task.elapsed(at), task.load.period, f"{seed}/{task.owner}/{key}")
+            * warm(task.load, task.elapsed(at))
+            for task in self.state.tasks
+        )
+        return max(values, default=0.0)
+
+
+def read(device: Device, at: datetime) -> Reading:
+    """Return the sensors of a device at a moment, past ones included."""
+    return Reading(device, device.state_at(at), at)
