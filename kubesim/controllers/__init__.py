@@ -14,6 +14,7 @@ from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
 from kubesim.controllers.disruption import DisruptionController, StaleDisruptionController
 from kubesim.controllers.endpoints import EndpointsController
+from kubesim.controllers.ephemeral import EphemeralVolumeController
 from kubesim.controllers.eviction import PodCollector, TaintEvictionController
 from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
@@ -67,6 +68,7 @@ class Controllers:
             AggregationController(context),
             AutoscalerController(context),
             VolumeController(context),
+            EphemeralVolumeController(context),
             Provisioner(context),
             PolicyStatusController(context),
             FlowSchemaController(context),
