@@ -144,11 +144,13 @@ def _pruned(value: Any, fields: Fields, field: FieldType | None) -> Any:
         return value
     if field.list_type == "set":
         return [item for item in value if set_key(item) not in fields]
+    if field.list_type != "map":
+        return value
     kept = []
     for item in value:
         key = item_key(item, field)
         if key not in fields:
             kept.append(item)
-        elif fields[key] and f"f:{field.merge_key}" not in fields[key]:
+        elif fields[key] and f"f:{field.keys[0]}" not in fields[key]:
             kept.append(_without(item, fields[key], field.shape))
     return kept

@@ -23,6 +23,8 @@ SYSTEM = frozenset(
 )
 MISSING: Any = object()
 DEFAULT_MANAGER = "unknown"
+KEY_DEFAULTS = {"protocol": "TCP"}
+"""What a field that identifies an entry is taken for where it is missing."""
 
 
 def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
@@ -138,7 +140,7 @@ def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
     dot: Fields = {".": {}} if before is MISSING else {}
     if isinstance(value, dict) and value and not (field is not None and (field.form == "any" or field.atomic)):
         return dot | _changed(before, value, field.shape if field and field.form == "object" else None, top=False)
-    if isinstance(value, list) and field is not None and field.merge_key:
+    if isinstance(value, list) and field is not None and field.list_type == "map":
         return dot | _items(before, value, field)
     if isinstance(value, list) and field is not None and field.list_type == "set":
         known = before if isinstance(before, list) else []
@@ -174,9 +176,7 @@ def key_fields(key: str) -> Obj:
 
 def item_key(item: Obj, field: FieldType) -> str:
     """Return how a field set names an entry of a keyed list."""
-    key = {field.merge_key: item.get(field.merge_key)}
-    if field.merge_key == "containerPort":
-        key["protocol"] = item.get("protocol", "TCP")
+    key = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in field.keys}
     return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
 
 

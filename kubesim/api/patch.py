@@ -154,7 +154,7 @@ def _merge_list(old: Any, value: Any, order: Any, dropped: Any, field: Any) -> l
     existing = old if isinstance(old, list) else []
     if field is not None and field.merge_key and not _primitive(existing, value):
         return _merge_keyed(existing, value or [], order, field.merge_key, field.shape)
-    if field is not None and field.list_type == "set":
+    if field is not None and field.primitive:
         kept = [item for item in existing if item not in (dropped or ())]
         fresh = [item for item in value or () if item not in kept]
         return _ordered([*kept, *fresh], order or value or [], existing, lambda item: item)

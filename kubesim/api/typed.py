@@ -77,8 +77,9 @@ def _scalar(form: str, value: Any, path: str) -> Iterator[str]:
 
 def _place(field: FieldType, item: Any, at: int) -> str:
     """Return how an entry of a list is named: by its key where it has one."""
-    if field.merge_key and isinstance(item, dict) and field.merge_key in item:
-        return f"[{field.merge_key}={orjson.dumps(item[field.merge_key]).decode()}]"
+    if field.keys and isinstance(item, dict) and field.keys[0] in item:
+        named = (f"{key}={orjson.dumps(item[key]).decode()}" for key in field.keys if key in item)
+        return f"[{','.join(named)}]"
     return f"[{at}]"
 
 

@@ -124,6 +124,14 @@ def _map(name: str, schema: Obj) -> FieldType:
 def _list(name: str, schema: Obj) -> FieldType:
     inner = _field("", schema.get("items") or {})
     list_type = schema.get(LIST_TYPE, "atomic")
-    keys = schema.get(MAP_KEYS) or [""]
-    key = keys[0] if list_type == "map" else ""
-    return CustomField(name, "list", item=inner.form, list_type=list_type, merge_key=key, own=inner.shape)
+    keys = tuple(schema.get(MAP_KEYS) or ("",)) if list_type == "map" else ()
+    return CustomField(
+        name,
+        "list",
+        item=inner.form,
+        list_type=list_type,
+        keys=keys,
+        merge_key=keys[0] if keys else "",
+        primitive=list_type == "set",
+        own=inner.shape,
+    )

@@ -46,12 +46,11 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules")}
 """Lists that are written even where they are empty."""
 
-_ATOMIC = (
-    "V1ConfigMapKeySelector V1CrossVersionObjectReference V1EndpointAddress V1FileKeySelector V1LabelSelector "
-    "V1LocalObjectReference V1NodeSelector V1NodeSelectorTerm V1ObjectFieldSelector V1ObjectReference "
-    "V1OwnerReference V1ResourceFieldSelector V1RoleRef V1ScopeSelector V1SecretKeySelector V1SecretReference "
-    "V1TopologySelectorTerm V1TypedLocalObjectReference RbacV1Subject"
-)
-ATOMIC_TYPES = frozenset(_ATOMIC.split())
-"""Objects that somebody sets as a whole or not at all."""
-ATOMIC_MAPS = {("V1PodSpec", "nodeSelector"), ("V1ServiceSpec", "selector")}
+KEYS: dict[tuple[str, str], tuple[str, ...]] = {
+    (owner, field): tuple(keys) for owner, facts in _TABLE.items() for field, keys in facts.get("keys", {}).items()
+}
+"""What identifies the entries of lists in which each entry has owners of its own."""
+SETS = frozenset(_tags("sets"))
+"""Lists of which each item has owners of its own."""
+ATOMIC = frozenset(_tags("atomic"))
+"""Maps, objects and entries of lists that somebody sets as a whole or not at all."""

@@ -3,18 +3,22 @@
 ``python -m kubesim.schema.tags_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR``. For each type: ``merge`` (the merge
 keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are always
 there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that
-are not), ``quantities``, ``int64``.
+are not), ``quantities``, ``int64``. What the server says of owners of lists and maps comes from ``openapi.json``:
+``keys`` (of lists whose entries have owners of their own), ``sets``, ``atomic`` (maps and objects with one owner).
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from kubesim.schema.facts import PRIMITIVE, TAGS
+from kubesim.schema.openapi_table import EXTENSION, Schema, known, schema_of
 from kubesim.schema.types import TYPES
 
 STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.M | re.S)
@@ -23,7 +27,7 @@ INLINE = re.compile(r'^\s+([\w.]+)\s+`json:",inline"', re.M)
 FIELD = re.compile(r'^\s+(?:\w+\s+)?([\w\[\]\.\*]+)\s+`json:"(\w+)([^"]*)"([^`]*)`', re.M)
 SCALARS = ("string", "bool", "int32", "int64", "int", "float64")
 OWN_JSON = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration", "RawExtension", "FieldsV1")
-Facts = dict[str, dict[str, str] | list[str]]
+Facts = dict[str, Any]
 
 
 class Package:
@@ -63,29 +67,62 @@ class Package:
         resolved = self.named.get(bare, bare)
         inner = resolved.rpartition("]")[2].rpartition(".")[2]
         if inner in ("Quantity", "ResourceList"):
-            quantities.append(field)  # type: ignore[union-attr]
+            quantities.append(field)
         if inner == "int64":
-            int64.append(field)  # type: ignore[union-attr]
+            int64.append(field)
         if kind.startswith(("*", "[", "map")) or "[" in resolved or inner in (*OWN_JSON, "ResourceList", "TypeMeta"):
             return
         if resolved in SCALARS or inner in ("UID", "NodeName"):
-            (omitted if "omitempty" in options else written).append(field)  # type: ignore[union-attr]
+            (omitted if "omitempty" in options else written).append(field)
         elif (inner in self.structs or inner in meta.structs or "." in bare) and "omitzero" not in options:
-            structs.append(field)  # type: ignore[union-attr]
+            structs.append(field)
+
+
+def owners(schema: Schema) -> Facts:
+    """Return what a type's schema says of the owners of its fields."""
+    facts: dict[str, Any] = {"keys": {}, "sets": [], "atomic": []}
+    for name, field in schema.get("properties", {}).items():
+        match field.get(f"{EXTENSION}list-type"):
+            case "map":
+                facts["keys"][name] = field[f"{EXTENSION}list-map-keys"]
+            case "set":
+                facts["sets"].append(name)
+        inner = [one["$ref"].rpartition("/")[2] for one in (field.get("items") or field).get("allOf", ())]
+        marks = [each.get(f"{EXTENSION}map-type") for each in (field, *map(schema_of, inner))]
+        if "atomic" in marks:
+            facts["atomic"].append(name)
+    return {key: value for key, value in facts.items() if value}
+
+
+def models(full_name: str, names: set[str]) -> Iterator[str]:
+    """Yield the name in ``types.json`` of a type that OpenAPI names in full."""
+    package, _, kind = full_name.rpartition(".")
+    group, _, version = package.rpartition(".")
+    for name in (
+        f"{group.rpartition('.')[2].capitalize()}{version.capitalize()}{kind}",
+        f"{version.capitalize()}{kind}",
+    ):
+        if name in names:
+            yield name
+            return
 
 
 def main() -> None:
     """Read the folders that are named on the command line."""
     api, machinery = Path(sys.argv[1]), Path(sys.argv[2])
-    known = set(orjson.loads(TYPES.read_bytes()))
+    types = set(orjson.loads(TYPES.read_bytes()))
     meta = Package(machinery / "pkg/apis/meta/v1", "")
     packages = [Package(folder, folder.parent.name.capitalize()) for folder in sorted(api.glob("*/v[12]"))]
     table: dict[str, Facts] = {}
     for package in (meta, *packages):
         for name in package.structs:
-            model, facts = package.model(name, known), package.facts(name, meta)
+            model, facts = package.model(name, types), package.facts(name, meta)
             if model and facts:
                 table[model] = facts
+    for full_name in sorted(known()):
+        for model in models(full_name, types):
+            if facts := owners(schema_of(full_name)):
+                table[model] = table.get(model, {}) | facts
     TAGS.write_bytes(orjson.dumps(table, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
     sys.stdout.write(f"{len(table)} types\n")
 

@@ -26,7 +26,8 @@ class FieldType:
 
     ``form`` is object, list, map, or a scalar: string, int, bool, float, time, quantity, int-or-string, bytes, any.
     ``item`` is the scalar form of a list's or map's items where those are scalars; ``shape`` their type.
-    ``list_type`` is atomic, map (known by ``merge_key``) or set.
+    ``list_type`` says who owns a list: atomic (one owner), set (each item), map (each entry, known by ``keys``). A
+    strategic merge goes by ``merge_key``, or ``primitive`` for a list of scalars.
     """
 
     name: str
@@ -35,7 +36,9 @@ class FieldType:
     type_name: str = ""
     required: bool = False
     list_type: str = "atomic"
+    keys: tuple[str, ...] = ()
     merge_key: str = ""
+    primitive: bool = False
     atomic: bool = False
     """Whether the object, the map, or each entry of the list has one owner for all that is in it."""
 
@@ -100,15 +103,16 @@ def _field(owner: str, name: str, text: str) -> FieldType:
     field.item = "" if is_type or not form else inner
     if (owner, name) in facts.QUANTITIES:
         field.form, field.item = (form, "quantity") if form else ("quantity", "")
-    field.atomic = inner in facts.ATOMIC_TYPES or (owner, name) in facts.ATOMIC_MAPS
+    field.atomic = (owner, name) in facts.ATOMIC
     if form == "list":
         _set_merging(owner, field)
     return field
 
 
 def _set_merging(owner: str, field: FieldType) -> None:
-    key = facts.MERGE_KEYS.get((owner, field.name), "")
-    if key == facts.PRIMITIVE:
-        field.list_type = "set"
-    elif key:
-        field.list_type, field.merge_key = "map", key
+    place = (owner, field.name)
+    key = facts.MERGE_KEYS.get(place, "")
+    field.primitive = key == facts.PRIMITIVE
+    field.merge_key = "" if field.primitive else key
+    field.keys = facts.KEYS.get(place, ())
+    field.list_type = "map" if field.keys else "set" if place in facts.SETS else "atomic"
