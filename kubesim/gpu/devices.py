@@ -108,6 +108,9 @@ class Device:
         self.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'gpu/{self.seed}')}"
         self.serial = str(1650000000000 + int(hashlib.sha256(self.seed.encode()).hexdigest()[:8], 16) % 10**10)
         self.bus = product.bus[index % len(product.bus)]
+        domain, bus, number = self.bus.split(":")
+        self.pci_address = f"0000{domain}:{bus.upper()}:{number.upper()}.0"
+        """The address as nvidia-smi prints it: 00000000:04:00.0."""
         self.numa = product.numa_node(index, count)
         self.persistence = True
         self.compute_mode = "Default"
@@ -130,12 +133,6 @@ class Device:
         if at >= self._states[-1].since:
             return self._states[-1]
         return self._states[max(bisect_right(self._states, at, key=lambda state: state.since) - 1, 0)]
-
-    @property
-    def pci_address(self) -> str:
-        """The address as nvidia-smi prints it: 00000000:04:00.0."""
-        domain, bus, device = self.bus.split(":")
-        return f"0000{domain}:{bus.upper()}:{device.upper()}.0"
 
     @property
     def tasks(self) -> dict[int, Task]:

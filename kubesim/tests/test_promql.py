@@ -59,7 +59,7 @@ def real(tmp_path_factory, memory):
         pytest.skip("prometheus and promtool were not found. Run: sudo apt install prometheus")
     server = Prometheus(tmp_path_factory.mktemp("prometheus"), memory.series)
     while not server.ready():
-        assert server._process.poll() is None
+        assert server.running()
     yield server
     server.stop()
 

@@ -141,7 +141,7 @@ class _Evaluation:
         start = end - node.range.total_seconds()
         found = [
             Window(series.labels, series.points(start, end), start, end)
-            for series in self._source.select(_matches(selector), start, end)
+            for series in self._source.select(matches(selector), start, end)
         ]
         self._count(sum(len(window.points) for window in found))
         return [window for window in found if window.points]
@@ -149,7 +149,7 @@ class _Evaluation:
     def select(self, node: Any, moment: Moment, depth: int) -> Vector:
         at = _shifted(node, moment)
         found: Vector = []
-        for series in self._source.select(_matches(node), at - LOOKBACK_S, at):
+        for series in self._source.select(matches(node), at - LOOKBACK_S, at):
             point = series.last(at, LOOKBACK_S)
             if point is not None:
                 found.append(Sample(series.labels, point[1], point[0]))
@@ -192,7 +192,8 @@ def _shifted(node: Any, moment: Moment) -> float:
 _OPS = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
 
 
-def _matches(node: Any) -> list[Match]:
+def matches(node: Any) -> list[Match]:
+    """Return the matchers of a selector. Raises QueryError."""
     if node.matchers.or_matchers:
         raise QueryError("bad_data", "matchers joined by or are not supported here")
     found = [Match(m.name, _OPS[str(m.op).rsplit(".", 1)[-1]], m.value) for m in node.matchers.matchers]
@@ -290,8 +291,8 @@ def _absent(vector: Vector | Matrix, node: Any) -> Vector:
     if vector:
         return []
     selector = getattr(node, "vector_selector", node)
-    matches = _matches(selector) if isinstance(selector, ast.VectorSelector) else []
-    equal = [match for match in matches if match.op == "=" and match.name != NAME]
+    wanted = matches(selector) if isinstance(selector, ast.VectorSelector) else []
+    equal = [match for match in wanted if match.op == "=" and match.name != NAME]
     names = [match.name for match in equal]
     return [Sample({m.name: m.value for m in equal if names.count(m.name) == 1}, 1.0)]
 

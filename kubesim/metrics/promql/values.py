@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Protocol
 
 NAME = "__name__"
+TOO_MANY_SAMPLES = "query processing would load too many samples into memory in query execution"
 Labels = Mapping[str, str]
 Point = tuple[float, float]
 """(seconds since the epoch, value)"""

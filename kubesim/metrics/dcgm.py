@@ -1,0 +1,110 @@
+"""dcgm-exporter: the series of a node's devices (names, units and label order of the exporter's default counters)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from kubesim.gpu.board import Board
+from kubesim.gpu.devices import Device, State
+from kubesim.gpu.products import driver
+from kubesim.gpu.readings import Reading, read
+from kubesim.metrics.exposition import Exposed, Family
+from kubesim.metrics.promql.values import NAME
+from kubesim.metrics.scrape import Function
+
+_FILE = Path(__file__).with_name("dcgm.yaml")
+Value = Callable[[Reading], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A field of DCGM: its family, and its value in a reading (None: the device has no such sensor)."""
+
+    family: Family
+    value: Value
+
+
+_OTHERS: dict[str, Value] = {
+    "memory_temperature_sensor": lambda reading: reading.memory_temperature or None,
+    "whole_util": lambda reading: None if reading.state.mig_mode else reading.util,
+    "whole_memory_util": lambda reading: None if reading.state.mig_mode else reading.memory_util,
+    "nothing": lambda reading: 0.0,
+    "replays": lambda reading: reading.state.replays,
+    "xid": lambda reading: reading.state.xid,
+    "uncorrected_rows": lambda reading: reading.state.remap.uncorrected,
+    "corrected_rows": lambda reading: reading.state.remap.corrected,
+    "remap_failure": lambda reading: float(reading.state.remap.failed),
+    "nvlink_megabytes": lambda reading: round(reading.nvlink / 1e6) if reading.device.product.nvlinks else None,
+}
+
+
+@cache
+def counters() -> dict[str, Counter]:
+    """Return the exporter's counters by name, in its order."""
+    rows = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    found = [Counter(Family(f"DCGM_FI_{name}", kind, text), _value(value)) for name, kind, text, value in rows]
+    return {counter.family.name: counter for counter in found}
+
+
+def _value(name: str) -> Value:
+    return _OTHERS.get(name) or (lambda reading: round(getattr(reading, name), 6))
+
+
+def series(board: Board, name: str, start: float, end: float) -> Iterator[Function]:
+    """Yield the series of one metric ("" for all) of a node's devices, one for each owner they had in the span."""
+    known = counters()
+    wanted = [known[name]] if name in known else [] if name else list(known.values())
+    for device in board.devices:
+        states = device.states(datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC))
+        owners = dict.fromkeys(owner for state in states for owner in _owners(state))
+        for counter in wanted:
+            for owner in owners:
+                labels = {NAME: counter.family.name, **labels_of(board, device, owner)}
+                yield Function(labels, _at(device, owner, counter.value))
+
+
+def exposed(board: Board, at: datetime) -> Iterator[Exposed]:
+    """Yield the lines of the exporter's page."""
+    for counter in counters().values():
+        for device in board.devices:
+            reading = read(device, at)
+            value = None if reading.state.trouble.lost else counter.value(reading)
+            for owner in _owners(reading.state) if value is not None else ():
+                yield Exposed(counter.family, labels_of(board, device, owner), value or 0.0)
+
+
+def labels_of(board: Board, device: Device, owner: str) -> dict[str, str]:
+    """Return the labels of a device, and of the container that has it (``namespace/pod/container``, or empty)."""
+    found = {
+        "gpu": str(device.index),
+        "UUID": device.uuid,
+        "pci_bus_id": device.pci_address,
+        "device": f"nvidia{device.minor}",
+        "modelName": device.product.name,
+        "Hostname": board.node,
+        "DCGM_FI_DRIVER_VERSION": driver().version,
+    }
+    if owner:
+        namespace, pod, container = owner.split("/")
+        found |= {"container": container, "namespace": namespace, "pod": pod}
+    return found
+
+
+def _owners(state: State) -> Iterable[str]:
+    return dict.fromkeys(owner for _, owner in state.given) or ("",)
+
+
+def _at(device: Device, owner: str, value: Callable[[Reading], float | None]) -> Callable[[float], float | None]:
+    def call(moment: float) -> float | None:
+        reading = read(device, datetime.fromtimestamp(moment, UTC))
+        if reading.state.trouble.lost or owner not in _owners(reading.state):
+            return None
+        return value(reading)
+
+    return call

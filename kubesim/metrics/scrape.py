@@ -1,0 +1,146 @@
+"""Targets and their series, as a Prometheus that scrapes them would have stored them.
+
+Nothing is scraped and nothing stored: a series is a function of time, and its samples are that function at the times
+of the target's scrapes. So a cluster that nobody asks costs nothing, and its past is there all the same.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import re2
+
+from kubesim.metrics.promql.values import NAME, Labels, Match, Point, QueryError
+from kubesim.metrics.timeline import Timeline
+
+INTERVAL_S = 15.0
+MOST_POINTS = 50_000
+"""Points that one series gives to one query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A series of an exporter: labels with the metric's name, and its value at a moment (None: not exposed then)."""
+
+    labels: Labels
+    value: Callable[[float], float | None]
+
+
+Exporter = Callable[[str, float, float], Iterable[Function]]
+"""(metric name, or "" for all; start; end) -> the series that it may have exposed in that span."""
+
+
+@dataclass
+class Target:
+    """What is scraped: its labels, its exporter, since when, and what stood in the way (empty: nothing)."""
+
+    labels: dict[str, str]
+    exporter: Exporter
+    since: float
+    url: str = ""
+    discovered: dict[str, str] = field(default_factory=dict)
+    honor_labels: bool = False
+    interval_s: float = INTERVAL_S
+    error: Timeline[str] = field(init=False)
+    names: Callable[[], Iterable[str]] = tuple
+
+    def __post_init__(self) -> None:
+        self.error = Timeline(self.since, "")
+        self._phase = zlib.crc32(self.url.encode() or repr(self.labels).encode()) % 1000 / 1000 * self.interval_s
+
+    def scrape_before(self, at: float) -> float:
+        """Return the time of the last scrape that is not after ``at``."""
+        return math.floor((at - self._phase) / self.interval_s) * self.interval_s + self._phase
+
+    def scrapes(self, after: float, until: float) -> Iterator[float]:
+        """Yield the times of the scrapes in (after, until]."""
+        first = max(self.scrape_before(after) + self.interval_s, self.scrape_before(self.since) + self.interval_s)
+        count = max(math.floor((until - first) / self.interval_s) + 1, 0)
+        if count > MOST_POINTS:
+            raise QueryError(
+                "execution", "query processing would load too many samples into memory in query execution"
+            )
+        return (first + number * self.interval_s for number in range(count))
+
+    def up(self, at: float) -> bool:
+        """Whether the scrape of a moment went well."""
+        return at >= self.since and not self.error.at(at)
+
+    def series(self, name: str, start: float, end: float) -> Iterator[Scraped]:
+        """Yield the series of a metric ("" for all), with the target's labels."""
+        for label, value in (("up", lambda at: float(self.up(at))), ("scrape_samples_scraped", self._count)):
+            if name in ("", label):
+                yield Scraped({NAME: label, **self.labels}, value, self, always=True)
+        for function in self.exporter(name, start, end):
+            yield Scraped(self._labelled(function.labels), function.value, self)
+
+    def _labelled(self, labels: Labels) -> dict[str, str]:
+        if self.honor_labels:
+            return {**self.labels, **labels}
+        moved = {f"exported_{name}" if name in self.labels else name: value for name, value in labels.items()}
+        return {**moved, **self.labels}
+
+    def _count(self, at: float) -> float:
+        if not self.up(at):
+            return 0.0
+        return float(sum(function.value(at) is not None for function in self.exporter("", at, at)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """A stored series: the samples are its function at the scrapes of its target that went well."""
+
+    labels: Labels
+    value: Callable[[float], float | None]
+    target: Target
+    always: bool = False
+    """Whether Prometheus writes it itself, also where the scrape fails."""
+
+    def last(self, at: float, lookback: float) -> Point | None:
+        """Return the last scrape's sample; a failed scrape, or one without this series, makes it stale."""
+        scrape = self.target.scrape_before(at)
+        point = self._point(scrape)
+        return point if point is not None and scrape > at - lookback else None
+
+    def points(self, after: float, until: float) -> Sequence[Point]:
+        """Return the samples of a span."""
+        found = (self._point(scrape) for scrape in self.target.scrapes(after, until))
+        return [point for point in found if point is not None]
+
+    def _point(self, scrape: float) -> Point | None:
+        if scrape < self.target.since or not (self.always or self.target.up(scrape)):
+            return None
+        value = self.value(scrape)
+        return None if value is None else (scrape, value)
+
+
+class Database:
+    """The targets of one Prometheus; queries are answered from it."""
+
+    def __init__(self) -> None:
+        self.targets: list[Target] = []
+
+    def select(self, matches: Sequence[Match], start: float, end: float) -> Iterable[Scraped]:
+        """Return the series that match and may have samples between ``start`` and ``end``."""
+        exact = next((match.value for match in matches if match.name == NAME and match.op == "="), "")
+        tests = [_test(match) for match in matches]
+        for target in self.targets:
+            for series in target.series(exact, start, end):
+                if all(test(series.labels) for test in tests):
+                    yield series
+
+
+def _test(match: Match) -> Callable[[Labels], bool]:
+    name, value = match.name, match.value
+    if match.op in ("=", "!="):
+        wanted = match.op == "="
+        return lambda labels: (labels.get(name, "") == value) == wanted
+    try:
+        pattern = re2.compile(value)
+    except re2.error as error:
+        raise QueryError("bad_data", f'invalid parameter "query": error parsing regexp: {error}') from error
+    fits = match.op == "=~"
+    return lambda labels: bool(pattern.fullmatch(labels.get(name, ""))) == fits
