@@ -1,6 +1,6 @@
 """ResourceQuota: what a new object asks for must fit beside what its namespace uses (403).
 
-Usage is counted from the store at the moment of the request, so it is right even before a controller has written
+Usage is that of the store at the moment of the request, so it is right even before a controller has written
 status.used. A quota with scopes counts only the pods that its scopes choose.
 """
 
@@ -9,21 +9,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from kubesim.admission.prepare import qos_class
+from kubesim.admission.scopes import chosen
+from kubesim.admission.usage import Usage, usage_of
 from kubesim.api import status
 from kubesim.api.quantity import Format, parse, write
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
-from kubesim.store import Stored
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
-
-Usage = dict[str, Fraction]
-ENDED = ("Succeeded", "Failed")
-AFFINITIES = ("podAffinity", "podAntiAffinity")
-SHORT = ("cpu", "memory", "ephemeral-storage")
-COUNTED = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "secrets", "services", "resourcequotas")
 
 
 def check(ops: Operations, kind: Kind, new: Obj, old: Obj | None = None) -> None:
@@ -33,7 +27,7 @@ def check(ops: Operations, kind: Kind, new: Obj, old: Obj | None = None) -> None
     namespace, name = new["metadata"]["namespace"], new["metadata"].get("name", "")
     for quota in ops.store.list(ops.registry.by_resource("resourcequotas"), namespace):
         hard = {key: parse(value) for key, value in quota["spec"].get("hard", {}).items()}
-        if not chosen(quota, kind, new):
+        if not chosen(quota["spec"], kind, new):
             continue
         if kind.resource == "pods" and old is None:
             _check_stated(kind, name, quota, hard, new)
@@ -41,54 +35,7 @@ def check(ops: Operations, kind: Kind, new: Obj, old: Obj | None = None) -> None
         asked = {key: value - before.get(key, 0) for key, value in usage_of(kind, new).items() if key in hard}
         asked = {key: value for key, value in asked.items() if value > 0}
         if asked:
-            _check_fits(kind, name, quota, hard, asked, used(ops, kind, namespace, quota))
-
-
-def chosen(quota: Obj, kind: Kind, obj: Obj) -> bool:
-    """Tell whether a quota counts an object: all of its scopes must choose it, and scopes choose pods."""
-    spec = quota["spec"]
-    terms = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
-    terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    return not terms or (kind.resource == "pods" and all(_in_scope(term, obj) for term in terms))
-
-
-def _in_scope(term: Obj, pod: Obj) -> bool:
-    spec, scope = pod["spec"], term.get("scopeName")
-    limited = spec.get("activeDeadlineSeconds") is not None
-    best_effort = qos_class(spec) == "BestEffort"
-    if scope == "PriorityClass":
-        return _matches_class(term, spec.get("priorityClassName", ""))
-    affinity = spec.get("affinity") or {}
-    found = {
-        "Terminating": limited,
-        "NotTerminating": not limited,
-        "BestEffort": best_effort,
-        "NotBestEffort": not best_effort,
-        "CrossNamespacePodAffinity": any(_leaves_namespace(affinity.get(kind)) for kind in AFFINITIES),
-    }
-    return found.get(str(scope), False)
-
-
-def _matches_class(term: Obj, name: str) -> bool:
-    values = term.get("values") or ()
-    match term.get("operator"):
-        case "In":
-            return name in values
-        case "NotIn":
-            return name not in values
-        case "DoesNotExist":
-            return not name
-        case _:
-            return bool(name)
-
-
-def _leaves_namespace(affinity: Obj | None) -> bool:
-    """Tell whether a pod's affinity looks at other namespaces."""
-    found = affinity or {}
-    terms = [*(found.get("requiredDuringSchedulingIgnoredDuringExecution") or ())]
-    preferred = found.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    terms += [entry.get("podAffinityTerm") or {} for entry in preferred]
-    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
+            _check_fits(kind, name, quota, hard, asked, ops.ledger.used(kind, namespace, quota))
 
 
 def _check_fits(kind: Kind, name: str, quota: Obj, hard: Usage, asked: Usage, now: Usage) -> None:
@@ -121,65 +68,3 @@ def _check_stated(kind: Kind, name: str, quota: Obj, hard: Usage, pod: Obj) -> N
 def form_of(quota: Obj, key: str) -> Format:
     """Return the form in which a quota writes one resource."""
     return "binary" if quota["spec"]["hard"][key].endswith("i") else "decimal"
-
-
-def used(ops: Operations, kind: Kind, namespace: str, quota: Obj) -> Usage:
-    """Return what those objects of one kind in a namespace use that a quota counts."""
-    total: Usage = {}
-    for obj in ops.store.list(kind, namespace):
-        for key, value in usage_of(kind, obj).items() if chosen(quota, kind, obj) else ():
-            total[key] = total.get(key, Fraction()) + value
-    return total
-
-
-def usage_of(kind: Kind, obj: Stored | Obj) -> Usage:
-    """Return what one object counts against quotas, by the quota's names."""
-    one = Fraction(1)
-    group = f".{kind.group}" if kind.group else ""
-    counts: Usage = {f"count/{kind.plural}{group}": one}
-    if kind.resource in COUNTED:
-        counts[kind.resource] = one
-    if kind.resource == "services":
-        return counts | _service_usage(obj["spec"])
-    if kind.resource == "persistentvolumeclaims":
-        return counts | _claim_usage(obj["spec"])
-    if kind.resource != "pods":
-        return counts
-    if obj.get("status", {}).get("phase") in ENDED:
-        return counts
-    return counts | {"pods": one} | _pod_usage(obj["spec"])
-
-
-def _service_usage(spec: Obj) -> Usage:
-    """Return what a service takes of the nodes' ports and of the load balancers."""
-    ports, kind = Fraction(len(spec.get("ports") or ())), spec.get("type")
-    balanced = kind == "LoadBalancer"
-    takes_ports = kind == "NodePort" or (balanced and spec.get("allocateLoadBalancerNodePorts") is not False)
-    usage = {"services.nodeports": ports} if takes_ports else {}
-    return usage | ({"services.loadbalancers": Fraction(1)} if balanced else {})
-
-
-def _claim_usage(spec: Obj) -> Usage:
-    """Return what a claim asks for, in all and of its class."""
-    asked = parse(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
-    usage: Usage = {"requests.storage": asked}
-    if name := spec.get("storageClassName"):
-        prefix = f"{name}.storageclass.storage.k8s.io"
-        usage |= {f"{prefix}/requests.storage": asked, f"{prefix}/persistentvolumeclaims": Fraction(1)}
-    return usage
-
-
-def _pod_usage(spec: Obj) -> Usage:
-    usage: Usage = {}
-    for part in ("requests", "limits"):
-        total: Usage = {}
-        for holder in spec.get("containers", ()):
-            for name, value in holder.get("resources", {}).get(part, {}).items():
-                total[name] = total.get(name, Fraction()) + parse(value)
-        for holder in spec.get("initContainers", ()):
-            for name, value in holder.get("resources", {}).get(part, {}).items():
-                total[name] = max(total.get(name, Fraction()), parse(value))
-        usage |= {f"{part}.{name}": value for name, value in total.items()}
-        if part == "requests":
-            usage |= {name: value for name, value in total.items() if name in SHORT}
-    return usage

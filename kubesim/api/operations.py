@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from kubesim import admission
+from kubesim.admission.usage import Ledger
 from kubesim.api import apply, deletion, managed, meta, optionrules, status, subresources
 from kubesim.api.convert import stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
@@ -41,6 +42,7 @@ class Operations:
     def __init__(self, store: Store, clock: Clock, registry: Registry | None = None) -> None:
         """Serve the built-in kinds, or those of ``registry``; a cluster's own kinds are added to its own copy."""
         self.store = store
+        self.ledger = Ledger(store)
         self.clock = clock
         self.registry = registry or Registry(builtin.all())
         self.checks: list[Check] = []

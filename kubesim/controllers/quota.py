@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 
-from kubesim.admission.quota import chosen, form_of, usage_of
+from kubesim.admission.quota import form_of
+from kubesim.admission.usage import Tally, counted
 from kubesim.api.quantity import write
 from kubesim.controllers.base import Context, Controller, queue_key
 from kubesim.errors import Obj
 from kubesim.schema.kinds import registry
+from kubesim.schema.registry import Kind
 
 
 class QuotaController(Controller):
@@ -19,42 +23,40 @@ class QuotaController(Controller):
     def __init__(self, context: Context, resources: list[str]) -> None:
         super().__init__(context)
         self.quotas = self.informers["resourcequotas"]
-        self.caches = {resource: self.informers[resource] for resource in resources}
+        self.caches = {registry.by_resource(resource): self.informers[resource] for resource in resources}
+        self._tallies: dict[str, Tally] = {}
 
     def listen(self) -> None:
         """Watch quotas, and every object that may count against one."""
         self.watch_own(self.quotas)
-        for cache in self.caches.values():
-            cache.add_handler(self._changed)
+        for kind, cache in self.caches.items():
+            cache.add_handler(partial(self._changed, kind))
 
-    def _changed(self, old: Obj | None, new: Obj | None) -> None:
-        """Count anew when something comes, goes, or ends."""
-        if old is not None and new is not None and _weight(old) == _weight(new):
-            return
+    def _changed(self, kind: Kind, old: Obj | None, new: Obj | None) -> None:
+        """Count what comes, goes, or ends."""
         obj = new or old
         assert obj is not None
         for quota in self.quotas.by("namespace", obj["metadata"]["namespace"]):
-            self.queue.add(queue_key(quota))
+            tally = self._tallies.get(queue_key(quota))
+            if tally is None or tally.change(kind, old, new):
+                self.queue.add(queue_key(quota))
 
     async def sync(self, namespace: str, name: str) -> None:
         """Count what the namespace uses."""
         quota = self.quotas.get(namespace, name)
         if quota is None:
+            self._tallies.pop(f"{namespace}/{name}", None)
             return
+        tally = self._tallies.get(f"{namespace}/{name}")
+        if tally is None or tally.spec != quota["spec"]:
+            tally = self._tallies[f"{namespace}/{name}"] = counted(quota["spec"], self._objects(namespace))
         hard = quota["spec"].get("hard") or {}
-        total = dict.fromkeys(hard, Fraction())
-        for resource, cache in self.caches.items():
-            kind = registry.by_resource(resource)
-            for obj in cache.by("namespace", namespace):
-                for key, value in usage_of(kind, obj).items() if chosen(quota, kind, obj) else ():
-                    if key in total:
-                        total[key] += value
+        total = {key: tally.total.get(key, Fraction()) for key in hard}
         used = {key: write(value, form_of(quota, key)) for key, value in total.items()}
         await self.write_status(self.quotas, quota, {"hard": dict(hard), "used": used} if hard else {})
 
-
-def _weight(obj: Obj) -> object:
-    """Return what decides how an object counts: a pod's phase, what services and claims ask for, else nothing."""
-    if obj["kind"] == "Pod":
-        return obj.get("status", {}).get("phase")
-    return obj["spec"] if obj["kind"] in ("Service", "PersistentVolumeClaim") else None
+    def _objects(self, namespace: str) -> Iterator[tuple[Kind, Obj]]:
+        """Yield everything in a namespace that may count."""
+        for kind, cache in self.caches.items():
+            for obj in cache.by("namespace", namespace):
+                yield kind, obj

@@ -1,0 +1,142 @@
+"""What objects use of a quota: one of them, and all in a namespace, kept up with each change, not counted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from kubesim.admission.scopes import chosen
+from kubesim.api.quantity import parse
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.registry import Kind
+from kubesim.store import Store, Stored
+
+Usage = dict[str, Fraction]
+ONE = Fraction(1)
+ENDED = ("Succeeded", "Failed")
+SHORT = ("cpu", "memory", "ephemeral-storage")
+COUNTED = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "secrets", "services", "resourcequotas")
+
+
+@dataclass
+class Tally:
+    """What one quota counts: ``spec`` is the quota's, ``version`` the state of the store that it is true of."""
+
+    spec: Obj
+    version: int = 0
+    total: Usage = field(default_factory=dict)
+
+    def change(self, kind: Kind, old: Obj | None, new: Obj | None) -> bool:
+        """Take in that an object has changed, come or gone; returns whether it counts otherwise than before."""
+        before, after = self._counts(kind, old), self._counts(kind, new)
+        if before == after:
+            return False
+        for usage, sign in ((before, -1), (after, 1)):
+            for name, value in usage.items():
+                self.total[name] = self.total.get(name, Fraction()) + sign * value
+        return True
+
+    def _counts(self, kind: Kind, obj: Obj | None) -> Usage:
+        return usage_of(kind, obj) if obj is not None and chosen(self.spec, kind, obj) else {}
+
+
+class Ledger:
+    """The tallies of one store's quotas."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tallies: dict[tuple[str, str, str], Tally] = {}
+
+    def used(self, kind: Kind, namespace: str, quota: Obj) -> Usage:
+        """Return what those objects of one kind in a namespace use that a quota counts."""
+        key = (namespace, quota["metadata"]["name"], kind.table)
+        tally = self._tallies.get(key)
+        if tally is None or tally.spec != quota["spec"] or not self._caught_up(tally, kind, namespace):
+            tally = self._tallies[key] = self._counted(kind, namespace, quota["spec"])
+        tally.version = self._store.resource_version
+        return tally.total
+
+    def _caught_up(self, tally: Tally, kind: Kind, namespace: str) -> bool:
+        """Take in what has changed since; False where the store has forgotten some of it."""
+        try:
+            events = self._store.events_since(tally.version, kind)
+        except ApiError:
+            return False
+        for event in events:
+            if event.object["metadata"].get("namespace") == namespace:
+                tally.change(kind, event.previous, None if event.type == "DELETED" else event.object)
+        return True
+
+    def _counted(self, kind: Kind, namespace: str, spec: Obj) -> Tally:
+        """Count everything."""
+        return counted(spec, ((kind, obj) for obj in self._store.list(kind, namespace)))
+
+
+def counted(spec: Obj, objects: Iterable[tuple[Kind, Obj]]) -> Tally:
+    """Return the tally of some objects."""
+    tally = Tally(spec)
+    for kind, obj in objects:
+        tally.change(kind, None, obj)
+    return tally
+
+
+def usage_of(kind: Kind, obj: Stored | Obj) -> Usage:
+    """Return what one object counts against quotas, by the quota's names; not to be changed."""
+    if not isinstance(obj, Stored):
+        return _usage_of(kind, obj)
+    if usage_of not in obj.memo:
+        obj.memo[usage_of] = _usage_of(kind, obj)
+    found: Usage = obj.memo[usage_of]
+    return found
+
+
+def _usage_of(kind: Kind, obj: Obj) -> Usage:
+    group = f".{kind.group}" if kind.group else ""
+    counts: Usage = {f"count/{kind.plural}{group}": ONE}
+    if kind.resource in COUNTED:
+        counts[kind.resource] = ONE
+    if kind.resource == "services":
+        return counts | _service_usage(obj["spec"])
+    if kind.resource == "persistentvolumeclaims":
+        return counts | _claim_usage(obj["spec"])
+    if kind.resource != "pods":
+        return counts
+    if obj.get("status", {}).get("phase") in ENDED:
+        return counts
+    return counts | {"pods": ONE} | _pod_usage(obj["spec"])
+
+
+def _service_usage(spec: Obj) -> Usage:
+    """Return what a service takes of the nodes' ports and of the load balancers."""
+    ports, kind = Fraction(len(spec.get("ports") or ())), spec.get("type")
+    balanced = kind == "LoadBalancer"
+    takes_ports = kind == "NodePort" or (balanced and spec.get("allocateLoadBalancerNodePorts") is not False)
+    usage = {"services.nodeports": ports} if takes_ports else {}
+    return usage | ({"services.loadbalancers": ONE} if balanced else {})
+
+
+def _claim_usage(spec: Obj) -> Usage:
+    """Return what a claim asks for, in all and of its class."""
+    asked = parse(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+    usage: Usage = {"requests.storage": asked}
+    if name := spec.get("storageClassName"):
+        prefix = f"{name}.storageclass.storage.k8s.io"
+        usage |= {f"{prefix}/requests.storage": asked, f"{prefix}/persistentvolumeclaims": ONE}
+    return usage
+
+
+def _pod_usage(spec: Obj) -> Usage:
+    usage: Usage = {}
+    for part in ("requests", "limits"):
+        total: Usage = {}
+        for holder in spec.get("containers", ()):
+            for name, value in holder.get("resources", {}).get(part, {}).items():
+                total[name] = total.get(name, Fraction()) + parse(value)
+        for holder in spec.get("initContainers", ()):
+            for name, value in holder.get("resources", {}).get(part, {}).items():
+                total[name] = max(total.get(name, Fraction()), parse(value))
+        usage |= {f"{part}.{name}": value for name, value in total.items()}
+        if part == "requests":
+            usage |= {name: value for name, value in total.items() if name in SHORT}
+    return usage
