@@ -17,8 +17,8 @@ from pathlib import Path
 from aiohttp import web
 
 from kubesim import kubeconfig
+from kubesim.api.answers import not_found
 from kubesim.api.bodies import MAX_BODY
-from kubesim.api.http import not_found
 from kubesim.changelog import ChangeLog, Saver
 from kubesim.clock import Clock, RealClock, settle
 from kubesim.cluster import Cluster, ClusterSpec

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import yaml
 from aiohttp import web
 
 from kubesim.api import tables
+from kubesim.api.discovery import RANKS
 from kubesim.api.negotiate import Answer
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 
+Response = TypeVar("Response", bound=web.StreamResponse)
 LINE = orjson.OPT_APPEND_NEWLINE
 NO_CACHE = {"Cache-Control": "no-cache, private"}
 
@@ -33,13 +35,21 @@ def text_response(text: str, code: int = 200) -> web.Response:
     return web.Response(text=text, status=code, content_type="text/plain", headers=NO_CACHE)
 
 
+def not_found(path: str = "") -> web.Response:
+    """Return what a path that serves nothing answers: a Status below the groups that are built in."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" or (parts[0] == "apis" and RANKS.keys() & parts[1:2]):
+        return error_response(ApiError(404, "NotFound", "the server could not find the requested resource", {}))
+    return text_response("404 page not found\n", 404)
+
+
 def error_response(error: ApiError) -> web.Response:
     """Return a Status."""
     response = json_response(error.status(), error.code)
     seconds = error.details.get("retryAfterSeconds")
     if seconds:
         response.headers["Retry-After"] = str(seconds)
-    return response
+    return with_warnings(response, error.warnings)
 
 
 class Encoder:
@@ -106,7 +116,7 @@ class Encoder:
         return b"{" + raw[len(self._typed) :] if raw.startswith(self._typed) else raw
 
 
-def with_warnings(response: web.Response, texts: Iterable[str]) -> web.Response:
+def with_warnings(response: Response, texts: Iterable[str]) -> Response:
     """Return an answer with a Warning header for each text."""
     for text in texts:
         response.headers.add("Warning", f'299 - "{_quoted(text)}"')

@@ -8,7 +8,7 @@ import uuid
 from aiohttp import web
 
 from kubesim.api import discovery, health, metrics, openapi, openapi_v2, requestinfo
-from kubesim.api.answers import NO_CACHE, error_response, json_response, text_response
+from kubesim.api.answers import NO_CACHE, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.negotiate import discovery_version
 from kubesim.api.requestinfo import RequestInfo
@@ -33,7 +33,9 @@ VERSION: Obj = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-NOT_FOUND = "404 page not found\n"
+FIXED_PATHS = (
+    "/api", "/api/v1", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
+)  # fmt: skip
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
 
@@ -101,7 +103,7 @@ class ApiServer:
             case [name, *check] if name in health.PATHS:
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
                 found = health.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
-                return found or text_response(NOT_FOUND, 404)
+                return found or not_found()
             case ["metrics"]:
                 text = self._metrics.text(self._backend.store, self._backend.operations.registry)
                 return web.Response(text=text, headers={**NO_CACHE, "Content-Type": metrics.CONTENT_TYPE})
@@ -141,17 +143,14 @@ class ApiServer:
                 document = discovery.group(registry, group)
             case ["apis", group, version]:
                 document = discovery.resource_list(registry, group, version)
-        return text_response(NOT_FOUND, 404) if document is None else json_response(document)
+        if document is None:
+            return not_found("/".join(parts))
+        return json_response(document)
 
     def _paths(self) -> list[str]:
         """Return what the root lists."""
         kinds = self._backend.operations.registry.all()
         groups = {f"/apis/{kind.group}" for kind in kinds if kind.group}
         versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
-        fixed = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-        return ["/api", "/api/v1", "/apis", *sorted(groups | versions), *fixed]
-
-
-def not_found() -> web.Response:
-    """Return what a path that serves nothing answers."""
-    return web.Response(text=NOT_FOUND, status=404, content_type="text/plain", headers=NO_CACHE)
+        checks = {f"/{name}/{check}" for name, checks in health.CHECKS.items() for check in checks}
+        return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in health.PATHS)})
