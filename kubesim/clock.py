@@ -65,6 +65,11 @@ class _ManualTimer:
         """Forget the call."""
         self.call = None
 
+    def run(self) -> None:
+        """Make the call, unless it is forgotten."""
+        if self.call is not None:
+            self.call()
+
 
 class ManualClock:
     """Time that moves only when a test says so, stopping at every timer on the way."""
@@ -102,9 +107,16 @@ class ManualClock:
             due, _, timer = heapq.heappop(self._heap)
             self._now = max(self._now, due)
             if timer.call is not None:
-                timer.call()
+                timer.run()
                 await settle()
         self._now = end
+
+    def drain(self) -> list[tuple[float, Callable[[], None]]]:
+        """Give up the timers that are left: the seconds until each is due, and its call."""
+        waiting = sorted(self._heap, key=lambda item: item[:2])
+        left = [((due - self._now).total_seconds(), timer.run) for due, _, timer in waiting]
+        self._heap.clear()
+        return left
 
 
 async def settle(turns: int = 500) -> None:

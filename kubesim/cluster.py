@@ -148,7 +148,7 @@ class Cluster:
         self.activity = Activity(clock)
         self.changes = Changes()
         self.guard = Guard(self.store)
-        self.nodes = Nodes(self.operations, self.store, clock)
+        self.nodes = Nodes(self.operations, self.store, clock, keys.signer)
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies)
         self._certifier = Certifier(keys.signer.key, authorizer)

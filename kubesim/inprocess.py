@@ -9,6 +9,8 @@ from kubesim.api.convert import to_served
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.api.selectors import parse_fields
+from kubesim.auth import tokenrequests
+from kubesim.auth.tokens import TokenSigner
 from kubesim.client import EventType, ObjectList, PatchType, WatchEvent
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -18,10 +20,18 @@ from kubesim.store import Event, Store
 class InProcessClient:
     """``client.Client`` over the operations of the same process, as ``user`` (the field manager of its writes)."""
 
-    def __init__(self, operations: Operations, store: Store, user: str = "kube-controller-manager") -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        store: Store,
+        user: str = "kube-controller-manager",
+        signer: TokenSigner | None = None,
+    ) -> None:
+        """``signer`` signs the tokens that are asked for; without one, a signer of our own."""
         self.operations = operations
         self.store = store
         self.user = user
+        self._signer = signer
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
@@ -63,6 +73,10 @@ class InProcessClient:
     async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
         """Create an object, or post to a subresource of the object that ``obj`` names."""
         metadata = obj.get("metadata") or {}
+        if subresource == "token":
+            self._signer = self._signer or TokenSigner.create()
+            now, name = self.operations.clock.now(), metadata.get("name", "")
+            return tokenrequests.answer(self.store, self.operations.registry, self._signer, now, namespace, name, obj)
         return self.operations.create(
             self._kind(resource),
             namespace or metadata.get("namespace", ""),

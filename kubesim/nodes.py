@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
 from kubesim.api.operations import Operations
+from kubesim.auth.tokens import TokenSigner
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
@@ -19,8 +20,8 @@ from kubesim.streaming.seam import Containers, Forward, Refused, Run
 class Nodes:
     """The nodes of one cluster, and the logs of what runs on them."""
 
-    def __init__(self, operations: Operations, store: Store, clock: Clock) -> None:
-        self._client = InProcessClient(operations, store, user="kubelet")
+    def __init__(self, operations: Operations, store: Store, clock: Clock, signer: TokenSigner) -> None:
+        self._client = InProcessClient(operations, store, user="kubelet", signer=signer)
         self._clock = clock
         self._kubelets: Kubelets | None = None
         self.fabric = Fabric()

@@ -15,8 +15,9 @@ from kubesim.api.backend import Backend
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, not_found
 from kubesim.errors import ApiError
-from kubesim.network.fabric import NetworkError, Request
+from kubesim.network.fabric import REASONS, Request
 from kubesim.schema.registry import Kind
+from kubesim.shell.errors import NetworkError
 
 SCHEMES = ("", "http", "https")
 KUBELET_PORT = 10250
@@ -136,7 +137,7 @@ async def _pass_on(
         found = await backend.nodes.fabric.find(address, port).respond(asked)
     except NetworkError as error:
         host = f"[{address}]" if ":" in address else address
-        raise _unavailable(f"error trying to reach service: dial tcp {host}:{port}: {error.reason}") from error
+        raise _unavailable(f"error trying to reach service: dial tcp {host}:{port}: {REASONS[error.kind]}") from error
     return web.Response(status=found.status, body=found.body, headers=_answered(found.headers, prefix))
 
 

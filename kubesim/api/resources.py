@@ -17,13 +17,12 @@ from kubesim.api.listing import check_match, check_version, listed
 from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
-from kubesim.api.status import bad_request, no_resource, not_found
+from kubesim.api.status import bad_request, no_resource
 from kubesim.api.tables import include_policy
-from kubesim.auth.reviews import expiration
+from kubesim.auth import tokenrequests
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
-from kubesim.times import stamp
 
 EVERYWHERE = ("list", "watch")
 """What can be asked of all namespaces at once."""
@@ -184,18 +183,9 @@ class Resources:
 
     def _token(self, call: Call, review: Obj) -> Obj:
         """Answer a TokenRequest."""
-        account = self._backend.store.get(call.kind, call.namespace, call.info.name)
-        if account is None:
-            raise not_found(call.kind, call.info.name)
-        requests = self._backend.operations.registry.by_path("authentication.k8s.io", "v1", "tokenreviews")
-        spec = review.get("spec") if isinstance(review.get("spec"), dict) else {}
-        assert spec is not None
-        seconds, now = expiration(requests, spec), self._backend.clock.now()
-        token = self._backend.signer.issue(account, spec.get("audiences") or [], seconds, now)
-        status = {"token": token, "expirationTimestamp": stamp(self._backend.signer.expiry(now, seconds))}
-        meta = {"name": call.info.name, "namespace": call.namespace, "creationTimestamp": stamp(now)}
-        head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": meta}
-        return head | {"spec": {**spec, "expirationSeconds": seconds}, "status": status}
+        backend, now = self._backend, self._backend.clock.now()
+        registry, name = backend.operations.registry, call.info.name
+        return tokenrequests.answer(backend.store, registry, backend.signer, now, call.namespace, name, review)
 
     async def _update(self, call: Call) -> web.StreamResponse:
         """Answer PUT."""

@@ -14,6 +14,7 @@ import yaml
 from kubesim.kubelet import python, shell
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import Exit, Line, Output, Program, Run, fixed
+from kubesim.shell.tools import TOOLS
 
 EXEC_FORMAT_CODE = 255
 START_ERROR_CODE = 128
@@ -23,9 +24,10 @@ OCI_ERROR = (
     "unable to start container process: error during container init: exec: {cause}: unknown"
 )
 LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
+INTERPRETED = frozenset({"agnhost", "agnhost-2"})
 SHELLS = ("sh", "bash", "ash")
 SERVERS = frozenset(
-    {"torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground", "agnhost"}
+    {"torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground"}
 )
 """Programs that go on as their image's behaviour says."""
 
@@ -55,6 +57,19 @@ def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, 
     args = tuple(container.get("args") or ())
     words = command + args if command else image.entrypoint + (args or image.cmd)
     return tuple(_substitute(word, dict(env)) for word in words)
+
+
+def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
+    """Whether a command is run by the emulated shell; what is known is computed, and what cannot start is refused."""
+    if not argv or image.platform.split("/")[1] != architecture or any(len(w.encode()) >= LONGEST_WORD for w in argv):
+        return False
+    name = argv[0].rpartition("/")[2]
+    if name in INTERPRETED:
+        return True
+    known = name in SERVERS or name.startswith("python") or name in ("sleep", "pause") or name.endswith(".sh")
+    if known and _path(image, argv[0]) is not None or name == "tail" and "-f" in argv:
+        return False
+    return name in TOOLS or ("/" in argv[0] and _path(image, argv[0]) is None)
 
 
 def environment(container: dict[str, Any], pod: dict[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from kubesim.clock import Clock
 from kubesim.errors import ApiError
+from kubesim.kubelet.logfile import Entry
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.programs import Line
 from kubesim.kubelet.records import Container, Instance
@@ -48,12 +49,6 @@ class LogArguments(TypedDict, total=False):
     limit_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    at: datetime
-    text: str
-
-
 def read(worker: PodWorker, name: str, options: LogOptions, now: datetime) -> bytes:
     """Return the log of a container; raises ``ApiError`` 400 with the kubelet's text where there is none."""
     container, instance = _chosen(worker, name, options.previous)
@@ -67,23 +62,24 @@ async def follow(
 ) -> AsyncIterator[bytes]:
     """Yield what ``read`` returns, then every later line as it is printed, until the process ends or the pod goes."""
     container, instance = _chosen(worker, name, options.previous)
-    upto = clock.now()
+    upto, seen = clock.now(), instance.log.end if instance.log is not None else 0
     data = read(worker, name, options, upto)
     if data:
         yield data
-    while instance.finished_at is None and alive():
-        await clock.sleep(FOLLOW_S)
-        data = _between(worker, container, instance, upto, clock.now(), options)
-        upto = clock.now()
+    while True:
+        over = instance.finished_at is not None or not alive()
+        if instance.log is not None:
+            fresh = iter(instance.log.since(seen))
+            seen = instance.log.end
+        else:
+            since, upto = upto, clock.now()
+            fresh = (entry for entry in _entries(worker, container, instance, upto) if since < entry.at)
+        data = "".join(_render(entry, options) for entry in fresh).encode()
         if data:
             yield data
-
-
-def _between(
-    worker: PodWorker, container: Container, instance: Instance, start: datetime, end: datetime, options: LogOptions
-) -> bytes:
-    entries = (entry for entry in _entries(worker, container, instance, end) if start < entry.at)
-    return "".join(_render(entry, options) for entry in entries).encode()
+        if over:
+            return
+        await clock.sleep(FOLLOW_S)
 
 
 def _chosen(worker: PodWorker, name: str, previous: bool) -> tuple[Container, Instance]:
@@ -109,7 +105,7 @@ def _not_started(worker: PodWorker) -> str:
 
 def _selected(
     worker: PodWorker, container: Container, instance: Instance, options: LogOptions, now: datetime
-) -> Iterator[_Entry]:
+) -> Iterator[Entry]:
     since = options.since_time
     if options.since_seconds is not None:
         since = now - timedelta(seconds=options.since_seconds)
@@ -121,8 +117,11 @@ def _selected(
     return entries
 
 
-def _entries(worker: PodWorker, container: Container, instance: Instance, now: datetime) -> Iterator[_Entry]:
+def _entries(worker: PodWorker, container: Container, instance: Instance, now: datetime) -> Iterator[Entry]:
     if instance.reason == "StartError":
+        return
+    if instance.log is not None:
+        yield from instance.log.since(0)
         return
     program = worker.program(container)
     # A line printed in the very moment of the end is part of the log; times lose what is below a microsecond.
@@ -134,12 +133,12 @@ def _entries(worker: PodWorker, container: Container, instance: Instance, now: d
     ):
         until = max(until, program.ending.at)
     for line in program.lines(until):
-        yield _Entry(_moment(instance, line), line.text)
+        yield Entry(_moment(instance, line), line.text, line.stream)
 
 
 def _moment(instance: Instance, line: Line) -> datetime:
     return instance.started_at + timedelta(seconds=line.at)
 
 
-def _render(entry: _Entry, options: LogOptions) -> str:
+def _render(entry: Entry, options: LogOptions) -> str:
     return f"{nano(entry.at)} {entry.text}\n" if options.timestamps else f"{entry.text}\n"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Unpack
 
@@ -16,6 +14,7 @@ from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import logs, timings
 from kubesim.kubelet.access import Access
+from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
@@ -25,30 +24,6 @@ from kubesim.recorder import Recorder
 from kubesim.times import micro, parse
 
 LEASE_NAMESPACE = "kube-node-lease"
-
-
-@dataclass
-class Node:
-    """What a kubelet knows of its own node."""
-
-    name: str
-    uid: str
-    architecture: str
-    ip: str
-    cidr: str
-    recorder: Recorder
-    images: set[str] = field(default_factory=set)
-    taken: dict[str, str] = field(default_factory=dict)
-    """Pod uid -> address."""
-
-    def address(self, uid: str, wanted: str = "") -> str:
-        """Return the address of a pod: the one it has, or the first free one of the node's range."""
-        if uid not in self.taken:
-            used = set(self.taken.values())
-            network = ipaddress.ip_network(self.cidr)
-            free = (str(network[number]) for number in range(2, network.num_addresses - 1))
-            self.taken[uid] = wanted or next(address for address in free if address not in used)
-        return self.taken[uid]
 
 
 class Kubelets:
@@ -90,6 +65,8 @@ class Kubelets:
         await cancel(self._beating)
         await self._queue.stop()
         await self._pods.stop()
+        for worker in self._workers.values():
+            worker.stop()
 
     def changes(self) -> dict[str, Any]:
         """Return what a later ``start`` needs beside the API's objects, as far as it has changed since the last call.
@@ -177,16 +154,15 @@ class Kubelets:
             self._queue.add_after(key, again)
 
     def _forget(self, key: str, worker: PodWorker) -> None:
-        del self._workers[key]
+        self._workers.pop(key).stop()
         self._changed_pods.add((key, worker.record.uid))
         self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)
 
     def _take_up(self, pod: Obj) -> PodWorker:
         node = self._nodes[pod["spec"]["nodeName"]]
         record = self._record(pod, node)
-        return PodWorker(
-            self._client, self._clock, node.recorder, record, node.architecture, node.images, self.fabric
-        )
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        return PodWorker(Host(self._client, self._clock, node, self.fabric, lambda: self._queue.add(key)), record)
 
     def _record(self, pod: Obj, node: Node) -> PodRecord:
         uid, now = pod["metadata"]["uid"], self._clock.now()

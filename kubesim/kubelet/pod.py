@@ -5,24 +5,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kubesim.client import Client
-from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import behaviours, timings
+from kubesim.kubelet import behaviours, knocks, timings
+from kubesim.kubelet.environment import ConfigError
+from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image, PullError, pull
+from kubesim.kubelet.mounts import Mounts
+from kubesim.kubelet.probes import Probes
 from kubesim.kubelet.programs import Program
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord, pod_status
-from kubesim.network.fabric import Fabric
-from kubesim.recorder import Recorder
+from kubesim.kubelet.stops import Stops
+from kubesim.shell.machine import Stdio
 from kubesim.times import go_milliseconds, parse
 
-SIGKILL_CODE = 137
 Due = Callable[["PodWorker", Container], datetime | None]
 Then = Callable[["PodWorker", Container], Awaitable[None]]
 
@@ -38,25 +40,20 @@ class Stage:
 class PodWorker:
     """Runs one pod of one node."""
 
-    def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        recorder: Recorder,
-        record: PodRecord,
-        architecture: str,
-        images: set[str],
-        fabric: Fabric,
-    ) -> None:
+    def __init__(self, host: Host, record: PodRecord) -> None:
         self.record = record
-        self.sandbox = Sandbox(self, clock, fabric)
-        self.images = images
+        self.sandbox = Sandbox(self, host)
+        self.images = host.node.images
         self.gone = False
-        self._client = client
-        self._clock = clock
-        self._recorder = recorder
-        self._architecture = architecture
-        self._killing: dict[str, datetime] = {}
+        self._client = host.client
+        self._clock = host.clock
+        self._recorder = host.node.recorder
+        self._architecture = host.node.architecture
+        self._stops = Stops(self.sandbox, self._warning)
+        self._mounts = Mounts(self.sandbox, host.node.recorder)
+        self._probes: dict[str, Probes] = {}
+        self._hooks: dict[str, asyncio.Task[None]] = {}
+        self._resumed = False
         self._started_ending = False
         self._reported: Obj = {}
         for container in record.containers:
@@ -67,6 +64,10 @@ class PodWorker:
         """Bring the pod up to now; returns the seconds until the next stage is due, None for never."""
         self.record.pod = pod
         ending = pod["metadata"].get("deletionTimestamp") is not None
+        if not self._resumed:
+            await self._resume()
+        if not ending:
+            await self._mounts.sync()
         if ending and not self._started_ending:
             await self._begin_ending()
         elif ending:
@@ -77,7 +78,54 @@ class PodWorker:
             await self._finish_ending()
             return None
         await self._report()
-        return None if due is None else max(0.0, (due[0] - self.now).total_seconds())
+        moments = [moment for moment in (due[0] if due else None, self._mounts.retry_at) if moment is not None]
+        return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
+
+    async def _resume(self) -> None:
+        """Take up what ran before the kubelet was started again."""
+        self._resumed = True
+        for container in self.record.containers:
+            if container.running:
+                await self.sandbox.resume(container)
+                self._watch(container)
+
+    def stop(self) -> None:
+        """Look no further: the pod is gone, or the kubelet stops."""
+        for probes in self._probes.values():
+            probes.stop()
+        for hook in self._hooks.values():
+            hook.cancel()
+        self.sandbox.stop()
+
+    def _watch(self, container: Container) -> None:
+        """Try a running container's probes."""
+        self._unwatch(container)
+        self._probes[container.name] = Probes(self.sandbox, container, self._unhealthy, self._probe_failed)
+
+    def _unwatch(self, container: Container) -> None:
+        probes = self._probes.pop(container.name, None)
+        if probes is not None:
+            probes.stop()
+
+    async def _unhealthy(self, container: Container, text: str) -> None:
+        await self._warning(container, "Unhealthy", text)
+
+    async def _probe_failed(self, container: Container, text: str) -> None:
+        """Restart a container whose probe has failed too often."""
+        probe = self.record.spec(container).get("livenessProbe") or {}
+        await self._halt(container, text, probe.get("terminationGracePeriodSeconds") or self._grace)
+
+    @property
+    def _grace(self) -> float:
+        """The seconds that the pod allows for an end."""
+        return float(self.record.pod["spec"].get("terminationGracePeriodSeconds", 30))
+
+    async def _halt(self, container: Container, text: str, grace: float) -> None:
+        """Stop a container of a pod that goes on."""
+        if container.running and container not in self._stops:
+            await self._normal(container, "Killing", text)
+            self._stops.begin(container, self.now + timedelta(seconds=grace), graceful=True)
+            self.sandbox.host.wake()
 
     @property
     def now(self) -> datetime:
@@ -97,6 +145,28 @@ class PodWorker:
         env = behaviours.environment(spec, self.record.pod)
         return behaviours.command_line(spec, self.record.images[spec["image"]], env)
 
+    def command(self, container: Container) -> tuple[str, ...]:
+        """Return the command line as it is written, with nothing filled in."""
+        spec = self.record.spec(container)
+        return behaviours.command_line(spec, self.record.images[spec["image"]], ())
+
+    def interpreted(self, container: Container) -> bool:
+        """Whether a container's own process really runs, in its machine."""
+        image = self.record.images[self.record.spec(container)["image"]]
+        return behaviours.interpreted(image, self.argv(container), self._architecture)
+
+    async def watch_output(self, container: Container, stdio: Stdio) -> None:
+        """Show what a computed process prints from now on, until it ends."""
+        instance, seen = container.instance, self.now
+        while container.running and container.instance is instance and not self.gone and instance is not None:
+            await self._clock.sleep(timings.PLEG_S)
+            since, until = ((at - instance.started_at).total_seconds() for at in (seen, self.now))
+            seen = self.now
+            for line in self.program(container).lines(until):
+                writer = stdio.stdout if line.stream == "stdout" else stdio.stderr
+                if line.at > since and writer is not None:
+                    await writer.write(line.text.encode() + b"\n")
+
     def _next(self) -> tuple[datetime, Container] | None:
         """Return the container whose stage is due first."""
         dues = []
@@ -107,15 +177,19 @@ class PodWorker:
         return min(dues, key=lambda item: item[0], default=None)
 
     def _due(self, container: Container) -> datetime | None:
+        if container.running and container in self._stops:
+            return self._dies(container)
         if self._started_ending:
-            return self._dies(container) if container.running else None
+            return None
         stage = STAGES.get(container.state)
         return stage.due(self, container) if stage is not None else None
 
     # The conditions of stages.
 
     def may_begin(self, container: Container) -> datetime | None:
-        """A container begins when the sandbox is there and the init containers before it are through."""
+        """A container begins when volumes and sandbox are there and the init containers before it are through."""
+        if not self._mounts.done:
+            return None
         before = self.record.init
         if container.init:
             before = before[: before.index(container)]
@@ -130,7 +204,7 @@ class PodWorker:
 
     def process_ends(self, container: Container) -> datetime | None:
         """When the kubelet notices that the process has ended by itself."""
-        ending = self.program(container).ending
+        ending = self.sandbox.ending(container)
         if ending is None or container.instance is None:
             return None
         return container.instance.started_at + timedelta(seconds=ending.at + timings.PLEG_S)
@@ -203,32 +277,64 @@ class PodWorker:
 
     async def start(self, container: Container) -> None:
         """Create the container and start its process."""
+        try:
+            await self.sandbox.prepare(container)
+        except ConfigError as error:
+            container.config_error = str(error)
+            await self._warning(container, "Failed", f"Error: {error}")
+            container.enter("configError", self.now)
+            return
         if container.instance is not None:
             container.restarts += 1
         container.previous = container.instance
         container.instance = Instance(container_id(self.record.uid, container.name, container.restarts), self.now)
         await self._normal(container, "Created", f"Created container: {container.name}")
-        program = self.program(container)
-        if program.start_error:
-            await self._warning(container, "Failed", f"Error: {program.start_error}")
-            container.instance.end(self.now, behaviours.START_ERROR_CODE, "StartError", program.start_error)
+        why = self.sandbox.start(container)
+        if why:
+            await self._warning(container, "Failed", f"Error: {why}")
+            container.instance.end(self.now, behaviours.START_ERROR_CODE, "StartError", why)
+            self.sandbox.ended(container)
             await self.ended(container)
             return
         await self._normal(container, "Started", f"Started container {container.name}")
+        await self._started(container)
+
+    async def _started(self, container: Container) -> None:
+        """Run the hook after the start; only then the container counts as running."""
+        spec = self.record.spec(container)
+        container.startup_done = spec.get("startupProbe") is None
+        container.ready = spec.get("readinessProbe") is None
+        hook = (spec.get("lifecycle") or {}).get("postStart")
+        if hook:
+            container.enter("postStart", self.now)
+            self._hooks[container.name] = asyncio.ensure_future(self._run_hook(container, hook))
+            return
         container.enter("running", self.now)
+        self._watch(container)
+
+    async def _run_hook(self, container: Container, hook: Obj) -> None:
+        failure = await knocks.hook(self.sandbox, container, hook)
+        container.enter("running", self.now)
+        if failure:
+            await self._warning(container, "FailedPostStartHook", "PostStartHook failed")
+            await self._halt(container, "FailedPostStartHook", self._grace)
+        self._watch(container)
+        self.sandbox.host.wake()
 
     async def exited(self, container: Container) -> None:
         """Note the end of the process, by itself or by our signal."""
         instance = container.instance
         assert instance is not None
-        program = self.program(container)
-        natural = self.process_ends(container)
-        self.sandbox.ended(container)
-        if natural is None or natural > self.now or program.ending is None:
-            instance.end(self.now, SIGKILL_CODE if program.term_code is None else program.term_code)
+        ending, natural = self.sandbox.ending(container), self.process_ends(container)
+        self._unwatch(container)
+        if ending is None or natural is None or natural > self.now:
+            code, at, reason = self._stops.code(container), self.now, ""
+            self.sandbox.signal(container, "KILL")
         else:
-            ended_at = instance.started_at + timedelta(seconds=program.ending.at)
-            instance.end(ended_at, program.ending.code, program.ending.reason)
+            code, at, reason = ending.code, instance.started_at + timedelta(seconds=ending.at), ending.reason
+        instance.end(at, code, reason, self.sandbox.message(container, code))
+        self._stops.done(container)
+        self.sandbox.ended(container)
         if self._started_ending:
             container.enter("done", self.now)
         else:
@@ -236,7 +342,8 @@ class PodWorker:
 
     def _dies(self, container: Container) -> datetime:
         """When a process of an ending pod is over: by our signal, or by itself before that."""
-        killed = self._killing[container.name]
+        killed = self._stops.due(container)
+        assert killed is not None
         natural = self.process_ends(container)
         return killed if natural is None else min(killed, natural)
 
@@ -290,23 +397,25 @@ class PodWorker:
         self._started_ending = True
         metadata = self.record.pod["metadata"]
         deadline = parse(metadata["deletionTimestamp"])
+        graceful = bool(metadata.get("deletionGracePeriodSeconds"))
         for container in self.record.containers:
+            if container.state == "postStart":
+                self._hooks[container.name].cancel()
+                container.enter("running", self.now)
             if container.running:
-                program = self.program(container)
-                soon = self.now + timedelta(seconds=timings.KILL_S + program.term_after)
-                self._killing[container.name] = deadline if program.term_code is None else min(soon, deadline)
-                if not metadata.get("deletionGracePeriodSeconds"):
-                    self._killing[container.name] = self.now
+                self._unwatch(container)
                 await self._normal(container, "Killing", f"Stopping container {container.name}")
+                self._stops.begin(container, deadline if graceful else self.now, graceful=graceful)
 
     def _hasten_ending(self) -> None:
         """A second deletion may allow less time than the first did."""
         deadline = parse(self.record.pod["metadata"]["deletionTimestamp"])
-        self._killing = {name: min(due, deadline) for name, due in self._killing.items()}
+        self._stops.hasten(deadline)
 
     async def _finish_ending(self) -> None:
         """Report the last status and let the API forget the pod."""
         self.gone = True
+        self.stop()
         metadata = self.record.pod["metadata"]
         try:
             await self._report()
@@ -352,6 +461,7 @@ STAGES = {
     "creating": Stage(_after(timings.START_S), PodWorker.start),
     "running": Stage(PodWorker.process_ends, PodWorker.exited),
     "exited": Stage(_after(0.0), PodWorker.ended),
+    "configError": Stage(_after(timings.CONFIG_RETRY_S), PodWorker.begin),
     "crashLoop": Stage(PodWorker.crash_loop_moves, PodWorker.crash_loop),
 }
 """The states that a container leaves by itself; ``done`` and ``neverPulled`` it does not."""

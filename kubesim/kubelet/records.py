@@ -9,6 +9,7 @@ from typing import Any
 
 from kubesim.errors import Obj
 from kubesim.kubelet.backoff import Backoff
+from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.timings import BACKOFF_CAP_S, BACKOFF_FIRST_S
 from kubesim.times import parse
 
@@ -23,6 +24,8 @@ class Instance:
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    log: LogFile | None = None
+    """What a process that really runs has printed; a computed one's log is computed."""
 
     def end(self, at: datetime, code: int, reason: str = "", message: str = "") -> None:
         """Note how it ended."""
@@ -32,8 +35,9 @@ class Instance:
         self.message = message
 
     def dump(self) -> dict[str, Any]:
-        """Return what ``load`` takes."""
-        return dict(vars(self))
+        """Return what ``load`` takes. A process that still runs prints its log again when it is run again."""
+        kept = self.log.dump() if self.log is not None and self.finished_at is not None else None
+        return {**vars(self), "log": kept}
 
     @classmethod
     def load(cls, data: dict[str, Any] | None) -> Instance | None:
@@ -41,7 +45,8 @@ class Instance:
         if data is None:
             return None
         times = {name: parse(data[name]) if data[name] else None for name in ("started_at", "finished_at")}
-        return cls(**{**data, **times})
+        kept = data.get("log")
+        return cls(**{**data, **times, "log": None if kept is None else LogFile.load(kept)})
 
 
 @dataclass
@@ -61,6 +66,10 @@ class Container:
     failed_at: datetime | None = None
     told_at: datetime | None = None
     """When the back-off event was last recorded."""
+    config_error: str = ""
+    startup_done: bool = True
+    ready: bool = True
+    """What the probes have found; without a probe always true."""
 
     @property
     def running(self) -> bool:

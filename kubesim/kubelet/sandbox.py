@@ -1,27 +1,38 @@
-"""A pod's sandbox: its containers as machines that can be entered, and its ports.
+"""A pod's sandbox: its containers as machines, their own processes, its volumes and its ports.
 
-A container's own process is computed (``programs``) wherever it is a known workload; its machine is then made only
-when somebody enters it.
+A container's own process is computed (``programs``) wherever it is a known workload: it costs nothing, and its
+machine is made only when somebody enters it. Every other
+command is interpreted in the container's machine from the start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.kubelet import behaviours, inside, servers, volumes
+from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
+from kubesim.kubelet.host import Host
+from kubesim.kubelet.logfile import LogFile
+from kubesim.kubelet.mains import Main
+from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container, container_id
-from kubesim.network.fabric import Fabric, NetworkError
+from kubesim.kubelet.replay import LONGEST_S, ReplayClock
+from kubesim.kubelet.volumes import MountError
+from kubesim.network.fabric import REASONS
 from kubesim.shell import machine as machines
-from kubesim.shell import rootfs
-from kubesim.shell.errors import FileError, StartError
-from kubesim.shell.files import View
+from kubesim.shell.errors import FileError, NetworkError, StartError
+from kubesim.shell.files import Directory, File, View
 from kubesim.shell.machine import Machine, Process, Stdio
 from kubesim.shell.programs import Program
-from kubesim.shell.tools import TOOLS
 from kubesim.streaming.seam import Duplex, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -33,41 +44,194 @@ EXEC_ERROR = (
 )
 FORWARD_ERROR = (
     "error forwarding port {port} to pod {id}, uid : failed to execute portforward in network namespace "
-    '"/var/run/netns/cni-{network}": '
-    'failed to connect to localhost:{port} inside namespace "{id}", IPv4: dial tcp4 127.0.0.1:{port}: '
-    "{reason} IPv6 dial tcp6 [::1]:{port}: {reason} "
+    '"/var/run/netns/cni-{network}": failed to connect to localhost:{port} inside namespace "{id}", '
+    "IPv4: dial tcp4 127.0.0.1:{port}: {reason} IPv6 dial tcp6 [::1]:{port}: {reason} "
 )
-BASES = {"python": "debian", "cuda": "debian", "none": "distroless"}
-"""What of the shell's images those of the catalogue are built on."""
+MESSAGE_PATH = "/dev/termination-log"
+LONGEST_MESSAGE = 4096
+REFRESH_S = 40.0
+"""How often a kubelet brings volumes up to date with the objects that they show."""
 
 
 @dataclass
 class Box:
-    """The inside of one start of a container."""
+    """The inside of one start of a container: environment, machine, and its own process if that really runs."""
 
-    instance: str
-    machine: Machine
+    env: dict[str, str]
+    argv: list[str]
+    machine: Machine | None = None
+    main: Main | None = None
+    message: File | None = None
+    started: bool = False
 
 
+@dataclass
 class Sandbox:
     """What surrounds the containers of one pod."""
 
-    def __init__(self, worker: PodWorker, clock: Clock, fabric: Fabric) -> None:
-        self._worker = worker
-        self._clock = clock
-        self._fabric = fabric
-        self._boxes: dict[str, Box] = {}
-        self._execs = 0
+    worker: PodWorker
+    host: Host
+    boxes: dict[str, Box] = field(default_factory=dict)
+    mounts: dict[str, Directory] | None = None
+    servers: dict[str, list[int]] = field(default_factory=dict)
+    refreshing: asyncio.Task[None] | None = None
+    execs: int = 0
+
+    async def check_volumes(self) -> None:
+        """Raise ``MountError`` where the pod's volumes cannot be mounted."""
+        await volumes.check(self.host.client, self.worker.record, self.host.node.disk)
+        self.host.fabric.attach(self.worker.record.ip)
+
+    async def prepare(self, container: Container) -> None:
+        """Make the next start of a container ready. Raises ``ConfigError``."""
+        record = self.worker.record
+        spec = record.spec(container)
+        inside.check_user(record, spec, container.name)
+        sources = Sources(self.host.client, record.pod["metadata"]["namespace"])
+        real = self.worker.interpreted(container)
+        env: dict[str, str] = {}
+        if real or spec.get("env") or spec.get("envFrom"):
+            env = await environment(sources, record, spec)
+        box = Box(env, [*self.worker.argv(container)])
+        if real:
+            box.argv = [expand(word, env) for word in self.worker.command(container)]
+            box.machine = await self._machine(container, spec, box, self.host.clock)
+        self.boxes[container.name] = box
+
+    def start(self, container: Container) -> str:
+        """Start a container that ``prepare`` has made ready; returns the runtime's text where that fails."""
+        box, instance = self.boxes[container.name], container.instance
+        assert instance is not None
+        if box.machine is not None:
+            error = self._spawn(container, box, self.host.clock)
+            if error:
+                return error
+        elif error := self.worker.program(container).start_error:
+            return error
+        box.started = True
+        self.listen(container)
+        return ""
+
+    def _spawn(self, container: Container, box: Box, clock: Clock) -> str:
+        """Run a container's own process in its machine."""
+        spec, instance = self.worker.record.spec(container), container.instance
+        assert box.machine is not None
+        assert instance is not None
+        instance.log = LogFile()
+        once = bool(spec.get("stdinOnce"))
+        main = Main(
+            clock,
+            instance.started_at,
+            instance.log,
+            stdin=bool(spec.get("stdin")),
+            once=once,
+            tty=bool(spec.get("tty")),
+        )
+        try:
+            process = machines.spawn(
+                box.machine, box.argv, env=box.env, cwd=spec.get("workingDir") or "/", stdio=main.stdio
+            )
+        except (StartError, FileError) as error:
+            return behaviours.OCI_ERROR.format(cause=str(error).removeprefix("exec: "))
+        box.main = main
+        main.follow(process, self.host.wake)
+        self._keep_fresh()
+        return ""
+
+    async def resume(self, container: Container) -> None:
+        """Run again what ran in a container before the kubelet was started again; its past passes at once."""
+        instance = container.instance
+        assert instance is not None
+        try:
+            await self.prepare(container)
+        except (ConfigError, MountError):
+            return
+        box = self.boxes[container.name]
+        box.started = True
+        self.listen(container)
+        if box.machine is None:
+            return
+        began = max(instance.started_at, self.host.clock.now() - timedelta(seconds=LONGEST_S))
+        clock = ReplayClock(self.host.clock, began)
+        box.machine.clock = clock
+        box.machine.booted = began
+        if not self._spawn(container, box, clock):
+            await clock.catch_up()
+
+    def listen(self, container: Container) -> None:
+        """Open the ports of a container whose server is known."""
+        record = self.worker.record
+        spec = record.spec(container)
+        found = {} if self.boxes[container.name].machine else servers.known(record, spec)
+        for port, server in found.items():
+            self.host.fabric.listen(record.ip, port, server)
+        self.servers[container.name] = [*found]
+
+    def ending(self, container: Container) -> Exit | None:
+        """How a container's own process ends by itself, or has; None while nobody knows."""
+        box = self.boxes.get(container.name)
+        if box is not None and box.main is not None:
+            return box.main.exit
+        if box is not None and box.machine is not None and not box.started:
+            return None
+        if container.instance is not None and container.instance.log is not None:
+            return None
+        return self.worker.program(container).ending
+
+    def real(self, container: Container) -> bool:
+        """Whether a container's own process really runs."""
+        box = self.boxes.get(container.name)
+        return box is not None and box.main is not None
+
+    def signal(self, container: Container, name: str) -> None:
+        """Signal a container's own process, if it really runs."""
+        box = self.boxes.get(container.name)
+        if box is not None and box.machine is not None and (first := box.machine.processes.get(1)) is not None:
+            first.signal(name)
+
+    def message(self, container: Container, code: int) -> str:
+        """Return the termination message that a process has left, or the end of its log if it asks for that."""
+        box, spec = self.boxes.get(container.name), self.worker.record.spec(container)
+        text = bytes(box.message.data).decode("utf-8", "replace") if box is not None and box.message else ""
+        log = container.instance.log if container.instance is not None else None
+        if not text and code and log is not None and spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            text = "\n".join(entry.text for entry in log.entries[-80:])
+            text = text[-2048:] + "\n" if text else ""
+        return text[:LONGEST_MESSAGE]
+
+    def ended(self, container: Container) -> None:
+        """Note that a container's process has ended: everything in it goes."""
+        for port in self.servers.pop(container.name, []):
+            self.host.fabric.shut(self.worker.record.ip, port)
+        box = self.boxes.pop(container.name, None)
+        if box is not None and box.main is not None:
+            box.main.stop()
+        if box is not None and box.machine is not None:
+            box.machine.stop()
+
+    def stop(self) -> None:
+        """Leave everything as it is and look no further."""
+        for name in [*self.boxes]:
+            box = self.boxes.pop(name)
+            if box.main is not None:
+                box.main.stop()
+            if box.machine is not None:
+                box.machine.stop()
+        if self.refreshing is not None:
+            self.refreshing.cancel()
+        self.host.fabric.detach(self.worker.record.ip)
+
+    # What goes on inside.
 
     async def exec(self, container: Container, command: Sequence[str], stdio: Stdio) -> int:
         """Run a command in a running container; returns its exit code. Raises ``RuntimeFailure``."""
-        machine = await self.machine(container)
-        directory = self._worker.record.spec(container).get("workingDir") or "/"
+        spec = self.worker.record.spec(container)
+        box, machine = await self.inside(container)
         try:
-            process = machines.spawn(machine, [*command], cwd=directory, stdio=stdio)
+            process = machines.spawn(machine, [*command], env=box.env, cwd=spec.get("workingDir") or "/", stdio=stdio)
         except (StartError, FileError) as error:
-            self._execs += 1
-            number = hashlib.sha256(f"{container.instance}{self._execs}".encode()).hexdigest()
+            self.execs += 1
+            number = hashlib.sha256(f"{self.worker.record.uid}{container.name}{self.execs}".encode()).hexdigest()
             raise RuntimeFailure(EXEC_ERROR.format(id=number, cause=error)) from error
         try:
             return await process.wait()
@@ -76,52 +240,82 @@ class Sandbox:
                 if member.group == process.group:
                     member.signal("KILL")
 
-    async def machine(self, container: Container) -> Machine:
-        """Return the inside of a running container, made when it is first wanted."""
-        assert container.instance is not None
-        box = self._boxes.get(container.name)
-        if box is None or box.instance != container.instance.id:
-            box = Box(container.instance.id, self._make(container))
-            self._boxes[container.name] = box
-        return box.machine
+    async def run(self, container: Container, argv: Sequence[str]) -> tuple[int, bytes, bytes]:
+        """Run a command in a container and return its status and what it printed. Raises ``RuntimeFailure``."""
+        out, err = inside.Collector(), inside.Collector()
+        status = await self.exec(container, argv, Stdio(None, out, err))
+        return status, bytes(out.data), bytes(err.data)
 
-    def _make(self, container: Container) -> Machine:
-        record = self._worker.record
-        spec = record.spec(container)
-        image = record.images[spec["image"]]
-        machine = Machine(
-            clock=self._clock,
-            files=rootfs.files(BASES.get(image.base, image.base)),
-            tools=TOOLS,
-            hostname=record.pod["spec"].get("hostname") or record.name,
-            env={},
-            address=record.ip,
-        )
-        view = View(machine.files, machine.now)
-        Process(machine, Program("", "", "/", self._worker.argv(container)), machine.env, view, {})
+    async def inside(self, container: Container) -> tuple[Box, Machine]:
+        """Return the inside of a running container, made when it is first wanted."""
+        box = self.boxes.get(container.name)
+        if box is None:
+            with suppress(ConfigError, MountError):
+                await self.prepare(container)
+            box = self.boxes.setdefault(container.name, Box({}, [*self.worker.argv(container)]))
+        if box.machine is None:
+            box.machine = await self._entered(container, box)
+        return box, box.machine
+
+    async def _entered(self, container: Container, box: Box) -> Machine:
+        """Return a machine for a container whose own process is computed: that stands in it as its first."""
+        spec = self.worker.record.spec(container)
+        sources = Sources(self.host.client, self.worker.record.pod["metadata"]["namespace"])
+        with suppress(ConfigError):
+            box.env = await environment(sources, self.worker.record, spec)
+        machine = await self._machine(container, spec, box, self.host.clock)
+        program = Program("", "", box.argv[0] if box.argv else "/", tuple(box.argv))
+        first = Process(machine, program, box.env, View(machine.files, machine.now), {})
+        if container.instance is not None:
+            first.started = container.instance.started_at
+        self._keep_fresh()
         return machine
+
+    async def _machine(self, container: Container, spec: Obj, box: Box, clock: Clock) -> Machine:
+        """Return a new machine with the files of a container's image and its mounts. Raises ``ConfigError``."""
+        record = self.worker.record
+        try:
+            mounts = await self._volumes()
+        except MountError as error:
+            raise ConfigError(str(error)) from error
+        machine = inside.machine(record, spec, clock, self.host)
+        inside.mount(machine, record, spec, mounts, box.env)
+        box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)
+        return machine
+
+    async def _volumes(self) -> Mapping[str, Directory]:
+        if self.mounts is None:
+            now = self.host.clock.now()
+            self.mounts = await volumes.mount(self.host.client, self.worker.record, self.host.node.disk, now)
+        return self.mounts
+
+    def _keep_fresh(self) -> None:
+        """Bring the volumes up to date now and then, where something inside may look and there is what changes."""
+        if self.refreshing is None and volumes.changing(self.worker.record.pod):
+            self.refreshing = asyncio.ensure_future(self._refresh())
+
+    async def _refresh(self) -> None:
+        while self.mounts is not None:
+            await self.host.clock.sleep(REFRESH_S)
+            await volumes.refresh(self.host.client, self.worker.record, self.mounts, self.host.clock.now())
+
+    async def attach(self, container: Container, stdio: Stdio) -> int:
+        """Join a container's own process until it ends."""
+        box = self.boxes.get(container.name)
+        if box is not None and box.main is not None:
+            await box.main.attach(stdio)
+        else:
+            await self.worker.watch_output(container, stdio)
+        return 0
 
     async def forward(self, port: int, connection: Duplex) -> None:
         """Join a connection with a port of the pod. Raises ``RuntimeFailure``."""
         try:
-            server = self._fabric.find(self._worker.record.ip, port)
+            server = self.host.fabric.find(self.worker.record.ip, port)
         except NetworkError as error:
-            number = container_id(self._worker.record.uid, "", 0)
-            namespace = (
-                f"/var/run/netns/cni-{number[:8]}-{number[8:12]}-{number[12:16]}-{number[16:20]}-{number[20:32]}"
+            number = container_id(self.worker.record.uid, "", 0)
+            text = FORWARD_ERROR.format(
+                port=port, id=number, network=uuid.UUID(number[:32]), reason=REASONS[error.kind]
             )
-            text = FORWARD_ERROR.format(port=port, id=number, netns=namespace, reason=error.reason)
             raise RuntimeFailure(text) from error
         await server.converse(connection, "127.0.0.1")
-
-    def ended(self, container: Container) -> None:
-        """Note that a container's process has ended: everything in it goes."""
-        box = self._boxes.pop(container.name, None)
-        if box is not None:
-            box.machine.stop()
-
-    async def attach(self, container: Container, stdio: Stdio) -> int:
-        """Join a container's own process until it ends."""
-        ended = asyncio.Event()
-        await ended.wait()
-        return 0

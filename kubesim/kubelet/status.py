@@ -10,6 +10,7 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.records import Container, Instance
 from kubesim.times import go_duration, stamp
 
+WAITING = ("pulling", "pullFailed", "pullWaiting", "neverPulled", "waiting", "configError", "postStart")
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 RUNTIME = "containerd"
 
@@ -73,7 +74,7 @@ class PodRecord:
 
     def passed(self, container: Container) -> bool:
         """Whether the containers after this init container may begin."""
-        return container.succeeded or (self.is_sidecar(container) and container.running)
+        return container.succeeded or (self.is_sidecar(container) and container.running and container.startup_done)
 
     def is_sidecar(self, container: Container) -> bool:
         """Whether it is an init container that keeps running."""
@@ -131,7 +132,7 @@ def _phase(record: PodRecord) -> str:
 def is_ready(record: PodRecord, container: Container) -> bool:
     """Whether a container counts as ready."""
     if record.is_sidecar(container) or not container.init:
-        return container.running
+        return container.running and container.startup_done and container.ready
     return container.succeeded
 
 
@@ -192,7 +193,7 @@ def _container_status(record: PodRecord, container: Container, now: datetime) ->
         "restartCount": container.restarts,
         "image": image.reference.full if image else spec["image"],
         "imageID": image.image_id if image else "",
-        "started": container.running,
+        "started": container.running and container.startup_done,
     }
     if container.instance is not None:
         status["containerID"] = _full_id(container.instance)
@@ -218,9 +219,9 @@ def _mount(mount: Obj) -> Obj:
 def _states(record: PodRecord, container: Container) -> tuple[Obj, Obj]:
     """Return ``state`` and ``lastState``."""
     current, previous = container.instance, container.previous
-    if container.state in ("pulling", "pullFailed", "pullWaiting", "neverPulled", "waiting") or current is None:
+    if container.state in WAITING or current is None:
         waiting = _waiting(record, container)
-        return {"waiting": waiting}, _terminated(current)
+        return {"waiting": waiting}, _terminated(container.previous if container.state == "postStart" else current)
     if container.state == "crashLoop":
         delay = go_duration(container.backoff.delay)
         text = f"back-off {delay} restarting failed container={container.name} pod={record.full_name}"
@@ -240,6 +241,8 @@ def _waiting(record: PodRecord, container: Container) -> Obj:
     if container.state == "neverPulled":
         text = f'Container image "{image}" is not present with pull policy of Never'
         return {"reason": "ErrImageNeverPull", "message": text}
+    if container.state == "configError":
+        return {"reason": "CreateContainerConfigError", "message": container.config_error}
     initializing = bool(record.init) and not record.initialized
     return {"reason": "PodInitializing" if initializing else "ContainerCreating"}
 

@@ -13,6 +13,11 @@ BACKOFF_RESET_S = 600.0
 BACKOFF_EVENT_S = 14.0
 """A kubelet looks at a pod in back-off again after about this long, and records the event again."""
 
+CONFIG_RETRY_S = 12.0
+"""When a container that could not be made from its configuration is tried again."""
+MOUNT_FIRST_S, MOUNT_CAP_S = 0.5, 122.0
+"""The wait between tries to mount a volume: doubling."""
+
 LEASE_S = 40
 HEARTBEAT_S = 20.0
 STATUS_REPORT_S = 300.0

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
+from kubesim.shell.errors import NetworkError
+
+REASONS = {
+    "refused": "connect: connection refused",
+    "timeout": "i/o timeout",
+    "unreachable": "connect: no route to host",
+    "reset": "read: connection reset by peer",
+    "nxdomain": "no such host",
+}
+"""How a Go program words what went wrong."""
 LONGEST_HEAD = 64 * 1024
 PHRASES = {status.value: status.phrase for status in HTTPStatus}
 LONGEST_BODY = 16 * 1024 * 1024
-
-
-class NetworkError(Exception):
-    """A connection that fails. ``reason`` is what the kernel says: ``connection refused``, ``i/o timeout``."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,10 @@ class Fabric:
         if self._servers.get((address, port)) is server:
             del self._servers[address, port]
 
+    def shut(self, address: str, port: int) -> None:
+        """Close a port, whoever listens."""
+        self._servers.pop((address, port), None)
+
     def ports(self, address: str) -> list[int]:
         """Return the open ports of an address."""
         return sorted(port for found, port in self._servers if found == address)
@@ -160,5 +166,5 @@ class Fabric:
         server = self._servers.get((address, port))
         if server is None:
             known = address in self._addresses
-            raise NetworkError("connect: connection refused" if known else "i/o timeout")
+            raise NetworkError("refused" if known else "timeout")
         return server

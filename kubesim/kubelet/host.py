@@ -1,0 +1,50 @@
+"""What the pods of one node share: the node itself, its disk, the network, and the way to its kubelet."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.kubelet.volumes import NodeDisk
+from kubesim.network.fabric import Fabric
+from kubesim.recorder import Recorder
+from kubesim.shell import rootfs
+
+
+@dataclass
+class Node:
+    """What a kubelet knows of its own node."""
+
+    name: str
+    uid: str
+    architecture: str
+    ip: str
+    cidr: str
+    recorder: Recorder
+    images: set[str] = field(default_factory=set)
+    taken: dict[str, str] = field(default_factory=dict)
+    """Pod uid -> address."""
+    disk: NodeDisk = field(default_factory=lambda: NodeDisk(rootfs.files("debian").root))
+
+    def address(self, uid: str, wanted: str = "") -> str:
+        """Return the address of a pod: the one it has, or the first free one of the node's range."""
+        if uid not in self.taken:
+            used = set(self.taken.values())
+            network = ipaddress.ip_network(self.cidr)
+            free = (str(network[number]) for number in range(2, network.num_addresses - 1))
+            self.taken[uid] = wanted or next(address for address in free if address not in used)
+        return self.taken[uid]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node as one of its pods sees it. ``wake`` makes the kubelet look at the pod again."""
+
+    client: Client
+    clock: Clock
+    node: Node
+    fabric: Fabric
+    wake: Callable[[], None]

@@ -1,0 +1,217 @@
+"""How a container looks from inside: its image's files, its mounts, /etc, its user, its devices."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+
+from kubesim.api import quantity
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.kubelet import agnhost, tools
+from kubesim.kubelet.environment import ConfigError, expand
+from kubesim.kubelet.host import Host
+from kubesim.kubelet.status import PodRecord
+from kubesim.network.pods import PodNetwork
+from kubesim.shell import rootfs
+from kubesim.shell.files import Directory, File, Files, Mount, View
+from kubesim.shell.machine import Machine
+from kubesim.shell.tools import TOOLS
+
+BASES = {"python": "debian", "cuda": "debian", "none": "distroless"}
+"""What of the shell's images those of the catalogue are built on."""
+SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
+MOST_COLLECTED = 1 << 20
+CLUSTER_DOMAIN, DNS = "cluster.local", "10.96.0.10"
+HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+HOSTS_HEAD += "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
+
+
+class Collector:
+    """Keeps what a command prints, up to a bound."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    async def write(self, data: bytes) -> None:
+        """Take output."""
+        self.data += data[: MOST_COLLECTED - len(self.data)]
+
+
+def check_user(record: PodRecord, spec: Obj, name: str) -> None:
+    """Raise ``ConfigError`` for a container that must not run as root and would."""
+    context = {**(record.pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    if context.get("runAsNonRoot") and not context.get("runAsUser"):
+        text = "container has runAsNonRoot and image will run as root"
+        if context.get("runAsUser") is not None:
+            text = "container's runAsUser breaks non-root policy"
+        raise ConfigError(f'{text} (pod: "{record.full_name}", container: {name})')
+
+
+def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host) -> Machine:
+    """Return a fresh machine with the files of a container's image."""
+    image = record.images[spec["image"]]
+    context = {**(record.pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    limits = (spec.get("resources") or {}).get("limits") or {}
+    files = rootfs.files(BASES.get(image.base, image.base))
+    for path in image.programs.values():
+        _add_program(files, path)
+    played = tools.workload(image, host.node.architecture, record.uid)
+    return Machine(
+        clock=clock,
+        files=files,
+        tools={
+            **TOOLS,
+            "agnhost": agnhost.run,
+            "workload": played,
+        },
+        hostname=hostname(record),
+        uid=int(context.get("runAsUser") or 0),
+        gid=int(context.get("runAsGroup") or 0),
+        memory=int(quantity.parse(str(limits.get("memory") or "4Gi"))),
+        address=record.ip,
+        network=PodNetwork(host.client, host.fabric, record.ip, record.pod["metadata"]["namespace"]),
+    )
+
+
+def _add_program(files: Files, path: str) -> None:
+    """Put a program of the catalogue where the shell's image has none."""
+    here: Directory = files.root
+    *folders, name = path.strip("/").split("/")
+    for folder in folders:
+        below = here.get(folder)
+        if not isinstance(below, Directory):
+            below = Directory()
+            here.put(folder, below)
+        here = below
+    if here.get(name) is None:
+        tool = name if name == "agnhost" or name in TOOLS else "workload"
+        here.put(name, File(mode=0o755, program=f"image:{tool}", data=b"\x7fELF"))
+
+
+def hostname(record: PodRecord) -> str:
+    """Return the host name of a pod."""
+    spec = record.pod["spec"]
+    if spec.get("hostNetwork"):
+        return str(spec.get("nodeName", record.name))
+    return str(spec.get("hostname") or record.name)[:63]
+
+
+def mount(
+    made: Machine, record: PodRecord, spec: Obj, volumes: Mapping[str, Directory], env: Mapping[str, str]
+) -> None:
+    """Put a container's volumes into its tree, and the files that the kubelet manages. Raises ``ConfigError``."""
+    files = made.files
+    _put(files, "/etc/hostname", f"{made.hostname}\n")
+    _put(files, "/etc/resolv.conf", resolv_conf(record))
+    paths = {posixpath.normpath(item["mountPath"]) for item in spec.get("volumeMounts") or ()}
+    if "/etc/hosts" not in paths:
+        if record.pod["spec"].get("hostNetwork"):
+            _put(files, "/etc/hosts", "127.0.0.1\tlocalhost\n")
+        else:
+            _put(files, "/etc/hosts", hosts(record, made.hostname))
+    for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
+        _mount(files, item, volumes[item["name"]], env, spec["name"])
+    files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777)))
+    if (spec.get("securityContext") or {}).get("readOnlyRootFilesystem"):
+        files.mounts.setdefault("/", Mount(files.root, readonly=True, source="overlay", kind="overlay"))
+
+
+def _mount(files: Files, item: Obj, directory: Directory, env: Mapping[str, str], name: str) -> None:
+    readonly, path = bool(item.get("readOnly")), item["mountPath"]
+    sub = item.get("subPath") or ""
+    if item.get("subPathExpr"):
+        sub = expand(item["subPathExpr"], env)
+        if "$(" in sub:
+            raise ConfigError(f'missing value for "{sub.partition("$(")[2].partition(")")[0]}"')
+    whole = directory.get("")
+    if isinstance(whole, File):
+        _link(files, path, whole)
+        return
+    if sub.startswith("/"):
+        raise ConfigError(f"error SubPath `{sub}` must not be an absolute path")
+    if ".." in sub.split("/"):
+        raise ConfigError(f"unable to provision SubPath `{sub}`: must not contain '..'")
+    found = _below(directory, sub, name, item["name"])
+    if isinstance(found, Directory):
+        files.mount(path, Mount(found, readonly=readonly, source="/dev/sda1", kind="ext4"))
+    else:
+        _link(files, path, found)
+
+
+def _below(directory: Directory, sub: str, container: str, volume: str) -> Directory | File:
+    """Return what lies at a subPath of a volume; a directory is made where nothing is."""
+    view = View(Files(directory), lambda: directory.mtime)
+    if not sub:
+        return directory
+    found = view.find(sub)
+    if found is None:
+        here = directory
+        for part in filter(None, sub.split("/")):
+            below = here.get(part)
+            if below is not None and not isinstance(below, Directory):
+                raise ConfigError(SUB_PATH.format("create subPath directory", volume, container))
+            if below is None:
+                below = Directory(mode=directory.mode, mtime=directory.mtime)
+                here.put(part, below)
+            here = below
+        return here
+    if isinstance(found, Directory | File):
+        return found
+    raise ConfigError(SUB_PATH.format("prepare subPath", volume, container))
+
+
+def _link(files: Files, path: str, node: File) -> None:
+    """Put a file at a path of a tree: the same file, not a copy."""
+    here = files.root
+    *folders, name = path.strip("/").split("/")
+    for folder in folders:
+        below = here.get(folder)
+        if not isinstance(below, Directory):
+            below = Directory()
+            here.put(folder, below)
+        here = below
+    here.put(name, node)
+
+
+def _put(files: Files, path: str, text: str) -> None:
+    _link(files, path, File(data=text.encode()))
+
+
+def message_file(made: Machine, path: str) -> File:
+    """Put the file for a termination message into a machine and return it."""
+    file = File(mode=0o666)
+    _link(made.files, path, file)
+    return file
+
+
+def hosts(record: PodRecord, name: str) -> str:
+    """Return /etc/hosts as the kubelet writes it."""
+    spec = record.pod["spec"]
+    namespace = record.pod["metadata"]["namespace"]
+    full = f"{name}.{spec['subdomain']}.{namespace}.svc.{CLUSTER_DOMAIN}\t" if spec.get("subdomain") else ""
+    text = f"{HOSTS_HEAD}{record.ip}\t{full}{name}\n"
+    if aliases := spec.get("hostAliases"):
+        text += "\n# Entries added by HostAliases.\n"
+        text += "".join("\t".join([alias["ip"], *(alias.get("hostnames") or ())]) + "\n" for alias in aliases)
+    return text
+
+
+def resolv_conf(record: PodRecord) -> str:
+    """Return /etc/resolv.conf for a pod's DNS policy."""
+    spec, namespace = record.pod["spec"], record.pod["metadata"]["namespace"]
+    policy = spec.get("dnsPolicy", "ClusterFirst")
+    config = spec.get("dnsConfig") or {}
+    cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not spec.get("hostNetwork"))
+    servers = [DNS] if cluster else [] if policy == "None" else ["169.254.169.254"]
+    searches = [f"{namespace}.svc.{CLUSTER_DOMAIN}", f"svc.{CLUSTER_DOMAIN}", CLUSTER_DOMAIN] if cluster else []
+    options = {"ndots": "5"} if cluster else {}
+    servers += config.get("nameservers") or []
+    searches += config.get("searches") or []
+    options |= {item["name"]: item.get("value") or "" for item in config.get("options") or ()}
+    lines = [f"search {' '.join(searches)}"] if searches else []
+    lines += [f"nameserver {server}" for server in servers]
+    if options:
+        lines.append("options " + " ".join(f"{name}:{value}" if value else name for name, value in options.items()))
+    return "\n".join(lines) + "\n"
