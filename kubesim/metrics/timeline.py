@@ -40,6 +40,11 @@ class Timeline(Generic[T]):
         """The value now."""
         return self._values[-1]
 
+    @property
+    def changed(self) -> float:
+        """Since when it has had the value of now."""
+        return self._times[-1]
+
     def within(self, after: float, until: float) -> list[T]:
         """Return the values it had in a span, the one at its beginning included."""
         first = max(bisect_right(self._times, after) - 1, 0)
