@@ -112,6 +112,7 @@ class Machine:
     kube: KubeAccess | None = None
     devices: Devices | None = None
     kernel_log: Callable[[], list[str]] = field(default=list)
+    session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1
     heat: float = 0.0  # seconds of computing that are not paid back yet
@@ -190,7 +191,13 @@ class Process:
     def start(self, main: Tool) -> Process:
         """Run ``main`` as this process."""
         self._task = asyncio.get_running_loop().create_task(self._live(main))
+        self._task.add_done_callback(self._unborn)
         return self
+
+    def _unborn(self, task: asyncio.Task[None]) -> None:
+        """End a process whose task was cancelled before its first step."""
+        if self.status is None:
+            self._end(128 + NUMBERS[self._fatal or "KILL"])
 
     async def wait(self) -> int:
         """Return the status when the process has ended."""
@@ -319,6 +326,15 @@ class Process:
                 raise FileError("EBADF")
             await self.fds[1].write(data)
 
+    def forget(self) -> None:
+        """Drop what ``write`` has buffered."""
+        self._out.clear()
+
+    @property
+    def fatal(self) -> str:
+        """The signal that has ended this process, or ""."""
+        return self._fatal if self.status is not None else ""
+
     async def error(self, text: str) -> None:
         """Write text to standard error as it stands."""
         await self.flush()
@@ -389,6 +405,11 @@ class Process:
         known = self.env if env is None else env
         program = find(self.view, argv, known.get("PATH", DEFAULT_PATH))
         return self.child(program, env=env, fds=fds).start(self.machine.tools[program.tool])
+
+
+async def no_session(shell: Any) -> int:
+    """Stand in where there are no interactive sessions."""
+    return 0
 
 
 async def pace(machine: Machine) -> None:

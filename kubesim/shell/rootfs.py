@@ -2,24 +2,145 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from kubesim.shell.files import Directory, File, Files
+import yaml
+
+from kubesim.clock import Clock
+from kubesim.shell import proc, session
+from kubesim.shell.files import Device, Directory, File, Files, Link, Mount
+from kubesim.shell.machine import Machine
 from kubesim.shell.tools import TOOLS
+
+KINDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rootfs.yaml").read_text())
+BUILT = 1_735_689_600.0  # when the files of images were made
+RELEASES = {
+    "debian": 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\n'
+    'VERSION="12 (bookworm)"\nVERSION_CODENAME=bookworm\nID=debian\nHOME_URL="https://www.debian.org/"\n',
+    "alpine": 'NAME="Alpine Linux"\nID=alpine\nVERSION_ID=3.20.3\nPRETTY_NAME="Alpine Linux v3.20"\n'
+    'HOME_URL="https://alpinelinux.org/"\n',
+}
+USERS = "root:x:0:0:root:/root:/bin/{shell}\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
+USERS += "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+GROUP = "root:x:0:\nbin:x:2:\nnogroup:x:65534:\n"
+FOLDERS = (
+    "bin",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "tmp",
+    "usr/bin",
+    "usr/lib",
+    "usr/local/bin",
+    "usr/sbin",
+    "var/log",
+    "var/tmp",
+    "var/run",
+)
+DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+
+
+def programs(kind: str) -> dict[str, list[str]]:
+    """Return the names of an image kind's programs by folder."""
+    entry = KINDS[kind]
+    found = dict(programs(entry["like"])) if "like" in entry else {}
+    for folder, names in entry.get("programs", {}).items():
+        found[folder] = [*found.get(folder, []), *names]
+    return found
 
 
 @cache
 def layer(kind: str) -> Directory:
-    """Return the lowest layer of an image kind: busybox, alpine, debian, distroless. Never write to it."""
-    root = Directory()
-    if kind != "distroless":
-        programs = Directory()
-        for name in TOOLS:
-            programs.put(name, File(mode=0o755, program=f"busybox:{name}"))
-        root.put("bin", programs)
+    """Return the lowest layer of an image kind. Never write to it."""
+    entry = KINDS[kind]
+    root = Directory(mtime=BUILT)
+    for path in FOLDERS if entry["shell"] else ("dev", "etc", "home", "proc", "tmp", "usr/bin", "var/run"):
+        _folder(root, path)
+    tmp = root.get("tmp")
+    assert tmp is not None
+    tmp.mode = 0o1777
+    for folder, names in programs(kind).items():
+        _install(_folder(root, folder), names, entry)
+    _configure(_folder(root, "etc"), kind, entry)
     return root
+
+
+def _folder(root: Directory, path: str) -> Directory:
+    here = root
+    for name in filter(None, path.split("/")):
+        below = here.get(name)
+        if not isinstance(below, Directory):
+            below = Directory(mtime=BUILT, mode=0o700 if name == "root" else 0o755)
+            here.put(name, below)
+        here = below
+    return here
+
+
+def _install(folder: Directory, names: list[str], entry: dict[str, Any]) -> None:
+    for name in names:
+        if name not in TOOLS:
+            continue
+        flavour = {"sh": entry["shell"], "bash": "bash", "dash": "dash", "ash": "ash"}.get(name, entry["flavour"])
+        size = b"\x7fELF\x02\x01\x01" + bytes(9)
+        folder.put(name, File(mode=0o755, program=f"{flavour}:{name}", data=size, mtime=BUILT))
+
+
+def _configure(etc: Directory, kind: str, entry: dict[str, Any]) -> None:
+    release = RELEASES.get(kind, RELEASES["debian"])
+    texts = {
+        "passwd": USERS.format(shell="bash" if entry["shell"] == "dash" else "sh"),
+        "group": GROUP,
+        "nsswitch.conf": "hosts: files dns\n",
+    }
+    if kind != "busybox":
+        texts["os-release"] = release
+    if kind in ("debian", "toolbox"):
+        texts["debian_version"] = "12.8\n"
+    for name, text in texts.items():
+        etc.put(name, File(data=text.encode(), mtime=BUILT))
 
 
 def files(kind: str) -> Files:
     """Return a fresh tree over an image's layer."""
-    return Files(Directory(lower=layer(kind)))
+    return Files(Directory(lower=layer(kind), mtime=BUILT))
+
+
+def machine(
+    kind: str,
+    clock: Clock,
+    *,
+    hostname: str = "localhost",
+    env: Mapping[str, str] | None = None,
+    prepare: Callable[[Machine], None] | None = None,
+) -> Machine:
+    """Return a container of an image kind with its /dev, /proc and /etc files; ``prepare`` may add to it."""
+    made = Machine(clock, files(kind), TOOLS, hostname=hostname, env=dict(env or {}))
+    made.session = session.run
+    devices = Directory(mtime=made.now())
+    for name, (major, minor) in DEVICES.items():
+        sort = "random" if name == "urandom" else name
+        devices.put(name, Device(kind=sort, major=major, minor=minor, mtime=made.now()))
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        devices.put(name, Link(target=f"/proc/self/fd/{number}"))
+    made.files.mount("/dev", Mount(devices, source="tmpfs"))
+    made.files.mount("/proc", Mount(proc.directory(made), source="proc", kind="proc"))
+    etc = made.files.root.get("etc")
+    if isinstance(etc, Directory):
+        hosts = f"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n{made.address}\t{hostname}\n"
+        for name, text in (("hostname", hostname + "\n"), ("hosts", hosts)):
+            etc.put(name, File(data=text.encode(), mtime=made.now()))
+    if prepare:
+        prepare(made)
+    return made

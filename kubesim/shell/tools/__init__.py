@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from kubesim.shell import sh
 from kubesim.shell.machine import Tool
-from kubesim.shell.tools import basics
+from kubesim.shell.tools import filetools, ls, order, paths, processes, text
 
-TOOLS: dict[str, Tool] = {**basics.TOOLS}
+TOOLS: dict[str, Tool] = {
+    **sh.TOOLS,
+    **filetools.TOOLS,
+    **ls.TOOLS,
+    **order.TOOLS,
+    **paths.TOOLS,
+    **processes.TOOLS,
+    **text.TOOLS,
+}

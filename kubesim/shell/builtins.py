@@ -1,0 +1,81 @@
+"""The table of builtins, by shell."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kubesim.shell import builtins_flow, builtins_io, builtins_jobs, builtins_vars
+
+if TYPE_CHECKING:
+    from kubesim.shell.interp import Shell
+
+Builtin = Callable[["Shell", list[str]], Awaitable[int]]
+SPECIAL = frozenset(
+    [
+        ".",
+        ":",
+        "break",
+        "continue",
+        "eval",
+        "exec",
+        "exit",
+        "export",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "times",
+        "trap",
+        "unset",
+    ]
+)
+BASH_ONLY = frozenset(
+    [
+        "source",
+        "declare",
+        "typeset",
+        "let",
+        "shopt",
+        "builtin",
+        "mapfile",
+        "readarray",
+        "pushd",
+        "popd",
+        "dirs",
+        "caller",
+        "complete",
+        "compgen",
+        "disown",
+        "enable",
+        "suspend",
+        "logout",
+    ]
+)
+ASH_TOO = frozenset({"source", "let", "[["})
+NOT_DASH = frozenset({"history"})
+
+
+@dataclass(frozen=True)
+class Builtins:
+    """What one shell knows by itself."""
+
+    table: dict[str, Builtin]
+    special: frozenset[str]
+
+
+def of(dialect: str) -> Builtins:
+    """Return a dialect's builtins."""
+    table: dict[str, Builtin] = {
+        **builtins_flow.TABLE,
+        **builtins_io.TABLE,
+        **builtins_vars.TABLE,
+        **builtins_jobs.TABLE,
+    }
+    if dialect != "bash":
+        for name in BASH_ONLY - (ASH_TOO if dialect == "ash" else frozenset()):
+            table.pop(name, None)
+    if dialect == "dash":
+        table.pop("history", None)
+    return Builtins(table, SPECIAL if dialect != "bash" else SPECIAL)

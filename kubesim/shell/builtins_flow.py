@@ -1,0 +1,253 @@
+"""Builtins that steer: exit, return, break, eval, exec, ``.``, trap, test, true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubesim.shell import conditions
+from kubesim.shell.errors import FileError
+from kubesim.shell.programs import search
+from kubesim.shell.quoting import quote
+from kubesim.shell.signals import NAMES, NUMBERS, number
+from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError
+
+if TYPE_CHECKING:
+    from kubesim.shell.interp import Shell
+
+MOST_SOURCED = 20
+
+
+async def true(shell: Shell, argv: list[str]) -> int:
+    """Succeed."""
+    return 0
+
+
+async def false(shell: Shell, argv: list[str]) -> int:
+    """Fail."""
+    return 1
+
+
+async def _count(shell: Shell, word: str) -> int:
+    """Read a number; raises ShellError in the shell's words."""
+    if word.lstrip("+-").isdecimal() and len(word) < 12 and (shell.dialect == "bash" or word.isdecimal()):
+        return int(word)
+    if shell.dialect == "bash":
+        raise ShellError(f"{word}: numeric argument required", 2)
+    raise ShellError(f"Illegal number: {word}", 2)
+
+
+async def exit_(shell: Shell, argv: list[str]) -> int:
+    """Leave the shell."""
+    if shell.interactive and not shell.subshell and shell.dialect == "bash":
+        await shell.process.error("exit\n")
+    try:
+        status = await _count(shell, argv[1]) if len(argv) > 1 else shell.status
+    except ShellError as error:
+        await shell.complain(error.text, argv[0])
+        status = 2
+    raise ExitShell(status)
+
+
+async def return_(shell: Shell, argv: list[str]) -> int:
+    """Leave a function or a sourced file."""
+    status = await _count(shell, argv[1]) if len(argv) > 1 else shell.status
+    if not shell.calls and not shell.sourced:
+        if shell.dialect == "bash":
+            raise ShellError("can only `return' from a function or sourced script", 2)
+        if shell.interactive:
+            return status
+    raise ReturnFrom(status & 255)
+
+
+async def break_(shell: Shell, argv: list[str]) -> int:
+    """Leave loops, or begin the next turn."""
+    count = await _count(shell, argv[1]) if len(argv) > 1 else 1
+    if count < 1:
+        text = f"{argv[1]}: loop count out of range" if shell.dialect == "bash" else f"Illegal number: {argv[1]}"
+        raise ShellError(text, 1)
+    if not shell.loops:
+        return 0
+    raise BreakLoop(min(count, shell.loops), again=argv[0] == "continue")
+
+
+async def eval_(shell: Shell, argv: list[str]) -> int:
+    """Run the arguments as a script."""
+    text = " ".join(argv[1:])
+    return await shell.eval(text, "eval") if text.strip() else 0
+
+
+async def exec_(shell: Shell, argv: list[str]) -> int:
+    """Become another program."""
+    args = argv[1:]
+    while args and args[0].startswith("-"):
+        flag = args.pop(0)
+        if flag == "--":
+            break
+        if flag == "-a" and args:
+            args.pop(0)
+    if not args:
+        return 0
+    try:
+        search(shell.process.view, args[0], shell.state.get("PATH") or "") if "/" not in args[0] else None
+    except FileError:
+        await shell.complain(f"{args[0]}: not found", argv[0])
+        raise ExitShell(127) from None
+    program = await shell.program(args)
+    if program is None:
+        raise ExitShell(shell.status)
+    return await shell.become(program, shell.state.environment())
+
+
+async def source(shell: Shell, argv: list[str]) -> int:
+    """Run a file in this shell."""
+    if len(argv) < 2:
+        if shell.dialect == "bash":
+            raise ShellError(f"filename argument required\n{argv[0]}: usage: {argv[0]} filename [arguments]", 2)
+        return 2 if shell.dialect == "ash" else 0
+    text = _read_source(shell, argv)
+    if shell.sourced >= MOST_SOURCED:
+        raise ShellError(f"{argv[1]}: maximum source nesting level exceeded ({MOST_SOURCED})", 1)
+    positional = shell.state.positional
+    if len(argv) > 2:
+        shell.state.positional = argv[2:]
+    shell.sourced += 1
+    try:
+        return await shell.eval(text, argv[1])
+    except ReturnFrom as back:
+        return back.status
+    finally:
+        shell.sourced -= 1
+        if len(argv) > 2:
+            shell.state.positional = positional
+
+
+def _read_source(shell: Shell, argv: list[str]) -> str:
+    name = argv[1]
+    view = shell.process.view
+    try:
+        path = name
+        if "/" not in name:
+            path = next(
+                (
+                    f"{folder}/{name}"
+                    for folder in (shell.state.get("PATH") or "").split(":")
+                    if shell.is_file(f"{folder}/{name}")
+                ),
+                name,
+            )
+            if path == name and shell.dialect != "bash":
+                raise FileError("ENOENT", name)
+        return view.read(path).decode("utf-8", "surrogateescape")
+    except FileError as error:
+        if shell.dialect == "bash":
+            raise ShellError(f"\1{name}: {error.text}", 1) from error
+        if shell.dialect == "dash":
+            text = "No such file" if error.code == "ENOENT" else error.text
+            missing = f"cannot open {name}: {text}" if "/" in name else f"{name}: not found"
+            raise ShellError(missing, 2) from error
+        raise ShellError(f"can't open '{name}': {error.text}", 2) from error
+
+
+async def trap(shell: Shell, argv: list[str]) -> int:
+    """Set what runs on signals and at the end."""
+    args = argv[1:]
+    if args[:1] == ["--"]:
+        args = args[1:]
+    if args[:1] == ["-l"]:
+        await shell.process.write("".join(f"{value:2}) SIG{name}\n" for value, name in NAMES.items()))
+        return 0
+    if not args or args[0] == "-p":
+        for name, text in shell.state.traps.items():
+            prefix = "SIG" if shell.dialect == "bash" and name in NUMBERS else ""
+            await shell.process.write(f"trap -- {quote(text, always=True)} {prefix}{name}\n")
+        return 0
+    action: str | None = args[0]
+    names = args[1:]
+    if len(args) == 1 or args[0].isdecimal():
+        action, names = None, args
+    elif action == "-":
+        action = None
+    status = 0
+    for word in names:
+        status = await _set_trap(shell, word, action) or status
+    return status
+
+
+async def _set_trap(shell: Shell, word: str, action: str | None) -> int:
+    value = number(word)
+    name = NAMES.get(value, "EXIT") if value is not None else word.upper().removeprefix("SIG")
+    if value is None and name not in ("EXIT", "ERR", "DEBUG", "RETURN"):
+        if shell.dialect == "dash":
+            await shell.process.error(f"trap: {word}: bad trap\n")
+        else:
+            await shell.complain(f"{word}: invalid signal specification", "trap")
+        return 1
+    if action is None:
+        shell.state.traps.pop(name, None)
+    else:
+        shell.state.traps[name] = action
+    if value:
+        shell.arm(name)
+    return 0
+
+
+async def test(shell: Shell, argv: list[str]) -> int:
+    """Evaluate a condition."""
+    args = argv[1:]
+    if argv[0] == "[":
+        if not args or args[-1] != "]":
+            return await _test_error(shell, argv[0], "missing `]'" if shell.dialect == "bash" else "missing ]")
+        args = args[:-1]
+    try:
+        return int(not conditions.single(shell.process, args))
+    except conditions.TestError as error:
+        return await _test_error(shell, argv[0], error.text(shell.dialect))
+
+
+async def _test_error(shell: Shell, name: str, text: str) -> int:
+    if shell.dialect == "ash":
+        await shell.process.error(f"{shell.name}: {text}\n")
+    else:
+        await shell.complain(text, name)
+    return 2
+
+
+async def shift(shell: Shell, argv: list[str]) -> int:
+    """Drop positional parameters."""
+    count = await _count(shell, argv[1]) if len(argv) > 1 else 1
+    if count < 0 or count > len(shell.state.positional):
+        if shell.dialect == "dash":
+            raise ShellError("can't shift that many", 2)
+        return 1
+    del shell.state.positional[:count]
+    return 0
+
+
+async def builtin(shell: Shell, argv: list[str]) -> int:
+    """Run a builtin, whatever functions there are."""
+    if len(argv) < 2:
+        return 0
+    if argv[1] not in shell.builtins.table:
+        raise ShellError(f"{argv[1]}: not a shell builtin", 1)
+    return await shell.builtins.table[argv[1]](shell, argv[1:])
+
+
+TABLE = {
+    ":": true,
+    "true": true,
+    "false": false,
+    "exit": exit_,
+    "logout": exit_,
+    "return": return_,
+    "break": break_,
+    "continue": break_,
+    "eval": eval_,
+    "exec": exec_,
+    ".": source,
+    "source": source,
+    "trap": trap,
+    "test": test,
+    "[": test,
+    "shift": shift,
+    "builtin": builtin,
+}

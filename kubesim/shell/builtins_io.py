@@ -1,0 +1,436 @@
+"""Builtins that print and read: echo, printf, read, cd, pwd, type, command, history."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from typing import TYPE_CHECKING
+
+from kubesim.shell.errors import FileError
+from kubesim.shell.expand import cut
+from kubesim.shell.files import Directory
+from kubesim.shell.printf import FormatError, Formatter, escapes
+from kubesim.shell.programs import search
+from kubesim.shell.state import ShellError
+
+if TYPE_CHECKING:
+    from kubesim.shell.interp import Shell
+
+KEYWORDS = frozenset(
+    ("if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "{", "}", "!", "in")
+) | {"function", "select", "time", "[["}
+LONGEST_LINE = 1 << 20
+
+
+async def echo(shell: Shell, argv: list[str]) -> int:
+    """Print the arguments."""
+    args, newline, escaped = argv[1:], True, shell.dialect == "dash"
+    flags = "n" if shell.dialect == "dash" else "neE"
+    while args and len(args[0]) > 1 and args[0][0] == "-" and set(args[0][1:]) <= set(flags):
+        for flag in args.pop(0)[1:]:
+            newline = newline and flag != "n"
+            escaped = flag == "e" if flag in "eE" else escaped
+        if shell.dialect == "dash":
+            break
+    text = " ".join(args)
+    stop = False
+    if escaped:
+        text, stop = escapes(text, echo=True)
+    await shell.process.write(text + ("\n" if newline and not stop else ""))
+    return 0
+
+
+async def printf(shell: Shell, argv: list[str]) -> int:
+    """Print formatted arguments."""
+    args, target = argv[1:], ""
+    if args[:1] == ["-v"] and len(args) > 1 and shell.dialect == "bash":
+        target, args = args[1], args[2:]
+    if args[:1] == ["--"]:
+        args = args[1:]
+    if not args:
+        usage = {"bash": "printf: usage: printf [-v var] format [arguments]", "dash": ""}.get(shell.dialect, "")
+        if usage:
+            await shell.process.error(usage + "\n")
+            return 2
+        raise ShellError("usage: printf format [arg ...]", 2)
+    formatter = Formatter(args[0], args[1:], quoting=shell.dialect == "bash", now=shell.process.machine.now)
+    try:
+        text = formatter.text()
+    except FormatError as error:
+        return await _bad_format(shell, error, args[0])
+    status = await _printf_problems(shell, formatter)
+    if target:
+        shell.state.set(target, text)
+    else:
+        await shell.process.write(text)
+    return status
+
+
+async def _bad_format(shell: Shell, error: FormatError, whole: str) -> int:
+    if shell.dialect == "ash":
+        await shell.process.error(f"{shell.name}: {whole}: invalid format\n")
+        return 1
+    if shell.dialect == "dash":
+        raise ShellError(f"{error}: invalid directive", 2)
+    await shell.complain(f"`{str(error)[-1:]}': invalid format character", "printf")
+    return 1
+
+
+async def _printf_problems(shell: Shell, formatter: Formatter) -> int:
+    for kind, word in formatter.problems:
+        if shell.dialect == "ash":
+            await shell.process.error(f"{shell.name}: invalid number '{word}'\n")
+        elif shell.dialect == "dash":
+            text = "expected numeric value" if kind == "number" else "not completely converted"
+            await shell.complain(f"{word}: {text}", "printf")
+        else:
+            await shell.complain(f"{word}: invalid number", "printf")
+    return int(bool(formatter.problems))
+
+
+async def read(shell: Shell, argv: list[str]) -> int:
+    """Read a line into variables."""
+    opts = _read_options(shell, argv)
+    if not opts["names"] and shell.dialect == "dash":
+        raise ShellError("arg count", 2)
+    terminal = shell.process.tty(0)
+    if opts["p"] and terminal:
+        await shell.process.error(str(opts["p"]))
+    try:
+        if terminal:
+            terminal.echo = not opts["s"]
+        line, ended = await _timed(shell, opts)
+    finally:
+        if terminal:
+            terminal.echo = True
+    _share(shell, line, opts)
+    return 0 if ended else 142 if ended is None else 1
+
+
+def _read_options(shell: Shell, argv: list[str]) -> dict[str, object]:
+    opts: dict[str, object] = {
+        "r": False,
+        "s": False,
+        "p": "",
+        "t": "",
+        "n": "",
+        "d": "\n",
+        "u": "0",
+        "a": "",
+        "N": "",
+    }
+    args = argv[1:]
+    while args and args[0].startswith("-") and len(args[0]) > 1:
+        word = args.pop(0)
+        if word == "--":
+            break
+        flags = word[1:]
+        while flags:
+            flag, flags = flags[0], flags[1:]
+            if flag in "rse":
+                opts[flag] = True
+            elif flag in "ptnduaNi":
+                opts[flag] = flags or (args.pop(0) if args else "")
+                flags = ""
+            elif shell.dialect == "bash":
+                raise ShellError(
+                    f"-{flag}: invalid option\nread: usage: read [-ers] [-a array] [-d delim] [-i text] [-n nchars] "
+                    "[-N nchars] [-p prompt] [-t timeout] [-u fd] [name ...]",
+                    2,
+                )
+            else:
+                raise ShellError(f"Illegal option -{flag}", 2)
+    opts["names"] = args
+    for name in args:
+        if not name.isidentifier():
+            text = f"`{name}': not a valid identifier" if shell.dialect == "bash" else f"{name}: bad variable name"
+            raise ShellError(text, 1)
+    return opts
+
+
+async def _timed(shell: Shell, opts: dict[str, object]) -> tuple[str, bool | None]:
+    if not opts["t"]:
+        return await _read_line(shell, opts, [])
+    got: list[str] = []
+    reading = asyncio.ensure_future(_read_line(shell, opts, got))
+    clock = asyncio.ensure_future(shell.process.machine.clock.sleep(float(str(opts["t"]) or 0)))
+    try:
+        await asyncio.wait({reading, clock}, return_when=asyncio.FIRST_COMPLETED)
+        return await reading if reading.done() else ("".join(got), None)
+    finally:
+        reading.cancel()
+        clock.cancel()
+
+
+async def _read_line(shell: Shell, opts: dict[str, object], got: list[str]) -> tuple[str, bool]:
+    """Read byte by byte, so that programs after this one get the rest."""
+    fd, delimiter = int(str(opts["u"])), (str(opts["d"]) or "\0")[0]
+    most = int(str(opts["n"] or opts["N"] or 0))
+    data = bytearray()
+    end = delimiter.encode()
+    terminal = shell.process.tty(fd)
+    if terminal and most:
+        terminal.mode(raw=True)
+    try:
+        while len(data) < LONGEST_LINE:
+            byte = await shell.process.read(1, fd)
+            await shell.process.tick()
+            if not byte:
+                return _decoded(data), False
+            if byte == end and not opts["N"]:
+                if opts["r"] or not data.endswith(b"\\") or (len(data) - len(data.rstrip(b"\\"))) % 2 == 0:
+                    return _decoded(data), True
+                data += byte
+                continue
+            data += byte
+            got.append(byte.decode("latin-1"))
+            if most and len(_decoded(data)) >= most and not data[-1] & 0x80:
+                return _decoded(data), True
+        return _decoded(data), True
+    finally:
+        if terminal and most:
+            terminal.mode(raw=False)
+
+
+def _decoded(data: bytes | bytearray) -> str:
+    return bytes(data).replace(b"\0", b"").decode("utf-8", "surrogateescape")
+
+
+def _share(shell: Shell, line: str, opts: dict[str, object]) -> None:
+    names = opts["names"]
+    assert isinstance(names, list)
+    value = shell.state.get("IFS")
+    ifs = " \t\n" if value is None else value
+    keep = ""
+    if not opts["r"]:
+        line, keep = _unescape(line)
+    if opts["a"]:
+        words, _, _ = cut(line, ifs) if ifs else ([line], False, False)
+        variable = shell.state.variable(str(opts["a"]))
+        shell.state.put_items(variable, {str(index): _restore(word, keep) for index, word in enumerate(words)})
+        return
+    if not names or opts["N"]:
+        shell.state.set(names[0] if names else "REPLY", _restore(line, keep))
+        return
+    for index, name in enumerate(names):
+        word, line = _first(line, ifs, last=index == len(names) - 1)
+        shell.state.set(name, _restore(word, keep))
+
+
+def _unescape(line: str) -> tuple[str, str]:
+    """Take backslashes out, hiding what they protect from splitting."""
+    out, kept, at = [], [], 0
+    while at < len(line):
+        if line[at] == "\\" and at + 1 < len(line):
+            if line[at + 1] != "\n":
+                out.append("\x00")
+                kept.append(line[at + 1])
+            at += 2
+        else:
+            out.append(line[at] if line[at] != "\\" else "")
+            at += 1
+    return "".join(out), "".join(kept)
+
+
+def _restore(word: str, keep: str) -> str:
+    if "\x00" not in word:
+        return word
+    pieces = word.split("\x00")
+    return "".join(piece + char for piece, char in zip(pieces, [*keep, ""], strict=False))
+
+
+def _first(line: str, ifs: str, *, last: bool) -> tuple[str, str]:
+    """Return the first word and the rest; the last name gets all that is left."""
+    blank = "".join(char for char in ifs if char in " \t\n")
+    line = line.strip(blank) if last else line.lstrip(blank)
+    if last:
+        words, _, _ = cut(line, ifs) if ifs else ([line], False, False)
+        if len(words) == 1 and line[-1:] in ifs and line:
+            return words[0], ""
+        return line, ""
+    for index, char in enumerate(line):
+        if char in ifs:
+            rest = line[index:].lstrip(blank)
+            hard = "".join(set(ifs) - set(blank))
+            return line[:index], rest[1:] if rest[:1] and rest[0] in hard else rest
+    return line, ""
+
+
+async def cd(shell: Shell, argv: list[str]) -> int:
+    """Change the working directory."""
+    args = [arg for arg in argv[1:] if arg not in ("-L", "-P", "--")]
+    if len(args) > 1 and shell.dialect == "bash":
+        raise ShellError("too many arguments", 1)
+    target = args[0] if args else shell.state.get("HOME")
+    if target is None:
+        raise ShellError("HOME not set", 1)
+    show = target == "-"
+    if show:
+        target = shell.state.get("OLDPWD") or ""
+        if not target:
+            raise ShellError("OLDPWD not set", 1)
+    old = shell.state.get("PWD") or shell.process.cwd
+    path = posixpath.normpath(posixpath.join(old, target)) if target else old
+    path = "/" + path.lstrip("/")
+    await _enter(shell, target, path, physical="-P" in argv)
+    shell.state.set("OLDPWD", old)
+    shell.state.set("PWD", shell.process.view.cwd)
+    if show:
+        await shell.process.write(shell.process.view.cwd + "\n")
+    return 0
+
+
+async def _enter(shell: Shell, target: str, path: str, *, physical: bool) -> None:
+    view = shell.process.view
+    try:
+        node = view.node(path)
+        if not isinstance(node, Directory):
+            raise FileError("ENOTDIR", path)
+        if not view.may(node, 1):
+            raise FileError("EACCES", path)
+    except FileError as error:
+        if shell.dialect == "bash":
+            raise ShellError(f"{target}: {error.text}", 1) from error
+        detail = f": {error.text}" if shell.dialect == "ash" else ""
+        raise ShellError(f"can't cd to {target}{detail}", 2 if not shell.interactive else 2) from error
+    view.cwd = view.place(path).path if physical else path
+
+
+async def pwd(shell: Shell, argv: list[str]) -> int:
+    """Print the working directory."""
+    path = shell.process.view.cwd
+    await shell.process.write((shell.process.view.place(path).path if "-P" in argv else path) + "\n")
+    return 0
+
+
+async def type_(shell: Shell, argv: list[str]) -> int:
+    """Say what a name is."""
+    status = 0
+    short = "-t" in argv[1:2]
+    for name in argv[1:]:
+        if name in ("-t", "-a", "-p", "-P"):
+            continue
+        kind, text = await _kind(shell, name)
+        if not kind:
+            status = 1 if shell.dialect == "bash" else 127
+            if shell.dialect == "bash" and not short:
+                await shell.complain(f"{name}: not found", "type")
+            elif not short:
+                await shell.process.write(f"{name}: not found\n")
+        else:
+            await shell.process.write((kind if short else text) + "\n")
+    return status
+
+
+async def _kind(shell: Shell, name: str) -> tuple[str, str]:
+    if name in shell.state.aliases:
+        joint = "is aliased to `{}'" if shell.dialect == "bash" else "is an alias for {}"
+        return "alias", f"{name} {joint.format(shell.state.aliases[name])}"
+    if name in KEYWORDS:
+        return "keyword", f"{name} is a shell keyword"
+    if name in shell.state.functions:
+        body = shell.state.functions[name][1]
+        if shell.dialect == "bash":
+            return "function", f"{name} is a function\n{body}"
+        return "function", f"{name} is a {'shell ' if shell.dialect == 'dash' else ''}function"
+    if name in shell.builtins.table:
+        special = "special " if name in shell.builtins.special and shell.dialect != "bash" else ""
+        return "builtin", f"{name} is a {special}shell builtin"
+    path = _path(shell, name)
+    return ("file", f"{name} is {path}") if path else ("", "")
+
+
+def _path(shell: Shell, name: str) -> str:
+    try:
+        if "/" in name:
+            node = shell.process.view.node(name)
+            return name if shell.process.view.may(node, 1) else ""
+        return search(shell.process.view, name, shell.state.get("PATH") or "")
+    except FileError:
+        return ""
+
+
+async def command(shell: Shell, argv: list[str]) -> int:
+    """Run a command that no function hides, or say where it is."""
+    args = argv[1:]
+    flag = ""
+    while args and args[0].startswith("-"):
+        flag = args.pop(0).lstrip("-")[-1:] or flag
+    if not args:
+        return 0
+    if flag in ("v", "V"):
+        return await _where(shell, args if shell.dialect == "bash" else args[:1], verbose=flag == "V")
+    if args[0] in shell.builtins.table:
+        return await shell.builtins.table[args[0]](shell, args)
+    program = await shell.program(args)
+    if program is None:
+        return shell.status
+    return await shell.process.run(args, env=shell.state.environment()).wait()
+
+
+async def _where(shell: Shell, names: list[str], *, verbose: bool) -> int:
+    found = False
+    for name in names:
+        kind, text = await _kind(shell, name)
+        if not kind:
+            if verbose:
+                await shell.complain(f"{name}: not found", "command")
+            continue
+        found = True
+        if verbose:
+            await shell.process.write(text + "\n")
+        elif kind == "alias":
+            await shell.process.write(f"alias {name}='{shell.state.aliases[name]}'\n")
+        else:
+            await shell.process.write((_path(shell, name) if kind == "file" else name) + "\n")
+    return 0 if found else 1 if shell.dialect == "bash" else 127
+
+
+async def history(shell: Shell, argv: list[str]) -> int:
+    """Show what was typed."""
+    lines = getattr(shell, "typed", [])
+    if argv[1:2] == ["-c"]:
+        lines.clear()
+        return 0
+    count = int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else len(lines)
+    for index in range(max(len(lines) - count, 0), len(lines)):
+        await shell.process.write(f"{index + 1:5d}  {lines[index]}\n")
+    return 0
+
+
+async def hash_(shell: Shell, argv: list[str]) -> int:
+    """Pretend to remember where commands are."""
+    status = 0
+    for name in argv[1:]:
+        if name != "-r" and not _path(shell, name) and name not in shell.builtins.table:
+            await shell.complain(f"{name}: not found", "hash")
+            status = 1
+    return status
+
+
+async def mapfile(shell: Shell, argv: list[str]) -> int:
+    """Read lines into an array."""
+    args = [arg for arg in argv[1:] if not arg.startswith("-")]
+    data = bytearray()
+    while (piece := await shell.process.read()) and len(data) < LONGEST_LINE:
+        data += piece
+    lines = _decoded(data).splitlines(keepends="-t" not in argv)
+    variable = shell.state.variable(args[0] if args else "MAPFILE")
+    shell.state.put_items(variable, {str(index): line for index, line in enumerate(lines)})
+    return 0
+
+
+TABLE = {
+    "echo": echo,
+    "printf": printf,
+    "read": read,
+    "cd": cd,
+    "chdir": cd,
+    "pwd": pwd,
+    "type": type_,
+    "command": command,
+    "history": history,
+    "hash": hash_,
+    "mapfile": mapfile,
+    "readarray": mapfile,
+}

@@ -1,0 +1,203 @@
+"""Builtins about jobs and processes: jobs, fg, bg, wait, kill, disown."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from kubesim.shell.jobs import Job
+from kubesim.shell.signals import NAMES, number
+from kubesim.shell.state import ShellError
+
+if TYPE_CHECKING:
+    from kubesim.shell.interp import Shell
+
+
+async def jobs(shell: Shell, argv: list[str]) -> int:
+    """Show the jobs."""
+    for key, job in sorted(shell.jobs.table.items()):
+        if "-p" in argv:
+            await shell.process.write(f"{job.processes[0].pid}\n")
+        elif "-l" in argv:
+            line = shell.jobs.line(job)
+            await shell.process.write(line.replace("  ", f" {job.processes[0].pid} ", 1) + "\n")
+        else:
+            await shell.process.write(shell.jobs.line(job) + "\n")
+        if job.state not in ("Running", "Stopped"):
+            del shell.jobs.table[key]
+    return 0
+
+
+def _job(shell: Shell, argv: list[str]) -> Job:
+    word = argv[1] if len(argv) > 1 else "%+"
+    job = shell.jobs.find(word if word.startswith("%") else "%" + word)
+    if shell.dialect == "bash" and not shell.interactive:
+        raise ShellError("no job control", 1)
+    if job is None:
+        if shell.dialect == "bash":
+            raise ShellError(f"{word if len(argv) > 1 else 'current'}: no such job", 1)
+        raise ShellError(f"No such job: {word}" if len(argv) > 1 else "No current job", 2)
+    return job
+
+
+async def fg(shell: Shell, argv: list[str]) -> int:
+    """Bring a job to the front."""
+    job = _job(shell, argv)
+    await shell.process.write(job.source + "\n")
+    await shell.process.flush()
+    shell.jobs.to_front(job)
+    for process in job.processes:
+        process.signal("CONT")
+    return await shell.jobs.foreground(job)
+
+
+async def bg(shell: Shell, argv: list[str]) -> int:
+    """Let a stopped job go on in the background."""
+    job = _job(shell, argv)
+    for process in job.processes:
+        process.signal("CONT")
+    await shell.process.write(f"[{job.number}] {job.source} &\n")
+    return 0
+
+
+async def wait(shell: Shell, argv: list[str]) -> int:
+    """Wait for jobs; a signal with a trap ends the waiting."""
+    words = [word for word in argv[1:] if word != "-n"]
+    if not words:
+        running = [job for job in shell.jobs.table.values() if job.state == "Running"]
+        for job in running:
+            if not await _until(shell, job):
+                return 128 + (number(shell.pending[0]) or 0)
+            if "-n" in argv:
+                return job.status
+        for key in [key for key, job in shell.jobs.table.items() if job.state not in ("Running", "Stopped")]:
+            del shell.jobs.table[key]
+        return 0
+    status = 0
+    for word in words:
+        status = await _wait_one(shell, word)
+    return status
+
+
+async def _wait_one(shell: Shell, word: str) -> int:
+    found = shell.jobs.find(word)
+    if found is None:
+        if not word.isdecimal() and not word.startswith("%"):
+            text = f"`{word}': not a pid or valid job spec" if shell.dialect == "bash" else f"Illegal number: {word}"
+            raise ShellError(text, 1 if shell.dialect == "bash" else 2)
+        if shell.dialect == "bash":
+            raise ShellError(f"pid {word} is not a child of this shell", 127)
+        return 127
+    if not await _until(shell, found):
+        return 128 + (number(shell.pending[0]) or 0)
+    shell.jobs.table.pop(found.number, None)
+    if shell.dialect != "bash" and found.processes[-1].fatal not in ("", "INT", "PIPE"):
+        await shell.process.error(found.state + "\n")
+    return found.status
+
+
+async def _until(shell: Shell, job: Job) -> bool:
+    """Wait for a job; False where a trapped signal came first."""
+    shell.woken.clear()
+    if shell.pending:
+        return False
+    woken = asyncio.ensure_future(shell.woken.wait())
+    try:
+        for process in job.processes:
+            ended = asyncio.ensure_future(process.wait())
+            await asyncio.wait({woken, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                ended.cancel()
+                return False
+    finally:
+        woken.cancel()
+    return True
+
+
+async def kill(shell: Shell, argv: list[str]) -> int:
+    """Send a signal."""
+    args, name = argv[1:], "TERM"
+    if args[:1] == ["-l"]:
+        return await _list(shell, args[1:])
+    if args and args[0].startswith("-") and args[0] not in ("-", "--"):
+        word = args.pop(0)[1:]
+        if word == "s" and args:
+            word = args.pop(0)
+        value = number(word)
+        if value is None:
+            raise _bad_signal(shell, word)
+        name = NAMES.get(value, "")
+    if args[:1] == ["--"]:
+        args.pop(0)
+    if not args:
+        usage = "kill: usage: kill [-s sigspec | -n signum | -sigspec] pid | jobspec ... or kill -l [sigspec]"
+        await shell.process.error(usage + "\n")
+        return 2
+    status = 0
+    for word in args:
+        status = await _kill_one(shell, word, name) or status
+    await asyncio.sleep(0)
+    return status
+
+
+def _bad_signal(shell: Shell, word: str) -> ShellError:
+    if shell.dialect == "bash":
+        return ShellError(f"{word}: invalid signal specification", 1)
+    if shell.dialect == "dash":
+        return ShellError(f"Illegal option -{word[:1]}", 2)
+    return ShellError(f"bad signal name '{word}'", 1)
+
+
+async def _list(shell: Shell, words: list[str]) -> int:
+    for word in words:
+        value = number(word)
+        if value and value > 128:
+            value -= 128
+        await shell.process.write(f"{NAMES.get(value or 0, word) if word.isdecimal() else value}\n")
+    if not words:
+        await shell.process.write("".join(f"{value:2}) SIG{name}\n" for value, name in NAMES.items()))
+    return 0
+
+
+async def _kill_one(shell: Shell, word: str, name: str) -> int:
+    machine = shell.process.machine
+    if word.startswith("%"):
+        job = shell.jobs.find(word)
+        if job is None:
+            raise ShellError(f"{word}: no such job", 1)
+        pids = [process.pid for process in job.processes]
+    elif word.lstrip("-").isdecimal() and len(word) < 12:
+        pids = [int(word)]
+    else:
+        text = {"bash": f"{word}: arguments must be process or job IDs", "dash": f"Illegal number: {word}"}
+        raise ShellError(text.get(shell.dialect, f"bad pid '{word}'"), 1)
+    try:
+        for pid in pids:
+            if name:
+                machine.kill(pid, name)
+            elif pid not in machine.processes:
+                raise KeyError(pid)
+    except KeyError:
+        await _no_process(shell, word)
+        return 1
+    return 0
+
+
+async def _no_process(shell: Shell, word: str) -> None:
+    if shell.dialect == "ash":
+        await shell.process.error(f"{shell.name}: can't kill pid {word}: No such process\n")
+    elif shell.dialect == "dash":
+        await shell.complain("No such process\n", "kill")
+    else:
+        await shell.complain(f"({word}) - No such process", "kill")
+
+
+async def disown(shell: Shell, argv: list[str]) -> int:
+    """Forget a job."""
+    job = shell.jobs.find(argv[1] if len(argv) > 1 else "%+")
+    if job:
+        shell.jobs.table.pop(job.number, None)
+    return 0
+
+
+TABLE = {"jobs": jobs, "fg": fg, "bg": bg, "wait": wait, "kill": kill, "disown": disown}

@@ -1,0 +1,468 @@
+"""Builtins about what a shell remembers: export, set, local, declare, alias, getopts, umask."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kubesim.shell.arith import ArithError, evaluate, explain
+from kubesim.shell.quoting import quote
+from kubesim.shell.state import NAMED_ONLY, OPTIONS, ShellError, Variable
+
+if TYPE_CHECKING:
+    from kubesim.shell.interp import Shell
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_GIVEN = re.compile(r"([A-Za-z_]\w*)(?:\[(.*?)\])?(\+?)=(.*)", re.DOTALL)
+SHOPT = {"expand_aliases", "extglob", "dotglob", "nullglob", "globstar", "nocasematch", "lastpipe", "checkwinsize"}
+
+
+def _bad_name(shell: Shell, word: str) -> ShellError:
+    if shell.dialect == "bash":
+        return ShellError(f"`{word}': not a valid identifier", 1, fatal=False)
+    return ShellError(f"{word.partition('=')[0]}: bad variable name", 2)
+
+
+def _give(shell: Shell, word: str) -> Variable:
+    """Do ``name=value`` of an argument and return the variable."""
+    name, index, append, value = _parts(shell, word)
+    if value is None:
+        return shell.declare(name)
+    if value.startswith("\0"):
+        return _give_array(shell, name, value, append=append)
+    variable = shell.state.variable(name)
+    if append:
+        value = (shell.state.get(name) or "") + value
+    if variable.integer:
+        value = str(shell.expander.arithmetic(value))
+    shell.state.set(name, value, index=shell.index(name, index) if index is not None else None)
+    return shell.state.variables[name]
+
+
+def _give_array(shell: Shell, name: str, value: str, *, append: bool) -> Variable:
+    variable = shell.state.variable(name)
+    items = variable.items() if append else {}
+    start = len(items)
+    for number, pair in enumerate(filter(None, value[1:].split("\0"))):
+        key, _, text = pair.partition("\1")
+        items[key if not append else str(start + number)] = text
+    if not variable.associative and not all(key.lstrip("-").isdecimal() for key in items):
+        items = {str(number): text for number, text in enumerate(items.values())}
+    shell.state.charge(sum(map(len, items.values())))
+    shell.state.put_items(variable, items)
+    return variable
+
+
+def _parts(shell: Shell, word: str) -> tuple[str, str | None, bool, str | None]:
+    match = _GIVEN.fullmatch(word)
+    if match:
+        return match[1], match[2], bool(match[3]), match[4]
+    if not _NAME.fullmatch(word):
+        raise _bad_name(shell, word)
+    return word, None, False, None
+
+
+async def export(shell: Shell, argv: list[str]) -> int:
+    """Pass variables on to programs, or make them read-only."""
+    args = argv[1:]
+    undo = False
+    while args and args[0].startswith("-"):
+        undo = undo or "n" in args.pop(0)
+    attribute = "exported" if argv[0] == "export" else "readonly"
+    if not args:
+        return await _show_marked(shell, argv[0], attribute)
+    status = 0
+    for word in args:
+        try:
+            variable = _give(shell, word)
+        except ShellError as error:
+            if shell.dialect != "bash" or "\0" in error.text:
+                raise
+            await shell.complain(error.text, argv[0])
+            status = 1
+            continue
+        setattr(variable, attribute, not undo)
+    return status
+
+
+async def _show_marked(shell: Shell, command: str, attribute: str) -> int:
+    start = command
+    if shell.dialect == "bash":
+        start = "declare -x" if command == "export" else "declare -r"
+    for name, variable in sorted(shell.state.variables.items()):
+        if getattr(variable, attribute):
+            text = variable.text()
+            value = "" if text is None else "=" + _shown(shell, text)
+            await shell.process.write(f"{start} {name}{value}\n")
+    return 0
+
+
+def _shown(shell: Shell, text: str) -> str:
+    if shell.dialect == "bash":
+        return '"' + re.sub(r'(["$`\\])', r"\\\1", text) + '"'
+    return quote(text, always=True)
+
+
+async def unset(shell: Shell, argv: list[str]) -> int:
+    """Forget variables or functions."""
+    functions = "-f" in argv[1:2]
+    for word in argv[1:]:
+        if word in ("-f", "-v", "-n"):
+            continue
+        match = re.fullmatch(r"([A-Za-z_]\w*)\[(.*)\]", word)
+        if functions or word not in shell.state.variables and word in shell.state.functions:
+            shell.state.functions.pop(word, None)
+        elif match and shell.dialect == "bash":
+            _unset_element(shell, match[1], match[2])
+        elif not _NAME.fullmatch(word):
+            if shell.dialect != "bash":
+                raise _bad_name(shell, word)
+            await shell.complain(f"`{word}': not a valid identifier", "unset")
+            return 1
+        elif shell.dialect == "bash" and word in shell.state.variables and shell.state.variables[word].readonly:
+            await shell.complain(f"{word}: cannot unset: readonly variable", "unset")
+            return 1
+        else:
+            shell.state.unset(word)
+    return 0
+
+
+def _unset_element(shell: Shell, name: str, index: str) -> None:
+    variable = shell.state.variables.get(name)
+    if variable is None:
+        return
+    items = variable.items()
+    items.pop(shell.index(name, index), None)
+    shell.state.put_items(variable, items)
+
+
+async def set_(shell: Shell, argv: list[str]) -> int:
+    """Set options and positional parameters, or show variables."""
+    args = argv[1:]
+    if not args:
+        for name, variable in sorted(shell.state.variables.items()):
+            text = variable.text()
+            if text is not None:
+                quoted = quote(text, always=shell.dialect != "bash")
+                await shell.process.write(f"{name}={quoted}\n")
+        return 0
+    while args:
+        word = args[0]
+        if word in ("--", "-"):
+            shell.state.positional = args[1:]
+            return 0
+        if word[:1] not in "+-" or len(word) < 2:
+            shell.state.positional = args
+            return 0
+        args.pop(0)
+        await _set_flags(shell, word, args)
+    return 0
+
+
+async def _set_flags(shell: Shell, word: str, args: list[str]) -> None:
+    on = word[0] == "-"
+    for flag in word[1:]:
+        if flag == "o":
+            if not args:
+                await _show_options(shell)
+                return
+            name = args.pop(0)
+            if name not in {*OPTIONS.values(), *NAMED_ONLY} or name == "pipefail" and shell.dialect == "dash":
+                text = f"{name}: invalid option name" if shell.dialect == "bash" else f"Illegal option -o {name}"
+                text = f"illegal option -o {name}" if shell.dialect == "ash" else text
+                raise ShellError(text, 2)
+        elif flag in OPTIONS or shell.dialect == "bash" and flag in "BHEPTk":
+            name = OPTIONS.get(flag, flag)
+        elif shell.dialect == "bash":
+            usage = "set: usage: set [-abefhkmnptuvxBCEHPT] [-o option-name] [--] [-] [arg ...]"
+            raise ShellError(f"-{flag}: invalid option\n{usage}", 2)
+        else:
+            raise ShellError(f"{'I' if shell.dialect == 'dash' else 'i'}llegal option -{flag}", 2)
+        (shell.state.options.add if on else shell.state.options.discard)(name)
+
+
+async def _show_options(shell: Shell) -> None:
+    for name in sorted({*OPTIONS.values(), "pipefail"}):
+        await shell.process.write(f"{name:<15}\t{'on' if name in shell.state.options else 'off'}\n")
+
+
+async def local(shell: Shell, argv: list[str]) -> int:
+    """Begin variables of a function."""
+    if not shell.state.scopes:
+        if shell.dialect == "bash":
+            raise ShellError("can only be used in a function", 1)
+        raise ShellError("not in a function", 2)
+    if shell.dialect == "bash":
+        return await _declare(shell, argv[1:], begin=True)
+    for word in argv[1:]:
+        name, _, _, value = _parts(shell, word)
+        before = shell.state.variables.get(name)
+        variable = shell.state.local(name)
+        if value is not None:
+            _give(shell, word)
+        elif before is not None and variable.value is None:
+            shell.state.variables[name] = before.copy()
+    return 0
+
+
+async def declare(shell: Shell, argv: list[str]) -> int:
+    """Give variables attributes."""
+    return await _declare(shell, argv[1:], begin=bool(shell.state.scopes))
+
+
+async def _declare(shell: Shell, args: list[str], *, begin: bool) -> int:
+    flags = ""
+    off = ""
+    while args and args[0][:1] in ("-", "+") and len(args[0]) > 1:
+        word = args.pop(0)
+        flags, off = (flags + word[1:], off) if word[0] == "-" else (flags, off + word[1:])
+    if "p" in flags or "f" in flags or "F" in flags or not args:
+        return await _show_declared(shell, flags, args)
+    for word in args:
+        name, _, _, value = _parts(shell, word)
+        if begin and "g" not in flags:
+            shell.state.local(name)
+        variable = shell.declare(name)
+        variable.associative = variable.associative or "A" in flags
+        variable.integer = (variable.integer or "i" in flags) and "i" not in off
+        variable.case = "u" if "u" in flags else "l" if "l" in flags else variable.case
+        if value is None and ("A" in flags or "a" in flags) and variable.value is None:
+            variable.value = {}
+        if value is not None:
+            variable = _give(shell, word)
+        variable.exported = (variable.exported or "x" in flags) and "x" not in off
+        variable.readonly = variable.readonly or "r" in flags
+    return 0
+
+
+async def _show_declared(shell: Shell, flags: str, args: list[str]) -> int:
+    status = 0
+    if "f" in flags or "F" in flags:
+        for name in args or sorted(shell.state.functions):
+            if name not in shell.state.functions:
+                status = 1
+            elif "F" in flags:
+                await shell.process.write(f"{'' if args else 'declare -f '}{name}\n")
+            else:
+                await shell.process.write(shell.state.functions[name][1] + "\n")
+        return status
+    for name in args or sorted(shell.state.variables):
+        if name not in shell.state.variables:
+            await shell.complain(f"{name}: not found", "declare")
+            status = 1
+        else:
+            await shell.process.write(_declaration(shell, name) + "\n")
+    return status
+
+
+def _declaration(shell: Shell, name: str) -> str:
+    variable = shell.state.variables[name]
+    flags = "A" if variable.associative else "a" if isinstance(variable.value, dict) else ""
+    flags += "i" * variable.integer + "r" * variable.readonly + "x" * variable.exported
+    start = f"declare -{flags or '-'} {name}"
+    if variable.value is None:
+        return start
+    if isinstance(variable.value, dict):
+        items = " ".join(f"[{key}]={_shown(shell, value)}" for key, value in variable.items().items())
+        return f"{start}=({items}{' ' if variable.associative and items else ''})"
+    return f"{start}={_shown(shell, variable.value)}"
+
+
+async def let(shell: Shell, argv: list[str]) -> int:
+    """Do arithmetic."""
+    value = 0
+    for text in argv[1:]:
+        try:
+            value = evaluate(text, shell)
+        except ArithError as error:
+            raise ShellError(explain(error, text, shell.dialect), 1) from error
+    return int(value == 0)
+
+
+async def shopt(shell: Shell, argv: list[str]) -> int:
+    """Set bash's own options."""
+    flags = "".join(arg[1:] for arg in argv[1:] if arg.startswith("-"))
+    names = [arg for arg in argv[1:] if not arg.startswith("-")]
+    for name in names:
+        if name not in SHOPT:
+            raise ShellError(f"{name}: invalid shell option name", 1)
+        if "s" in flags:
+            shell.state.shopt.add(name)
+        elif "u" in flags:
+            shell.state.shopt.discard(name)
+        elif "q" not in flags:
+            await shell.process.write(f"{name:<15}\t{'on' if name in shell.state.shopt else 'off'}\n")
+    if not flags.strip("q") and names:
+        return int(any(name not in shell.state.shopt for name in names))
+    return 0
+
+
+async def alias(shell: Shell, argv: list[str]) -> int:
+    """Define or show aliases."""
+    if len(argv) == 1:
+        for name, text in sorted(shell.state.aliases.items()):
+            await shell.process.write(_alias_line(shell, name, text))
+    status = 0
+    for word in argv[1:]:
+        name, equals, text = word.partition("=")
+        if equals:
+            shell.state.charge(len(text))
+            shell.state.aliases[name] = text
+        elif name in shell.state.aliases:
+            await shell.process.write(_alias_line(shell, name, shell.state.aliases[name]))
+        elif shell.dialect == "bash":
+            await shell.complain(f"{name}: not found", "alias")
+            status = 1
+        else:
+            await shell.process.error(f"alias: {name} not found\n")
+            status = 1
+    return status
+
+
+def _alias_line(shell: Shell, name: str, text: str) -> str:
+    start = "alias " if shell.dialect == "bash" else ""
+    return f"{start}{name}={quote(text, always=True)}\n"
+
+
+async def unalias(shell: Shell, argv: list[str]) -> int:
+    """Forget aliases."""
+    if "-a" in argv:
+        shell.state.aliases.clear()
+        return 0
+    status = 0
+    for name in argv[1:]:
+        if shell.state.aliases.pop(name, None) is None:
+            if shell.dialect == "bash":
+                await shell.complain(f"{name}: not found", "unalias")
+            else:
+                await shell.process.error(f"unalias: {name} not found\n")
+            status = 1
+    return status
+
+
+async def getopts(shell: Shell, argv: list[str]) -> int:
+    """Take the next option out of the positional parameters."""
+    if len(argv) < 3:
+        raise ShellError("usage: getopts optstring name [arg ...]", 2)
+    optstring, name = argv[1], argv[2]
+    args = argv[3:] or shell.state.positional
+    state = shell.state
+    index = int(state.get("OPTIND") or 1)
+    offset = int(state.get("_OPTOFF") or 1) if index == int(state.get("_OPTAT") or 0) else 1
+    word = args[index - 1] if 0 < index <= len(args) else ""
+    if len(word) < 2 or word[0] != "-" or word == "--":
+        state.set("OPTIND", str(index + (word == "--")))
+        state.set(name, "?")
+        state.unset("OPTARG")
+        return 1
+    flag = word[offset]
+    state.unset("OPTARG")
+    await _take_option(shell, optstring, name, args, (index, offset, flag, word))
+    return 0
+
+
+async def _take_option(
+    shell: Shell, optstring: str, name: str, args: list[str], found: tuple[int, int, str, str]
+) -> None:
+    index, offset, flag, word = found
+    state = shell.state
+    following = (index, offset + 1) if offset + 1 < len(word) else (index + 1, 1)
+    silent = optstring.startswith(":")
+    at = optstring.find(flag) if flag != ":" else -1
+    result = flag
+    if at < 0:
+        result = "?"
+        await _wrong_option(shell, silent, flag, f"Illegal option -{flag}", "illegal option")
+    elif optstring[at + 1 : at + 2] == ":":
+        if offset + 1 < len(word):
+            state.set("OPTARG", word[offset + 1 :])
+            following = (index + 1, 1)
+        elif index < len(args):
+            state.set("OPTARG", args[index])
+            following = (index + 2, 1)
+        else:
+            result = ":" if silent else "?"
+            following = (index + 1, 1)
+            await _wrong_option(shell, silent, flag, f"No arg for -{flag} option", "option requires an argument")
+    state.set("OPTIND", str(following[0]))
+    state.set("_OPTAT", str(following[0]))
+    state.set("_OPTOFF", str(following[1]))
+    state.set(name, result)
+
+
+async def _wrong_option(shell: Shell, silent: bool, flag: str, almquist: str, bash: str) -> None:
+    if silent:
+        shell.state.set("OPTARG", flag)
+    elif shell.dialect == "bash":
+        await shell.process.error(f"{shell.name}: {bash} -- {flag}\n")
+    else:
+        await shell.process.error(almquist + "\n")
+
+
+async def umask(shell: Shell, argv: list[str]) -> int:
+    """Show or set the mask of new files' modes."""
+    view = shell.process.view
+    args = argv[1:]
+    if args == ["-S"]:
+        kept = [0o777 & ~view.umask >> 6 & 7, 0o777 & ~view.umask >> 3 & 7, ~view.umask & 7]
+        text = ",".join(
+            f"{who}=" + "".join(letter for letter, bit in (("r", 4), ("w", 2), ("x", 1)) if bits & bit)
+            for who, bits in zip("ugo", kept, strict=True)
+        )
+        await shell.process.write(text + "\n")
+    elif not args:
+        await shell.process.write(f"{view.umask:04o}\n")
+    elif re.fullmatch(r"[0-7]{1,4}", args[0]):
+        view.umask = int(args[0], 8) & 0o777
+    else:
+        text = f"{args[0]}: octal number out of range" if shell.dialect == "bash" else f"Illegal number: {args[0]}"
+        raise ShellError(text, 1 if shell.dialect == "bash" else 2)
+    return 0
+
+
+LIMITS = {
+    "n": "1048576",
+    "u": "unlimited",
+    "s": "8192",
+    "c": "0",
+    "f": "unlimited",
+    "v": "unlimited",
+    "m": "unlimited",
+}
+
+
+async def ulimit(shell: Shell, argv: list[str]) -> int:
+    """Show limits; setting one changes nothing that can be seen."""
+    flags = "".join(arg[1:] for arg in argv[1:] if arg.startswith("-"))
+    if "a" in flags:
+        for letter, value in LIMITS.items():
+            await shell.process.write(f"-{letter}: {value}\n")
+    elif all(arg.startswith("-") for arg in argv[1:]):
+        letter = next((flag for flag in flags if flag in LIMITS), "f")
+        await shell.process.write(LIMITS[letter] + "\n")
+    return 0
+
+
+async def times(shell: Shell, argv: list[str]) -> int:
+    """Show the time that was used."""
+    await shell.process.write("0m0.000s 0m0.000s\n0m0.000s 0m0.000s\n")
+    return 0
+
+
+TABLE = {
+    "export": export,
+    "readonly": export,
+    "unset": unset,
+    "set": set_,
+    "local": local,
+    "declare": declare,
+    "typeset": declare,
+    "let": let,
+    "shopt": shopt,
+    "alias": alias,
+    "unalias": unalias,
+    "getopts": getopts,
+    "umask": umask,
+    "ulimit": ulimit,
+    "times": times,
+}

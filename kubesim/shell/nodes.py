@@ -1,0 +1,225 @@
+"""What a script is made of once it is parsed: words of parts, and commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Characters that stand for themselves; unless quoted they may hold patterns, tildes and braces."""
+
+    value: str
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """``$name`` and every ``${...}``: ``op`` is what follows the name, ``#`` and ``!`` before it are ``before``."""
+
+    name: str
+    op: str = ""
+    arg: Word | None = None
+    more: Word | None = None
+    index: Word | None = None
+    before: str = ""
+    quoted: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sub:
+    """``$(...)`` and backquotes."""
+
+    body: Node
+    quoted: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arith:
+    """``$((...))``."""
+
+    text: Word
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProcSub:
+    """``<(...)`` and ``>(...)``."""
+
+    body: Node
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """The ``(...)`` of an array's assignment."""
+
+    words: tuple[Word, ...]
+
+
+Part = Text | Param | Sub | Arith | ProcSub | Array
+Word = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """``fd op target``; ``fd`` is -1 where none was given. A here-document's text is ``target``."""
+
+    fd: int
+    op: str
+    target: Word
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """Assignments, words and redirections."""
+
+    words: tuple[Word, ...]
+    redirects: tuple[Redirect, ...] = ()
+    line: int = 1
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Commands side by side; ``both`` says after which of them ``|&`` stood."""
+
+    parts: tuple[Node, ...]
+    negated: bool = False
+    both: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AndOr:
+    """Commands with ``&&`` or ``||`` before all but the first."""
+
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Commands one after the other; True marks one in the background."""
+
+    items: tuple[tuple[Node, bool, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``{ ...; }``."""
+
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Subshell:
+    """``( ... )``."""
+
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Conditions with their branches, and the last else."""
+
+    branches: tuple[tuple[Node, Node], ...]
+    other: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """``while``, or ``until`` where ``until`` is set."""
+
+    condition: Node
+    body: Node
+    until: bool
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for name in words``; no words at all means the positional parameters."""
+
+    name: str
+    words: tuple[Word, ...] | None
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class CountingFor:
+    """``for ((a; b; c))``."""
+
+    start: Word
+    condition: Word
+    step: Word
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``case``: patterns, body and the operator that ends each item."""
+
+    subject: Word
+    items: tuple[tuple[tuple[Word, ...], Node, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A definition."""
+
+    name: str
+    body: Node
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``[[ ... ]]``: words and operators (as strings)."""
+
+    items: tuple[Word | str, ...]
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    """``(( ... ))``."""
+
+    text: Word
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Redirected:
+    """A compound command with redirections."""
+
+    body: Node
+    redirects: tuple[Redirect, ...] = field(default=())
+
+
+Node = (
+    Simple
+    | Pipeline
+    | AndOr
+    | Sequence
+    | Group
+    | Subshell
+    | If
+    | While
+    | For
+    | CountingFor
+    | Case
+    | Function
+    | Condition
+    | Calculation
+    | Redirected
+)
+NOTHING = Sequence(())
+
+
+def literal(word: Word) -> str | None:
+    """Return a word's text if it is plain and unquoted, else None."""
+    if len(word) == 1 and isinstance(word[0], Text) and not word[0].quoted:
+        return word[0].value
+    return None

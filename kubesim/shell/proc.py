@@ -1,0 +1,109 @@
+"""/proc: computed when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesim.shell.files import Directory, File, Link, Listing, Node
+from kubesim.shell.machine import Machine, Process
+
+CPU = """processor\t: {number}
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 143
+model name\t: Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz
+stepping\t: 8
+cpu MHz\t\t: 2699.998
+cache size\t: 107520 KB
+cpu cores\t: {cores}
+bogomips\t: 5399.99
+
+"""
+
+
+def _file(make: Callable[[], str]) -> File:
+    return File(mode=0o444, make=lambda: make().encode("utf-8", "surrogateescape"))
+
+
+def directory(machine: Machine) -> Directory:
+    """Return the /proc of a machine."""
+    fixed = {
+        "cpuinfo": lambda: "".join(
+            CPU.format(number=at, cores=max(machine.cpus // 2, 1)) for at in range(machine.cpus)
+        ),
+        "meminfo": lambda: _memory(machine.memory // 1024),
+        "loadavg": lambda: f"0.42 0.35 0.31 1/{len(machine.processes) + 150} {machine.next_pid}\n",
+        "uptime": lambda: f"{machine.now() - machine.booted.timestamp() + 259200:.2f} 518400.00\n",
+        "version": lambda: f"Linux version {machine.kernel} (builder@localhost) (gcc 11.4.0) #1 SMP\n",
+        "mounts": lambda: mounts(machine),
+        "stat": lambda: "cpu  10132153 290696 3084719 46828483 16683 0 25195 0 175628 0\nbtime 1767600000\n",
+        "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
+        "cmdline": lambda: "BOOT_IMAGE=/boot/vmlinuz root=/dev/sda1 ro console=ttyS0\n",
+    }
+
+    def find(name: str) -> Node | None:
+        if name in fixed:
+            return _file(fixed[name])
+        if name == "self":
+            running = max(machine.processes, default=1)
+            return Link(target=str(running))
+        if name.isdecimal() and int(name) in machine.processes:
+            return _process(machine.processes[int(name)])
+        return None
+
+    def names() -> list[str]:
+        return [*(str(pid) for pid in sorted(machine.processes)), *sorted(fixed), "self"]
+
+    return Listing(mode=0o555, find=find, all=names)
+
+
+def _memory(total: int) -> str:
+    rows = {
+        "MemTotal": total,
+        "MemFree": total * 11 // 20,
+        "MemAvailable": total * 4 // 5,
+        "Buffers": 2048,
+        "Cached": total // 4,
+        "SwapTotal": 0,
+        "SwapFree": 0,
+    }
+    return "".join(f"{name + ':':<16}{value:>8} kB\n" for name, value in rows.items())
+
+
+def mounts(machine: Machine) -> str:
+    """Return the text of /proc/mounts."""
+    rows = ["overlay / overlay rw,relatime 0 0", "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0"]
+    for path, mount in machine.files.mounts.items():
+        if path != "/proc":
+            rows.append(f"{mount.source} {path} {mount.kind} {'ro' if mount.readonly else 'rw'},relatime 0 0")
+    return "\n".join(rows) + "\n"
+
+
+def _process(process: Process) -> Directory:
+    files: dict[str, Node] = {
+        "cmdline": _file(lambda: "".join(word + "\0" for word in process.argv)),
+        "comm": _file(lambda: process.name[:15] + "\n"),
+        "environ": _file(lambda: "".join(f"{name}={text}\0" for name, text in process.env.items())),
+        "status": _file(lambda: _status(process)),
+        "mounts": _file(lambda: mounts(process.machine)),
+        "cgroup": _file(lambda: "0::/\n"),
+        "limits": _file(
+            lambda: (
+                "Limit                     Soft Limit           Hard Limit           Units     \n"
+                "Max open files            1048576              1048576              files     \n"
+            )
+        ),
+        "cwd": Link(target=process.cwd),
+        "exe": Link(target=process.program.path or "/bin/sh"),
+    }
+    return Directory(mode=0o555, entries=dict(files))
+
+
+def _status(process: Process) -> str:
+    view = process.view
+    state = "T (stopped)" if process.stopped else "S (sleeping)"
+    return (
+        f"Name:\t{process.name[:15]}\nUmask:\t{view.umask:04o}\nState:\t{state}\nTgid:\t{process.pid}\nPid:\t{process.pid}\n"
+        f"PPid:\t{process.parent}\nUid:\t{view.uid}\t{view.uid}\t{view.uid}\t{view.uid}\n"
+        f"Gid:\t{view.gid}\t{view.gid}\t{view.gid}\t{view.gid}\nVmRSS:\t    3584 kB\nThreads:\t1\n"
+    )

@@ -1,0 +1,27 @@
+"""Text written so that a shell reads it back."""
+
+from __future__ import annotations
+
+import re
+
+_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def quote(text: str, *, always: bool = False) -> str:
+    """Return text in single quotes where it needs them, or always."""
+    if _SAFE.fullmatch(text) and not always:
+        return text
+    if any(ord(char) < 32 for char in text):
+        named = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\E", "'": "\\'", "\\": "\\\\"}
+        body = "".join(named.get(char) or (f"\\{ord(char):03o}" if ord(char) < 32 else char) for char in text)
+        return f"$'{body}'"
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def backslashed(text: str) -> str:
+    """Return text as ``printf %q`` writes it."""
+    if not text:
+        return "''"
+    if any(ord(char) < 32 for char in text):
+        return quote(text)
+    return re.sub(r"([^A-Za-z0-9_@%+=:./-])", r"\\\1", text)

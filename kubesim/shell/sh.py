@@ -1,0 +1,144 @@
+"""The programs sh, ash, dash and bash."""
+
+from __future__ import annotations
+
+from kubesim.shell import builtins
+from kubesim.shell.errors import FileError
+from kubesim.shell.interp import Shell
+from kubesim.shell.machine import DEFAULT_PATH, Process
+from kubesim.shell.state import NAMED_ONLY, OPTIONS, Variable
+
+DIALECTS = {"busybox": "ash", "dash": "dash", "bash": "bash", "ash": "ash", "gnu": "dash"}
+LONGEST_SCRIPT = 1 << 20
+
+
+class Usage(Exception):
+    """An option that there is not."""
+
+
+class Arguments:
+    """A shell's command line."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.options: set[str] = set()
+        self.command: str | None = None
+        self.interactive = self.login = self.stdin = False
+        rest = argv[1:]
+        wants = False
+        while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
+            word = rest.pop(0)
+            if word == "--":
+                break
+            wants = self._word(word, rest) or wants
+        if wants:
+            if not rest:
+                raise Usage("-c")
+            self.command = rest.pop(0)
+        self.rest = rest
+
+    def _word(self, word: str, rest: list[str]) -> bool:
+        if word.startswith("--"):
+            self.login = self.login or word == "--login"
+            if word == "--rcfile" and rest:
+                rest.pop(0)
+            return False
+        for flag in word[1:]:
+            if flag in "il":
+                self.interactive = self.interactive or flag == "i"
+                self.login = self.login or flag == "l"
+            elif flag == "o" and rest and rest[0] in {*OPTIONS.values(), *NAMED_ONLY}:
+                self.options.add(rest.pop(0))
+            elif flag in OPTIONS:
+                (self.options.add if word[0] == "-" else self.options.discard)(OPTIONS[flag])
+            elif flag == "s":
+                self.stdin = True
+            elif flag not in "cp":
+                raise Usage(f"-{flag}")
+        return "c" in word and word[0] == "-"
+
+
+async def shell(process: Process) -> int:
+    """Run a script, a command string or a session."""
+    dialect = DIALECTS[process.program.flavour]
+    if process.program.flavour == "gnu" and process.name == "bash":
+        dialect = "bash"
+    try:
+        arguments = Arguments(process.argv)
+    except Usage as error:
+        return await _usage(process, dialect, str(error))
+    name = process.argv[0].lstrip("-")
+    here = Shell(process, dialect, name)
+    here.builtins = builtins.of(dialect)
+    here.state.options |= arguments.options
+    prepare(here)
+    if arguments.command is not None:
+        here.name = arguments.rest[0] if arguments.rest else name
+        here.state.positional = arguments.rest[1:]
+        here.command_string = True
+        here.line_offset = int(dialect == "ash")
+        return await here.finish(here.script(arguments.command))
+    if arguments.rest and not arguments.stdin:
+        return await _file(here, arguments.rest)
+    here.state.positional = arguments.rest
+    if arguments.interactive or process.tty(0):
+        return await here.finish(process.machine.session(here))
+    return await here.finish(_stream(here))
+
+
+async def _usage(process: Process, dialect: str, option: str) -> int:
+    if option == "-c":
+        text = "-c: option requires an argument" if dialect == "bash" else "-c requires an argument"
+        return await process.fail(text if dialect != "dash" else f"0: {text}", 2)
+    if dialect == "bash":
+        return await process.fail(f"{option}: invalid option", 2)
+    return await process.fail(f"0: Illegal option {option}" if dialect == "dash" else f"illegal option {option}", 2)
+
+
+def prepare(here: Shell) -> None:
+    """Take over the environment and set what every shell sets."""
+    state = here.state
+    for name, value in here.process.env.items():
+        if name.isidentifier():
+            state.variables[name] = Variable(value, exported=True)
+    state.variables.setdefault("PATH", Variable(DEFAULT_PATH))
+    state.variables["PWD"] = Variable(here.process.cwd, exported=True)
+    state.variables["IFS"] = Variable(" \t\n")
+    state.variables["OPTIND"] = Variable("1")
+    if here.dialect == "bash":
+        state.variables["BASH_VERSION"] = Variable("5.2.15(1)-release")
+        state.variables["BASH"] = Variable("/bin/bash")
+        state.variables["HOSTNAME"] = Variable(here.process.machine.hostname)
+        state.variables["OSTYPE"] = Variable("linux-gnu")
+        state.variables["HOSTTYPE"] = Variable("x86_64")
+        level = state.get("SHLVL") or "0"
+        state.variables["SHLVL"] = Variable(str(int(level) + 1 if level.isdecimal() else 1), exported=True)
+
+
+async def _file(here: Shell, rest: list[str]) -> int:
+    process, path = here.process, rest[0]
+    try:
+        data = process.view.read(path)
+    except FileError as error:
+        texts = {
+            "bash": f"{path}: {error.text}",
+            "dash": f"0: cannot open {path}: {'No such file' if error.code == 'ENOENT' else error.text}",
+            "ash": f"can't open '{path}': {error.text}",
+        }
+        status = 127 if error.code == "ENOENT" else 126
+        return await process.fail(texts[here.dialect], 2 if here.dialect == "dash" else status)
+    here.name = path
+    here.state.positional = rest[1:]
+    if b"\0" in data[:256]:
+        return await process.fail(f"{path}: cannot execute binary file", 126)
+    return await here.finish(here.script(data.decode("utf-8", "surrogateescape")))
+
+
+async def _stream(here: Shell) -> int:
+    """Run what standard input says, all of it."""
+    data = bytearray()
+    while (piece := await here.process.read()) and len(data) < LONGEST_SCRIPT:
+        data += piece
+    return await here.script(bytes(data).decode("utf-8", "surrogateescape"))
+
+
+TOOLS = {"sh": shell, "bash": shell, "ash": shell, "dash": shell}

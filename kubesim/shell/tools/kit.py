@@ -1,0 +1,249 @@
+"""What most tools need: options in getopt's manner, input files, lines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+from kubesim.shell.errors import FileError, Leave
+from kubesim.shell.handles import CHUNK, Handle
+from kubesim.shell.machine import Process
+
+LONGEST_LINE = 1 << 20
+MOST_DATA = 32 << 20
+BUSYBOX = "BusyBox v1.36.1 (2024-06-10 07:11:47 UTC) multi-call binary."
+USAGE_STATUS = {
+    "ls": 2,
+    "grep": 2,
+    "egrep": 2,
+    "fgrep": 2,
+    "sort": 2,
+    "diff": 2,
+    "cmp": 2,
+    "env": 125,
+    "timeout": 125,
+}
+_OPEN = {
+    "head": "cannot open '{name}' for reading: {text}",
+    "tail": "cannot open '{name}' for reading: {text}",
+    "sort": "cannot read: {name}: {text}",
+    "sed": "can't read {name}: {text}",
+    "awk": 'cannot open "{name}" ({text})',
+    "ls": "cannot access '{name}': {text}",
+    "file": "cannot open `{name}' ({text})",
+}
+_BUSYBOX_OPEN = {"cat": "can't open '{name}': {text}", "ls": "{name}: {text}", "head": "{name}: {text}"}
+
+
+@dataclass
+class Options:
+    """What the command line asked for: flags in their order with their values, and the other words."""
+
+    given: list[tuple[str, str]] = field(default_factory=list)
+    args: list[str] = field(default_factory=list)
+
+    def __contains__(self, flag: str) -> bool:
+        return any(name == flag for name, _ in self.given)
+
+    def any(self, flags: str) -> bool:
+        """Tell whether one of these flags was given."""
+        return any(name in flags for name, _ in self.given if len(name) == 1)
+
+    def get(self, flag: str, default: str = "") -> str:
+        """Return the value of the last such flag."""
+        return next((value for name, value in reversed(self.given) if name == flag), default)
+
+    def all(self, flag: str) -> list[str]:
+        """Return the values of every such flag."""
+        return [value for name, value in self.given if name == flag]
+
+    def last(self, flags: str) -> str:
+        """Return the last given of these flags."""
+        return next((name for name, _ in reversed(self.given) if name in flags and name), "")
+
+
+async def options(
+    process: Process,
+    short: str,
+    long: Mapping[str, str] | None = None,
+    *,
+    argv: list[str] | None = None,
+    stop: bool = False,
+    numbers: str = "",
+) -> Options:
+    """Read a command line. ``short`` is getopt's; ``long`` maps names to flags, with ``=`` for those with a value.
+
+    ``stop`` ends the options at the first other word; ``numbers`` is the flag that ``-5`` stands for. A wrong option
+    ends the program.
+    """
+    found = Options()
+    words = list(process.argv[1:] if argv is None else argv)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            found.args += words
+            break
+        if word.startswith("--"):
+            await _long(process, found, word[2:], words, long or {})
+        elif numbers and word[:1] == "-" and word[1:].isdecimal():
+            found.given.append((numbers, word[1:]))
+        elif len(word) > 1 and word[0] == "-":
+            await _short(process, found, word[1:], words, short)
+        else:
+            found.args.append(word)
+            if stop:
+                found.args += words
+                break
+    return found
+
+
+async def _short(process: Process, found: Options, flags: str, words: list[str], short: str) -> None:
+    while flags:
+        flag, flags = flags[0], flags[1:]
+        at = short.find(flag)
+        if at < 0 or flag == ":":
+            await usage(process, f"invalid option -- '{flag}'")
+        if short[at + 1 : at + 3] == "::":
+            found.given.append((flag, flags))
+            return
+        if short[at + 1 : at + 2] != ":":
+            found.given.append((flag, ""))
+            continue
+        if not flags and not words:
+            await usage(process, f"option requires an argument -- '{flag}'")
+        found.given.append((flag, flags or words.pop(0)))
+        return
+
+
+async def _long(process: Process, found: Options, word: str, words: list[str], long: Mapping[str, str]) -> None:
+    name, equals, value = word.partition("=")
+    names = [key for key in long if key.rstrip("=?") == name] or [key for key in long if key.startswith(name)]
+    if not names:
+        await usage(process, f"unrecognized option '--{name}'")
+    key = names[0]
+    if key.endswith("="):
+        if not equals and not words:
+            await usage(process, f"option '--{name}' requires an argument")
+        found.given.append((long[key], value if equals else words.pop(0)))
+    else:
+        found.given.append((long[key], value))
+
+
+async def usage(process: Process, text: str) -> None:
+    """Complain about the command line and leave."""
+    await process.fail(text)
+    if process.busybox:
+        await process.error(f"{BUSYBOX}\n\nUsage: {process.name} [OPTIONS]\n")
+        raise Leave(1)
+    await process.error(f"Try '{process.name} --help' for more information.\n")
+    raise Leave(USAGE_STATUS.get(process.name, 1))
+
+
+async def complain(process: Process, name: str, error: FileError, status: int = 1) -> int:
+    """Say that a file cannot be opened, as this program words it."""
+    forms = {**_OPEN, **_BUSYBOX_OPEN} if process.busybox else _OPEN
+    if process.busybox and process.name in ("tail", "wc", "sort", "sed", "grep"):
+        form = "{name}: {text}"
+    else:
+        form = forms.get(process.name, "{name}: {text}")
+    return await process.fail(form.format(name=name, text=error.text), status)
+
+
+async def opened(process: Process, name: str) -> Handle | None:
+    """Open a file to read, ``-`` being standard input; None after a message."""
+    if name == "-":
+        return process.fds.get(0)
+    try:
+        handle = process.open(name)
+        if await _is_directory(process, name):
+            raise FileError("EISDIR", name)
+    except FileError as error:
+        if error.code == "EISDIR" and process.name in ("head", "tail", "sort", "wc", "sed"):
+            reading = {"head": f"error reading '{name}'", "tail": f"error reading '{name}'"}
+            shown = {"sort": f"read failed: {name}", "sed": f"couldn't edit {name}: not a regular file"}
+            text = reading.get(process.name) or shown.get(process.name) or name
+            await process.fail(text if process.name == "sed" else f"{text}: {error.text}")
+        else:
+            await complain(process, name, error)
+        return None
+    return handle
+
+
+async def _is_directory(process: Process, name: str) -> bool:
+    node = process.view.find(name)
+    return type(node).__name__ in ("Directory", "Listing")
+
+
+async def lines(process: Process, handle: Handle, end: bytes = b"\n") -> AsyncIterator[bytes]:
+    """Yield lines with their ends; one that is too long comes in pieces."""
+    rest = b""
+    while True:
+        await process.flush()
+        data = await handle.read(CHUNK)
+        await process.tick()
+        if not data:
+            break
+        pieces = (rest + data).split(end)
+        rest = pieces.pop()
+        for piece in pieces:
+            await process.tick()
+            yield piece + end
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+async def texts(process: Process, handle: Handle) -> AsyncIterator[str]:
+    """Yield lines as text without their ends."""
+    async for line in lines(process, handle):
+        yield text(line.removesuffix(b"\n"))
+
+
+def text(data: bytes | bytearray) -> str:
+    """Decode bytes so that they can be encoded again whatever they are."""
+    return bytes(data).decode("utf-8", "surrogateescape")
+
+
+def data(text: str) -> bytes:
+    """Encode what ``text`` has decoded."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+async def everything(process: Process, handle: Handle, limit: int = MOST_DATA) -> bytes:
+    """Read all, up to ``limit`` bytes; more ends the program."""
+    whole = bytearray()
+    while piece := await handle.read(CHUNK):
+        whole += piece
+        await process.tick()
+        if len(whole) > limit:
+            await process.fail("memory exhausted")
+            raise Leave(2)
+    return bytes(whole)
+
+
+async def every_line(process: Process, names: list[str]) -> tuple[list[bytes], int]:
+    """Return all lines of the files, without ends, and 1 if one could not be read."""
+    found: list[bytes] = []
+    status = size = 0
+    for name in names or ["-"]:
+        handle = await opened(process, name)
+        if handle is None:
+            status = 1
+            continue
+        async for line in lines(process, handle):
+            size += len(line)
+            if size > MOST_DATA:
+                await process.fail("memory exhausted")
+                raise Leave(2)
+            found.append(line.removesuffix(b"\n"))
+    return found, status
+
+
+def number(word: str) -> int | None:
+    """Return a count such as ``5``, ``10k`` or ``2M``; None for no number."""
+    units = {"b": 512, "k": 1024, "K": 1024, "M": 1 << 20, "G": 1 << 30}
+    factor = units.get(word[-1:], 1)
+    digits = word[:-1] if factor > 1 else word
+    return int(digits) * factor if digits.isdecimal() and len(digits) < 16 else None

@@ -1,0 +1,354 @@
+"""ls and stat: what entries of directories look like."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kubesim.shell.errors import FileError
+from kubesim.shell.files import Device, Directory, File, Link, Node
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.quoting import quote
+from kubesim.shell.tools import kit
+from kubesim.shell.tools.users import name_of
+
+HALF_YEAR_S = 182 * 86400
+COLOURS = {"d": "01;34", "l": "01;36", "c": "40;33;01", "x": "01;32", "t": "30;42"}
+Entry = tuple[str, str, Node]  # the name to show, the path, the entry
+
+
+def kind(node: Node) -> str:
+    """Return the first letter of ``ls -l``."""
+    return {Directory: "d", Link: "l", Device: "c"}.get(_plain(node), "-")
+
+
+def _plain(node: Node) -> type[Node]:
+    return next((known for known in (Directory, Link, Device) if isinstance(node, known)), File)
+
+
+def mode(node: Node) -> str:
+    """Return ``drwxr-xr-x`` and its like."""
+    out = kind(node)
+    for shift, special, letter in ((6, 0o4000, "s"), (3, 0o2000, "s"), (0, 0o1000, "t")):
+        bits = node.mode >> shift & 7
+        last = "x" if bits & 1 else "-"
+        if node.mode & special:
+            last = letter if bits & 1 else letter.upper()
+        out += ("r" if bits & 4 else "-") + ("w" if bits & 2 else "-") + last
+    return out
+
+
+def size(node: Node) -> int:
+    """Return a size in bytes as stat gives it."""
+    if isinstance(node, File):
+        return len(node.data) if not node.make else 0
+    if isinstance(node, Link):
+        return len(node.target)
+    return 4096 if isinstance(node, Directory) else 0
+
+
+def blocks(node: Node) -> int:
+    """Return the KiB that an entry takes on disk."""
+    return (size(node) + 4095) // 4096 * 4 if isinstance(node, File | Directory) else 0
+
+
+def human(count: float) -> str:
+    """Return bytes as ``ls -h`` shows them."""
+    if count < 1024:
+        return str(int(count))
+    unit = ""
+    for unit in "KMGTP":
+        count /= 1024
+        if count < 1024:
+            break
+    up = -int(-count * 10 // 1) / 10
+    return f"{up:.1f}{unit}" if up < 10 else f"{-int(-count // 1)}{unit}"
+
+
+async def ls(process: Process) -> int:
+    """List directories and files."""
+    opts = await kit.options(
+        process,
+        "aAbBcCdfFgGhHiklLmnNopqQrRsStT:uUvw:xXZ1",
+        {
+            "all": "a",
+            "almost-all": "A",
+            "directory": "d",
+            "human-readable": "h",
+            "recursive": "R",
+            "reverse": "r",
+            "inode": "i",
+            "color?": "color",
+            "full-time": "full",
+            "classify": "F",
+            "sort=": "sort",
+            "time=": "time",
+            "group-directories-first": "first",
+            "numeric-uid-gid": "n",
+        },
+    )
+    status = 0
+    files: list[Entry] = []
+    folders: list[Entry] = []
+    for name in opts.args or ["."]:
+        try:
+            node = process.view.node(name, follow=not opts.any("ldF") or name.endswith("/"))
+        except FileError as error:
+            status = await kit.complain(process, name, error, 1 if process.busybox else 2)
+            continue
+        if isinstance(node, Link) and not opts.any("ld") and isinstance(process.view.find(name), Directory):
+            node = process.view.node(name)
+        (folders if isinstance(node, Directory) and "d" not in opts else files).append((name, name, node))
+    await _print(process, ordered(files, opts), opts, total=False)
+    titled = len(opts.args) > 1 or "R" in opts
+    for index, (name, _, _) in enumerate(ordered(folders, opts)):
+        status = await _folder(process, name, opts, titled=titled, first=not index and not files, depth=0) or status
+    return status
+
+
+def ordered(entries: list[Entry], opts: kit.Options) -> list[Entry]:
+    """Sort entries as asked."""
+    if "U" in opts or "f" in opts:
+        return entries
+    found = sorted(entries, key=lambda entry: entry[0])
+    if "S" in opts or opts.get("sort") == "size":
+        found.sort(key=lambda entry: -size(entry[2]))
+    elif "t" in opts or opts.get("sort") == "time":
+        found.sort(key=lambda entry: -entry[2].mtime)
+    elif "X" in opts:
+        found.sort(key=lambda entry: entry[0].rpartition(".")[2])
+    if "first" in opts:
+        found.sort(key=lambda entry: not isinstance(entry[2], Directory))
+    return found[::-1] if "r" in opts else found
+
+
+async def _folder(process: Process, path: str, opts: kit.Options, *, titled: bool, first: bool, depth: int) -> int:
+    await process.tick()
+    try:
+        directory = process.view.directory(path)
+    except FileError as error:
+        text = f"cannot open directory '{path}': {error.text}"
+        return await process.fail(f"can't open '{path}': {error.text}" if process.busybox else text, 2)
+    if titled:
+        await process.write(("" if first else "\n") + f"{path}:\n")
+    names = directory.names()
+    if opts.any("af"):
+        names = [".", "..", *names]
+    elif "A" not in opts:
+        names = [name for name in names if not name.startswith(".")]
+    entries = []
+    for name in names:
+        below = path.rstrip("/") + "/" + name
+        node = process.view.find(below, follow=name in (".", "..") or "L" in opts)
+        if node is not None:
+            entries.append((name, below, node))
+    await _print(process, ordered(entries, opts), opts, total=True)
+    status = 0
+    if "R" in opts and depth < 64:
+        for name, below, node in ordered(entries, opts):
+            if isinstance(node, Directory) and name not in (".", ".."):
+                status = await _folder(process, below, opts, titled=True, first=False, depth=depth + 1) or status
+    return status
+
+
+async def _print(process: Process, entries: list[Entry], opts: kit.Options, *, total: bool) -> None:
+    terminal = process.tty(1)
+    long = opts.any("lgno") or "full" in opts
+    if long or "s" in opts:
+        if total:
+            whole = sum(blocks(node) for _, _, node in entries)
+            await process.write(f"total {human(whole * 1024) if 'h' in opts else whole}\n")
+    if long:
+        await _long(process, entries, opts)
+        return
+    shown = [_name(process, entry, opts) for entry in entries]
+    if not shown:
+        return
+    if "m" in opts:
+        await process.write(", ".join(shown) + "\n")
+    elif "1" in opts or not (terminal or opts.any("Cx")):
+        await process.write("".join(name + "\n" for name in shown))
+    else:
+        wide = terminal.size[1] if terminal else 80
+        plain = [len(_decorated(process, entry, opts)) for entry in entries]
+        await process.write(_columns(shown, plain, wide, across="x" in opts))
+
+
+def _columns(shown: list[str], widths: list[int], wide: int, *, across: bool) -> str:
+    count = len(shown)
+    for rows in range(1, count + 1):
+        columns = [list(range(at, min(at + rows, count))) for at in range(0, count, rows)]
+        sizes = [max(widths[index] for index in column) + 2 for column in columns]
+        if sum(sizes) - 2 <= wide or rows == count:
+            break
+    if across and rows > 1:
+        columns = [list(range(at, count, len(columns))) for at in range(len(columns))]
+        sizes = [max((widths[index] for index in column), default=0) + 2 for column in columns]
+    lines = []
+    for row in range(rows):
+        cells = [(column[row], sizes[at]) for at, column in enumerate(columns) if row < len(column)]
+        line = "".join(shown[index] + " " * (size - widths[index]) for index, size in cells[:-1])
+        lines.append(line + shown[cells[-1][0]] + "\n" if cells else "")
+    return "".join(lines)
+
+
+def _decorated(process: Process, entry: Entry, opts: kit.Options) -> str:
+    name, _, node = entry
+    if process.tty(1) and not process.busybox and any(char in " '\"$&*()[]{};<>|\\!`" for char in name):
+        name = quote(name, always=True)
+    if "Q" in opts:
+        name = f'"{name}"'
+    if "i" in opts and not opts.any("lgno"):
+        name = f"{node.number} {name}"
+    if "F" in opts or "p" in opts:
+        executable = isinstance(node, File) and node.mode & 0o111 and "F" in opts
+        links = isinstance(node, Link) and "F" in opts and not opts.any("l")
+        name += "/" if isinstance(node, Directory) else "*" if executable else "@" if links else ""
+    return name
+
+
+def _name(process: Process, entry: Entry, opts: kit.Options) -> str:
+    text = _decorated(process, entry, opts)
+    when = opts.get("color", "never")
+    wanted = when in ("", "always") or when == "auto" and process.tty(1) or process.busybox and process.tty(1)
+    if not wanted:
+        return text
+    node = entry[2]
+    colour = COLOURS.get(kind(node), "")
+    if isinstance(node, File) and node.mode & 0o111:
+        colour = COLOURS["x"]
+    if isinstance(node, Directory) and node.mode & 0o1000:
+        colour = COLOURS["t"]
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
+
+
+def when(process: Process, moment: float, *, full: bool = False) -> str:
+    """Return a time as ``ls -l`` shows it: the year where it is long ago."""
+    at = datetime.fromtimestamp(moment, UTC)
+    if full:
+        return at.strftime("%Y-%m-%d %H:%M:%S.%f000 +0000")
+    age = process.machine.now() - moment
+    if -3600 < age < HALF_YEAR_S:
+        return f"{at:%b} {at.day:2d} {at:%H:%M}"
+    return f"{at:%b} {at.day:2d}  {at.year}"
+
+
+async def _long(process: Process, entries: list[Entry], opts: kit.Options) -> None:
+    rows = []
+    for entry in entries:
+        node = entry[2]
+        owner = str(node.uid) if "n" in opts else name_of(process.view, node.uid)
+        group = str(node.gid) if "n" in opts else name_of(process.view, node.gid, "/etc/group")
+        shown = human(size(node)) if "h" in opts else str(size(node))
+        if isinstance(node, Device):
+            shown = f"{node.major}, {node.minor:3d}"
+        name = _name(process, entry, opts)
+        if isinstance(node, Link):
+            name += f" -> {node.target}"
+        rows.append((entry, mode(node), str(node.links + _below(node)), owner, group, shown, name))
+    wide = [max((len(row[column]) for row in rows), default=0) for column in range(1, 6)]
+    if process.busybox:
+        wide = [10, max(wide[1], 5), max(wide[2], 8), max(wide[3], 8), max(wide[4], 9)]
+    for entry, shape, links, owner, group, shown, name in rows:
+        who = [f"{owner:<{wide[2]}}"] * ("g" not in opts) + [f"{group:<{wide[3]}}"] * (not opts.any("oG"))
+        start = f"{entry[2].number:>8} " if "i" in opts else ""
+        start += f"{blocks(entry[2]):>3} " if "s" in opts else ""
+        date = when(process, entry[2].mtime, full="full" in opts)
+        await process.write(f"{start}{shape} {links:>{wide[1]}} {' '.join(who)} {shown:>{wide[4]}} {date} {name}\n")
+
+
+def _below(node: Node) -> int:
+    """Count the directories in a directory: each is a link to it."""
+    if not isinstance(node, Directory):
+        return 0
+    names = node.names()
+    return 1 + (sum(isinstance(node.get(name), Directory) for name in names) if len(names) < 200 else 0)
+
+
+async def stat(process: Process) -> int:
+    """Show what the kernel knows of files."""
+    opts = await kit.options(process, "c:fLt", {"format=": "c", "printf=": "printf", "dereference": "L"})
+    if not opts.args:
+        await kit.usage(process, "missing operand")
+    status = 0
+    for name in opts.args:
+        try:
+            node = process.view.node(name, follow="L" in opts)
+        except FileError as error:
+            text = f"can't stat '{name}'" if process.busybox else f"cannot statx '{name}'"
+            status = await process.fail(f"{text}: {error.text}")
+            continue
+        if "c" in opts or "printf" in opts:
+            form = opts.get("c") or opts.get("printf")
+            shown = _formatted(process, form, name, node)
+            await process.write(shown + ("\n" if "c" in opts else ""))
+        else:
+            await process.write(_stat_text(process, name, node))
+    return status
+
+
+def _kind_name(node: Node) -> str:
+    if isinstance(node, File):
+        return "regular file" if node.data or node.make else "regular empty file"
+    return {"d": "directory", "l": "symbolic link", "c": "character special file"}[kind(node)]
+
+
+def _formatted(process: Process, form: str, name: str, node: Node) -> str:
+    shown = f"'{name}' -> '{node.target}'" if isinstance(node, Link) else f"'{name}'"
+    at = when(process, node.mtime, full=True)
+    values = {
+        "n": name,
+        "N": shown,
+        "s": str(size(node)),
+        "a": f"{node.mode & 0o7777:o}",
+        "A": mode(node),
+        "u": str(node.uid),
+        "g": str(node.gid),
+        "U": name_of(process.view, node.uid),
+        "F": _kind_name(node),
+        "G": name_of(process.view, node.gid, "/etc/group"),
+        "i": str(node.number),
+        "h": str(node.links + _below(node)),
+        "y": at,
+        "x": at,
+        "z": at,
+        "w": "-",
+        "Y": str(int(node.mtime)),
+        "X": str(int(node.mtime)),
+        "Z": str(int(node.mtime)),
+        "b": str(blocks(node) * 2),
+        "B": "512",
+        "f": f"{_type_bits(node) | node.mode:x}",
+        "%": "%",
+    }
+    out, at_ = [], 0
+    form = form.replace("\\n", "\n").replace("\\t", "\t")
+    while at_ < len(form):
+        if form[at_] == "%" and at_ + 1 < len(form):
+            out.append(values.get(form[at_ + 1], "?"))
+            at_ += 2
+        else:
+            out.append(form[at_])
+            at_ += 1
+    return "".join(out)
+
+
+def _type_bits(node: Node) -> int:
+    return {"d": 0o040000, "l": 0o120000, "c": 0o020000}.get(kind(node), 0o100000)
+
+
+def _stat_text(process: Process, name: str, node: Node) -> str:
+    shown = f"{name} -> {node.target}" if isinstance(node, Link) else name
+    owner, group = name_of(process.view, node.uid), name_of(process.view, node.gid, "/etc/group")
+    at = when(process, node.mtime, full=True)
+    links = node.links + _below(node)
+    return (
+        f"  File: {shown}\n"
+        f"  Size: {size(node):<10}\tBlocks: {blocks(node) * 2:<10} IO Block: 4096   {_kind_name(node)}\n"
+        f"Device: 0,51\tInode: {node.number:<11} Links: {links}\n"
+        f"Access: ({node.mode & 0o7777:04o}/{mode(node)})  Uid: ({node.uid:5d}/{owner:>8})   "
+        f"Gid: ({node.gid:5d}/{group:>8})\n"
+        f"Access: {at}\nModify: {at}\nChange: {at}\n Birth: {at}\n"
+    )
+
+
+TOOLS: dict[str, Tool] = {"ls": ls, "stat": stat}

@@ -1,0 +1,466 @@
+"""Programs that pass lines through: cat, head, tail, wc, cut, tr, nl, rev, fold and their like."""
+
+from __future__ import annotations
+
+import re
+
+from kubesim.shell.errors import FileError, Leave
+from kubesim.shell.files import File
+from kubesim.shell.handles import CHUNK, Handle
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.patterns import CLASSES
+from kubesim.shell.tools import kit
+from kubesim.shell.words import ansi
+
+FOLLOW_S = 1.0
+
+
+async def cat(process: Process) -> int:
+    """Copy files to standard output, numbered or made visible on request."""
+    opts = await kit.options(
+        process, "AbeEnstTuv", {"number": "n", "show-all": "A", "show-ends": "E", "show-tabs": "T"}
+    )
+    plain = not opts.given or all(flag in "u" for flag, _ in opts.given)
+    status, number = 0, 0
+    for name in opts.args or ["-"]:
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+        elif plain:
+            while data := await process_read(process, handle):
+                await process.write(data)
+                await process.flush()
+        else:
+            number = await _decorated(process, handle, opts, number)
+    return status
+
+
+async def process_read(process: Process, handle: Handle) -> bytes:
+    """Read a chunk after what was written is out."""
+    await process.flush()
+    await process.tick()
+    return await handle.read(CHUNK)
+
+
+async def _decorated(process: Process, handle: Handle, opts: kit.Options, number: int) -> int:
+    blank = False
+    async for line in kit.lines(process, handle):
+        empty = line == b"\n"
+        if "s" in opts and empty and blank:
+            continue
+        blank = empty
+        if opts.any("AeEvtT"):
+            line = _visible(line, opts)
+        if "n" in opts and "b" not in opts or "b" in opts and not empty:
+            number += 1
+            await process.write(f"{number:6d}\t")
+        await process.write(line)
+    return number
+
+
+def _visible(line: bytes, opts: kit.Options) -> bytes:
+    ended = line.endswith(b"\n")
+    body = line.removesuffix(b"\n")
+    if opts.any("AvetT"):
+        tabs = opts.any("AtT")
+        body = b"".join(_shown(byte, tabs=tabs) for byte in body)
+    return body + (b"$" if opts.any("AeE") and ended else b"") + (b"\n" if ended else b"")
+
+
+def _shown(byte: int, *, tabs: bool) -> bytes:
+    if byte == 9 and not tabs:
+        return b"\t"
+    if byte >= 128:
+        return b"M-" + _shown(byte - 128, tabs=True)
+    return b"^" + bytes([byte ^ 64]) if byte < 32 or byte == 127 else bytes([byte])
+
+
+async def tac(process: Process) -> int:
+    """Print lines last first."""
+    lines, status = await kit.every_line(process, (await kit.options(process, "brs:")).args)
+    for line in reversed(lines):
+        await process.write(line + b"\n")
+    return status
+
+
+async def head(process: Process) -> int:
+    """Print the beginning of files."""
+    opts = await kit.options(process, "n:c:qvz", {"lines=": "n", "bytes=": "c", "quiet": "q"}, numbers="n")
+    flag = "c" if "c" in opts else "n"
+    word = opts.get(flag, "10")
+    count = await _amount(process, word.lstrip("-"), flag)
+    status = 0
+    names = opts.args or ["-"]
+    for index, name in enumerate(names):
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+            continue
+        await _title(process, name, index, many=len(names) > 1, opts=opts)
+        if word.startswith("-"):
+            await _all_but(process, handle, count, flag)
+        else:
+            await _first(process, handle, count, flag)
+    return status
+
+
+async def _amount(process: Process, word: str, flag: str) -> int:
+    count = kit.number(word)
+    if count is None:
+        kind = "bytes" if flag == "c" else "lines"
+        text = f"invalid number '{word}'" if process.busybox else f"invalid number of {kind}: '{word}'"
+        raise Leave(await process.fail(text))
+    return count
+
+
+async def _title(process: Process, name: str, index: int, *, many: bool, opts: kit.Options) -> None:
+    if many and "q" not in opts or "v" in opts:
+        shown = "standard input" if name == "-" else name
+        newline = "\n" if index else ""
+        await process.write(f"{newline}==> {shown} <==\n")
+
+
+async def _first(process: Process, handle: Handle, count: int, flag: str) -> None:
+    if count == 0:
+        return
+    if flag == "c":
+        while count > 0 and (data := await handle.read(min(count, CHUNK))):
+            await process.write(data)
+            count -= len(data)
+        return
+    async for line in kit.lines(process, handle):
+        await process.write(line)
+        count -= 1
+        if count == 0:
+            return
+
+
+async def _all_but(process: Process, handle: Handle, count: int, flag: str) -> None:
+    data = await kit.everything(process, handle)
+    if flag == "c":
+        await process.write(data[: max(len(data) - count, 0)])
+        return
+    lines = data.splitlines(keepends=True)
+    await process.write(b"".join(lines[: max(len(lines) - count, 0)]))
+
+
+async def tail(process: Process) -> int:
+    """Print the end of files and, on request, what is appended to them."""
+    opts = await kit.options(
+        process, "n:c:fFqvs:", {"lines=": "n", "bytes=": "c", "follow?": "f", "quiet": "q", "retry": "F"}, numbers="n"
+    )
+    flag = "c" if "c" in opts else "n"
+    word = opts.get(flag, "10")
+    count = await _amount(process, word.lstrip("+-"), flag)
+    status = 0
+    names = opts.args or ["-"]
+    ends: list[tuple[str, int]] = []
+    for index, name in enumerate(names):
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+            continue
+        await _title(process, name, index, many=len(names) > 1, opts=opts)
+        data = await kit.everything(process, handle)
+        await process.write(_end(data, count, flag, start=word.startswith("+")))
+        ends.append((name, len(data)))
+    if opts.any("fF") and any(name != "-" for name, _ in ends):
+        await _follow(process, ends, float(opts.get("s") or FOLLOW_S), many=len(names) > 1)
+    return status
+
+
+def _end(data: bytes, count: int, flag: str, *, start: bool) -> bytes:
+    if flag == "c":
+        return data[max(count - 1, 0) :] if start else data[len(data) - min(count, len(data)) :]
+    lines = data.splitlines(keepends=True) if b"\r" not in data else re.findall(rb"[^\n]*\n|[^\n]+", data)
+    return b"".join(lines[max(count - 1, 0) :] if start else lines[len(lines) - min(count, len(lines)) :])
+
+
+async def _follow(process: Process, ends: list[tuple[str, int]], every: float, *, many: bool) -> None:
+    places = dict(ends)
+    last = list(places)[-1]
+    while True:
+        await process.sleep(max(every, 0.1))
+        for name, end in places.items():
+            node = process.view.find(name)
+            if not isinstance(node, File):
+                continue
+            content = node.content()
+            if len(content) < end:
+                await process.fail(f"{name}: file truncated")
+                end = 0
+            if len(content) > end:
+                if many and name != last:
+                    await process.write(f"\n==> {name} <==\n")
+                last = name
+                await process.write(bytes(content[end:]))
+                await process.flush()
+            places[name] = len(content)
+
+
+async def wc(process: Process) -> int:
+    """Count lines, words and bytes."""
+    opts = await kit.options(process, "lwcmL", {"lines": "l", "words": "w", "bytes": "c", "chars": "m"})
+    flags = [flag for flag in "lwmcL" if flag in opts] or ["l", "w", "c"]
+    rows: list[tuple[dict[str, int], str]] = []
+    status = 0
+    for name in opts.args or ["-"]:
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+            continue
+        rows.append((await _counted(process, handle), name if opts.args else ""))
+    if len(opts.args) > 1:
+        keys = rows[0][0] if rows else {}
+        rows.append(({key: sum(row[key] for row, _ in rows) for key in keys}, "total"))
+    for counts, name in rows:
+        await process.write(_wc_line(process, [counts[flag] for flag in flags], name, rows, single=not opts.args))
+    return status
+
+
+async def _counted(process: Process, handle: Handle) -> dict[str, int]:
+    counts = dict.fromkeys("lwcmL", 0)
+    async for line in kit.lines(process, handle):
+        text = kit.text(line)
+        counts["l"] += line.endswith(b"\n")
+        counts["w"] += len(line.split())
+        counts["c"] += len(line)
+        counts["m"] += len(text)
+        counts["L"] = max(counts["L"], len(text.rstrip("\n").expandtabs(8)))
+    return counts
+
+
+def _wc_line(
+    process: Process, values: list[int], name: str, rows: list[tuple[dict[str, int], str]], *, single: bool
+) -> str:
+    if process.busybox:
+        shown = str(values[0]) if len(values) == 1 else " ".join(f"{value:9d}" for value in values)
+        return f"{shown} {name}".rstrip() + "\n"
+    if len(values) == 1 and len(rows) == 1:
+        return f"{values[0]} {name}".rstrip() + "\n"
+    wide = 7 if single else max(len(str(counts["c"])) for counts, _ in rows)
+    return f"{' '.join(f'{value:{wide}d}' for value in values)} {name}".rstrip() + "\n"
+
+
+def ranges(spec: str) -> list[tuple[int, int]] | None:
+    """Return the ranges of ``1,3-5,7-``; None for a wrong list."""
+    found = []
+    for piece in spec.split(","):
+        match = re.fullmatch(r"(\d{1,9})?(-)?(\d{1,9})?", piece)
+        if not match or not piece or piece == "-":
+            return None
+        first = int(match[1] or 1)
+        last = int(match[3]) if match[3] else 10**9 if match[2] else first
+        if first < 1 or last < first:
+            return None
+        found.append((first, last))
+    return sorted(found)
+
+
+async def cut(process: Process) -> int:
+    """Print parts of lines."""
+    opts = await kit.options(
+        process,
+        "b:c:d:f:ns",
+        {
+            "bytes=": "b",
+            "characters=": "c",
+            "delimiter=": "d",
+            "fields=": "f",
+            "only-delimited": "s",
+            "output-delimiter=": "output",
+            "complement": "complement",
+        },
+    )
+    kind = opts.last("bcf")
+    if not kind:
+        if process.busybox:
+            return await process.fail("expected a list of bytes, characters, or fields")
+        await kit.usage(process, "you must specify a list of bytes, characters, or fields")
+    chosen = ranges(opts.get(kind))
+    if chosen is None:
+        await kit.usage(
+            process, "fields are numbered from 1" if kind == "f" else "byte/character positions are numbered from 1"
+        )
+        return 1
+    delimiter = opts.get("d", "\t")
+    if len(delimiter) != 1:
+        await kit.usage(process, "the delimiter must be a single character")
+    status = 0
+    for name in opts.args or ["-"]:
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+            continue
+        async for line in kit.texts(process, handle):
+            await _cut_line(process, line, kind, chosen, delimiter, opts)
+    return status
+
+
+async def _cut_line(
+    process: Process, line: str, kind: str, chosen: list[tuple[int, int]], delimiter: str, opts: kit.Options
+) -> None:
+    if kind == "f" and delimiter not in line:
+        if "s" not in opts:
+            await process.write(line + "\n")
+        return
+    parts = line.split(delimiter) if kind == "f" else list(line)
+    complement = "complement" in opts
+    kept = [
+        part
+        for index, part in enumerate(parts, 1)
+        if any(first <= index <= last for first, last in chosen) != complement
+    ]
+    joint = opts.get("output", delimiter) if kind == "f" else opts.get("output")
+    await process.write(joint.join(kept) + "\n")
+
+
+def charset(spec: str) -> list[str]:
+    """Return the characters that tr's set stands for."""
+    spec = ansi(re.sub(r"\\(?![nrtabfve\\0-7])", "", spec)) if "\\" in spec else spec
+    out: list[str] = []
+    at = 0
+    while at < len(spec):
+        named = re.compile(r"\[:(\w+):\]").match(spec, at)
+        if named and named[1] in CLASSES:
+            out += [chr(code) for code in range(128) if re.fullmatch(f"[{CLASSES[named[1]]}]", chr(code))]
+            at = named.end()
+        elif at + 2 < len(spec) and spec[at + 1] == "-":
+            out += [chr(code) for code in range(ord(spec[at]), min(ord(spec[at + 2]), ord(spec[at]) + 4096) + 1)]
+            at += 3
+        else:
+            out.append(spec[at])
+            at += 1
+    return out
+
+
+async def tr(process: Process) -> int:
+    """Translate, squeeze or delete characters."""
+    opts = await kit.options(
+        process, "cCdst", {"complement": "c", "delete": "d", "squeeze-repeats": "s", "truncate-set1": "t"}, stop=True
+    )
+    if not opts.args:
+        await kit.usage(process, "missing operand")
+    if len(opts.args) < 2 and not opts.any("ds"):
+        await process.fail(f"missing operand after '{opts.args[0]}'")
+        await process.error("Two strings must be given when translating.\n")
+        raise Leave(await _try_help(process))
+    first = charset(opts.args[0])
+    second = charset(opts.args[1]) if len(opts.args) > 1 else []
+    table = _tr_table(first, second, opts)
+    squeezed = set(second or first) if "s" in opts else set()
+    if "s" in opts and not second and opts.any("cC"):
+        squeezed = {chr(code) for code in range(256)} - set(first)
+    last = ""
+    while data := await process_read(process, process.fds[0]):
+        text = data.decode("utf-8", "surrogateescape").translate(table)
+        if squeezed:
+            text, last = _squeeze(text, squeezed, last)
+        await process.write(text)
+    return 0
+
+
+async def _try_help(process: Process) -> int:
+    await process.error(f"Try '{process.name} --help' for more information.\n")
+    return 1
+
+
+def _tr_table(first: list[str], second: list[str], opts: kit.Options) -> dict[int, str | None]:
+    if opts.any("cC"):
+        kept = set(first)
+        first = [chr(code) for code in range(256) if chr(code) not in kept]
+    if "d" in opts:
+        return {ord(char): None for char in first}
+    if not second:
+        return {}
+    full = second + [second[-1]] * (len(first) - len(second)) if "t" not in opts else second
+    return {ord(old): new for old, new in zip(first, full, strict=False)}
+
+
+def _squeeze(text: str, squeezed: set[str], last: str) -> tuple[str, str]:
+    out = []
+    for char in text:
+        if char != last or char not in squeezed:
+            out.append(char)
+        last = char
+    return "".join(out), last
+
+
+async def nl(process: Process) -> int:
+    """Number lines."""
+    opts = await kit.options(process, "b:w:s:v:n:i:", {"body-numbering=": "b"})
+    lines, status = await kit.every_line(process, opts.args)
+    number, wide = int(opts.get("v", "1")), int(opts.get("w", "6"))
+    for line in lines:
+        if line or opts.get("b") == "a":
+            shown = f"{number:0{wide}d}" if opts.get("n") == "rz" else f"{number:{wide}d}"
+            await process.write(f"{shown}{opts.get('s', chr(9))}".encode() + line + b"\n")
+            number += int(opts.get("i", "1"))
+        else:
+            await process.write(" " * (wide + 1) + "\n")
+    return status
+
+
+async def rev(process: Process) -> int:
+    """Turn every line round."""
+    lines, status = await kit.every_line(process, process.argv[1:])
+    for line in lines:
+        await process.write(kit.text(line)[::-1] + "\n")
+    return status
+
+
+async def fold(process: Process) -> int:
+    """Break long lines."""
+    opts = await kit.options(process, "bsw:", {"width=": "w", "spaces": "s"}, numbers="w")
+    wide = max(int(opts.get("w", "80")), 1)
+    lines, status = await kit.every_line(process, opts.args)
+    for line in lines:
+        text = kit.text(line)
+        while len(text) > wide:
+            at = text.rfind(" ", 0, wide) + 1 if "s" in opts else 0
+            await process.write(text[: at or wide] + "\n")
+            text = text[at or wide :]
+        await process.write(text + "\n")
+    return status
+
+
+async def expand(process: Process) -> int:
+    """Turn tabs into spaces."""
+    opts = await kit.options(process, "it:", {"tabs=": "t"}, numbers="t")
+    lines, status = await kit.every_line(process, opts.args)
+    for line in lines:
+        await process.write(kit.text(line).expandtabs(min(int(opts.get("t", "8")), 512)) + "\n")
+    return status
+
+
+async def tee(process: Process) -> int:
+    """Copy standard input to files and on."""
+    opts = await kit.options(process, "ai", {"append": "a"})
+    handles = []
+    status = 0
+    for name in opts.args:
+        try:
+            handles.append(process.open(name, "a" if "a" in opts else "w"))
+        except FileError as error:
+            status = await kit.complain(process, name, error)
+    while data := await process_read(process, process.fds[0]):
+        await process.write(data)
+        for handle in handles:
+            await handle.write(data)
+    return status
+
+
+TOOLS: dict[str, Tool] = {
+    "cat": cat,
+    "tac": tac,
+    "head": head,
+    "tail": tail,
+    "wc": wc,
+    "cut": cut,
+    "tr": tr,
+    "nl": nl,
+    "rev": rev,
+    "fold": fold,
+    "expand": expand,
+    "tee": tee,
+}

@@ -1,0 +1,389 @@
+"""The inside of words: quotes, ``$`` in all its forms, backquotes, here-documents."""
+
+from __future__ import annotations
+
+import re
+
+from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, Sub, Text, Word
+from kubesim.shell.syntax import ScriptError
+
+META = frozenset(" \t\r\n;&|<>()")
+DEEPEST = 40
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*(\[[^]\n]*\])?\+?=$")
+_OPERATORS = re.compile(r":[-=?+]|//|/[#%]|/|##|#|%%|%|\^\^|\^|,,|,|[-=?+]|:|@(?=[A-Za-z]\})")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
+_ANSI = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
+)
+
+
+def ansi(text: str) -> str:
+    """Return what ``$'text'`` stands for."""
+
+    def one(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        if match[2] or match[3]:
+            return chr(min(int(match[2] or match[3], 16), 0x10FFFF))
+        if match[4]:
+            return chr(int(match[4], 8) & 255)
+        if match[5]:
+            return chr(ord(match[5]) & 31)
+        return _ESCAPES.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])
+
+    return _ANSI.sub(one, text)
+
+
+class WordReader:
+    """A text and a position in it; reads words from there."""
+
+    def __init__(self, text: str, dialect: str, *, at: int = 0, depth: int = 0, line: int = 1) -> None:
+        if depth > DEEPEST:
+            raise ScriptError("deep", line=line)
+        self.text = text
+        self.dialect = dialect
+        self.at = at
+        self.depth = depth
+        self.line = line
+        self.short = False  # a here-document was ended by the end of the input
+
+    def nested(self) -> Node:
+        """Read a script up to its closing parenthesis."""
+        raise NotImplementedError
+
+    def script(self, text: str) -> Node:
+        """Read a whole script."""
+        raise NotImplementedError
+
+    def word(self, *, array: bool = False, pattern: bool = False) -> Word:
+        """Read one word; ``array`` allows ``a=(...)``, ``pattern`` parentheses of extended patterns."""
+        parts: list[Part] = []
+        plain: list[str] = []
+        text, start = self.text, self.at
+        while self.at < len(text):
+            char = text[self.at]
+            if char in META:
+                if not self._special(parts, plain, start, array=array, pattern=pattern):
+                    break
+            elif char in "'\"\\$`":
+                _flush(parts, plain)
+                self._quoted(parts, plain, char)
+            else:
+                plain.append(char)
+                self.at += 1
+        _flush(parts, plain)
+        return tuple(parts)
+
+    def _special(self, parts: list[Part], plain: list[str], start: int, *, array: bool, pattern: bool) -> bool:
+        char = self.text[self.at]
+        before = self.text[start : self.at]
+        bash = self.dialect == "bash"
+        if bash and char in "<>" and self.text.startswith("(", self.at + 1):
+            _flush(parts, plain)
+            self.at += 2
+            parts.append(ProcSub(self.nested(), char))
+            return True
+        if char != "(" or not bash:
+            return False
+        if array and _ASSIGNED.match(before):
+            _flush(parts, plain)
+            parts.append(self._array())
+            return True
+        if pattern:
+            return self._extended(plain)
+        return False
+
+    def _extended(self, plain: list[str]) -> bool:
+        """Take ``(...)`` of a pattern such as ``@(a|b)`` as it stands."""
+        depth, at = 0, self.at
+        while at < len(self.text):
+            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
+            at += 1
+            if depth == 0:
+                plain.append(self.text[self.at : at])
+                self.at = at
+                return True
+        return False
+
+    def _array(self) -> Array:
+        self.at += 1
+        words = []
+        while True:
+            while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
+                self.line += self.text[self.at] == "\n"
+                self.at += 1
+            if self.at >= len(self.text):
+                raise ScriptError("end", "end of file", expecting=")", line=self.line, unfinished=True)
+            if self.text[self.at] == ")":
+                self.at += 1
+                return Array(tuple(words))
+            if self.text[self.at] == "#":
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
+                continue
+            before = self.at
+            words.append(self.word())
+            if self.at == before:
+                raise ScriptError("unexpected", self.text[self.at], line=self.line)
+
+    def _quoted(self, parts: list[Part], plain: list[str], char: str) -> None:
+        text = self.text
+        if char == "\\":
+            self._escape(parts)
+        elif char == "'":
+            end = text.find("'", self.at + 1)
+            if end < 0:
+                raise ScriptError("quote", "'", line=self.line, unfinished=True)
+            parts.append(Text(text[self.at + 1 : end], True))
+            self.line += text.count("\n", self.at, end)
+            self.at = end + 1
+        elif char == '"':
+            self.at += 1
+            parts.extend(self.double('"'))
+        elif char == "`":
+            parts.append(self._backquote(quoted=False))
+        else:
+            part = self._dollar(quoted=False)
+            parts.append(part)
+
+    def _escape(self, parts: list[Part]) -> None:
+        follower = self.text[self.at + 1 : self.at + 2]
+        self.at += 2
+        if follower == "\n":
+            self.line += 1
+        else:
+            parts.append(Text(follower or "\\", True))
+
+    def double(self, end: str) -> list[Part]:
+        """Read double-quoted text up to ``end``, which is passed; "" reads to the end of the text."""
+        parts: list[Part] = []
+        plain: list[str] = []
+        text, opened, first = self.text, end == "}", self.line
+        inner = False
+        while self.at < len(text):
+            char = text[self.at]
+            if char == end and not inner:
+                self.at += 1
+                _flush(parts, plain, quoted=True)
+                return parts or [Text("", True)]
+            if char == '"' and opened:
+                inner = not inner
+                self.at += 1
+            elif char == "\\" and self.at + 1 < len(text):
+                self._double_escape(plain, text[self.at + 1], end)
+            elif char in "$`":
+                _flush(parts, plain, quoted=True)
+                parts.append(self._dollar(quoted=True) if char == "$" else self._backquote(quoted=True))
+            else:
+                self.line += char == "\n"
+                plain.append(char)
+                self.at += 1
+        if end:
+            kind = "quote" if end == '"' else "brace"
+            raise ScriptError(kind, end, line=first, unfinished=True)
+        _flush(parts, plain, quoted=True)
+        return parts
+
+    def _double_escape(self, plain: list[str], follower: str, end: str) -> None:
+        self.at += 2
+        if follower == "\n":
+            self.line += 1
+        elif follower in '$`"\\' and not (end == "" and follower == '"') or (end == "}" and follower == "}"):
+            plain.append(follower)
+        else:
+            plain.append("\\" + follower)
+
+    def document(self, body: str, line: int) -> Word:
+        """Read the text of an unquoted here-document."""
+        reader = type(self)(body, self.dialect, depth=self.depth + 1, line=line)
+        return tuple(reader.double(""))
+
+    # $
+
+    def _dollar(self, *, quoted: bool) -> Part:
+        text, start = self.text, self.at
+        follower = text[start + 1 : start + 2]
+        if follower == "(":
+            return self._parenthesis(quoted=quoted)
+        if follower == "{":
+            return self._braced(quoted=quoted)
+        if follower == "'" and not quoted and self.dialect != "dash":
+            return self._ansi()
+        if follower == '"' and not quoted and self.dialect == "bash":
+            self.at += 1
+            return Text("", True)
+        name = _NAME.match(text, start + 1)
+        if name:
+            self.at = name.end()
+            return Param(name[0], quoted=quoted)
+        if follower and follower in "0123456789@*#?$!-":
+            self.at += 2
+            return Param(follower, quoted=quoted)
+        self.at += 1
+        return Text("$", True)
+
+    def _ansi(self) -> Text:
+        match = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        if not match:
+            raise ScriptError("quote", "'", line=self.line, unfinished=True)
+        self.at = match.end()
+        return Text(ansi(match[1]), True)
+
+    def _parenthesis(self, *, quoted: bool) -> Part:
+        start, line = self.at, self.line
+        if self.text.startswith("$((", self.at):
+            self.at += 3
+            word = self.arithmetic()
+            if word is not None:
+                return Arith(word, quoted)
+            self.at, self.line = start, line
+        self.at += 2
+        body = self.nested()
+        return Sub(body, quoted, self.text[start : self.at])
+
+    def arithmetic(self) -> Word | None:
+        """Read up to ``))``, which is passed; None where the parentheses do not match: it is no arithmetic."""
+        depth, at = 0, self.at
+        while at < len(self.text):
+            char = self.text[at]
+            if char == "(":
+                depth += 1
+            elif char == ")":
+                if depth == 0:
+                    break
+                depth -= 1
+            at += 1
+        if not self.text.startswith("))", at):
+            return None
+        inner = self.text[self.at : at]
+        reader = type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line)
+        try:
+            word = tuple(reader.double(""))
+        except ScriptError:
+            return None
+        self.line += inner.count("\n")
+        self.at = at + 2
+        return word
+
+    def _backquote(self, *, quoted: bool) -> Sub:
+        at = self.at + 1
+        pieces = []
+        while at < len(self.text) and self.text[at] != "`":
+            if self.text[at] == "\\" and self.text[at + 1 : at + 2] in ("`", "\\", "$", '"' if quoted else "`"):
+                at += 1
+            pieces.append(self.text[at : at + 1])
+            at += 1
+        if at >= len(self.text):
+            raise ScriptError("backquote", "`", line=self.line, unfinished=True)
+        source = self.text[self.at : at + 1]
+        self.line += source.count("\n")
+        self.at = at + 1
+        return Sub(self.script("".join(pieces)), quoted, source)
+
+    def _braced(self, *, quoted: bool) -> Part:
+        start = self.at
+        self.at += 2
+        before, name = self._braced_name()
+        index = self._index() if self.text.startswith("[", self.at) and self.dialect == "bash" else None
+        if self.text.startswith("}", self.at) and name:
+            self.at += 1
+            return Param(name, before=before, index=index, quoted=quoted, source=self.text[start : self.at])
+        if before == "!" and self.text[self.at : self.at + 2] in ("*}", "@}"):
+            self.at += 2
+            return Param(name, op="names", before="!", quoted=quoted)
+        match = _OPERATORS.match(self.text, self.at)
+        if not name or not match or (before == "#"):
+            return self._bad(start)
+        self.at = match.end()
+        op = match[0]
+        arg = self._argument(quoted=quoted, op=op)
+        more = None
+        if self.text[self.at - 1] in "/:" and op[0] in "/:":
+            more = self._argument(quoted=quoted, op="more")
+        return Param(name, op, arg, more, index, before, quoted, self.text[start : self.at])
+
+    def _bad(self, start: int) -> Param:
+        """Skip to the closing brace; the expansion fails when it is reached."""
+        depth, at = 0, start + 1
+        while at < len(self.text):
+            depth += {"{": 1, "}": -1}.get(self.text[at], 0)
+            at += 1
+            if depth == 0:
+                self.at = at
+                return Param("", op="bad", source=self.text[start:at])
+        raise ScriptError("brace", "}", line=self.line, unfinished=True)
+
+    def _braced_name(self) -> tuple[str, str]:
+        before = ""
+        if self.text.startswith("#", self.at) and not re.compile(r"#(\}|[-:=?+%#/])").match(self.text, self.at):
+            before = "#"
+            self.at += 1
+        elif self.text.startswith("!", self.at) and self.dialect == "bash" and _NAME.match(self.text, self.at + 1):
+            before = "!"
+            self.at += 1
+        match = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]").match(self.text, self.at)
+        if not match:
+            return before, ""
+        self.at = match.end()
+        return before, match[0]
+
+    def _index(self) -> Word:
+        end, depth = self.at, 0
+        while end < len(self.text):
+            depth += {"[": 1, "]": -1}.get(self.text[end], 0)
+            end += 1
+            if depth == 0:
+                break
+        inner = self.text[self.at + 1 : end - 1]
+        self.at = end
+        return tuple(type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line).double("")) or (Text(""),)
+
+    def _argument(self, *, quoted: bool, op: str) -> Word:
+        """Read the word after an operator up to ``}``, or to the separator of a second one."""
+        stops = {"/": "/}", "//": "/}", "/#": "/}", "/%": "/}", ":": ":}"}.get(op, "}")
+        if quoted and op.lstrip(":") in ("-", "=", "?", "+"):
+            return tuple(self.double("}"))
+        parts: list[Part] = []
+        plain: list[str] = []
+        first = self.at
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in stops and not (char == "/" and self.at == first):
+                self.at += 1
+                _flush(parts, plain)
+                return tuple(parts)
+            if char in "'\"\\$`" and not (char == "'" and quoted and op == "more"):
+                _flush(parts, plain)
+                self._quoted(parts, plain, char)
+            else:
+                self.line += char == "\n"
+                plain.append(char)
+                self.at += 1
+        raise ScriptError("brace", "}", line=self.line, unfinished=True)
+
+    def regex_word(self) -> Word:
+        """Read the right side of ``=~``: parentheses and bars are part of it."""
+        parts: list[Part] = []
+        plain: list[str] = []
+        depth = 0
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char in " \t\n" and depth == 0:
+                break
+            if char in "'\"$`" and not (char == "$" and not re.match(r"\$[\w{(@*#?!-]", self.text[self.at :][:2])):
+                _flush(parts, plain)
+                self._quoted(parts, plain, char)
+                continue
+            depth += {"(": 1, ")": -1}.get(char, 0)
+            step = 2 if char == "\\" else 1
+            plain.append(self.text[self.at : self.at + step])
+            self.at += step
+        _flush(parts, plain)
+        return tuple(parts)
+
+
+def _flush(parts: list[Part], plain: list[str], *, quoted: bool = False) -> None:
+    if plain:
+        parts.append(Text("".join(plain), quoted))
+        plain.clear()
