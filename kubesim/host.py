@@ -49,6 +49,8 @@ class Host:
         self._port = port
         self._tenants: dict[str, Tenant] = {}
         self._overdue: Callable[[str], object] = lambda name: None
+        self.on_drop: Callable[[], object] = lambda: None
+        """Called when a cluster is gone."""
 
     @property
     def ca(self) -> str:
@@ -132,6 +134,7 @@ class Host:
         self._disarm(tenant)
         await tenant.cluster.stop()
         await tenant.saver.stop()
+        self.on_drop()
         shutil.rmtree(self._data / name, ignore_errors=True)
 
     def _server(self, name: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kubesim import kubeconfig
+from kubesim import garbage, kubeconfig
 from kubesim.api.answers import not_found
 from kubesim.api.bodies import MAX_BODY
 from kubesim.changelog import ChangeLog, Saver
@@ -24,6 +24,7 @@ from kubesim.clock import Clock, RealClock, settle
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.clusterfile import ClusterFile
 from kubesim.control import Control, control_token
+from kubesim.garbage import Sweeper
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
 from kubesim.pki import CertificateAuthority
@@ -152,6 +153,7 @@ async def single(
 
         await stack.enter_async_context(listening(handle, sock, tls_context(authority, address.host, clock)))
         stack.callback(cluster.guard.stop)
+        stack.callback(Sweeper(clock).stop)
         yield cluster
 
 
@@ -180,6 +182,9 @@ async def many(address: Address, data: Path, clock: Clock) -> AsyncIterator[tupl
         host.on_overdue(drop)
         await host.start()
         stack.push_async_callback(host.stop)
+        sweeper = Sweeper(clock)
+        stack.callback(sweeper.stop)
+        host.on_drop = sweeper.dropped
         await stack.enter_async_context(listening(handle, sock, tls_context(authority, address.host, clock)))
         stack.callback(host.end_streams)
         yield host, server_url(address.host, port), token
@@ -208,6 +213,7 @@ async def run_single(
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
     stop, clock = stop_signal(), RealClock()
+    garbage.spare_the_old()
     if file.is_dir():
         raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
     async with single(spec_of(clock), address, clock, data, content) as cluster:
@@ -218,8 +224,9 @@ async def run_single(
 
 async def run_host(address: Address, data: Path) -> None:
     """``kubesim host``: run until SIGTERM or SIGINT."""
-    stop = stop_signal()
-    async with many(address, data, RealClock()) as (host, url, _):
+    stop, clock = stop_signal(), RealClock()
+    garbage.spare_the_old()
+    async with many(address, data, clock) as (host, url, _):
         count = len(host.clusters)
         print(f"kubesim host is ready at {url} ({count} clusters; token in {data}/control-token)", flush=True)
         await stop.wait()
