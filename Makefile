@@ -39,7 +39,7 @@ torture: setup-dev ## The long proofs: every crash point, many times
 	@TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25} $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k "crash" $(ARGS)
 
 bench: setup-dev ## Measure: make bench NAME=kubesim (or rehearse); figures beside goals, JSON in bench/results
-	@$(BIN)/python -m bench $(NAME)
+	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)
 
 lint: setup-dev ## Style, types, layers, templates, licences
 	@$(BIN)/python -m ruff check .

@@ -8,7 +8,7 @@ import sys
 
 import bench
 
-HELPERS = {"__main__", "figures"}
+HELPERS = {"__main__", "figures", "programs"}
 
 
 def names() -> list[str]:
