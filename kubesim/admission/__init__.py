@@ -17,6 +17,7 @@ from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
+from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind, OwnType
 from kubesim.schema.types import shape_of
 
@@ -51,7 +52,7 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None)
         raise status.bad_request(f"{_cannot(kind)}: json: cannot unmarshal into Go value of type {kind.kind}")
     obj = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
     obj["metadata"] = {} if obj.get("metadata") is None else obj["metadata"]
-    _check_kind(kind, obj)
+    _check_kind(kind, obj, patch)
     if kind.custom is not None:
         return _decode_custom(kind, kind.custom, obj, options, patch)
     shape = kind.shape
@@ -94,8 +95,10 @@ def decode_body(name: str, body: object) -> Obj:
         raise status.bad_request(str(exc)) from exc
 
 
-def _check_kind(kind: Kind, obj: Obj) -> None:
+def _check_kind(kind: Kind, obj: Obj, patch: Patched | None) -> None:
     given, named = obj["apiVersion"], obj["kind"]
+    if patch is not None and kind.custom is None and (given, named) != (kind.api_version, kind.kind):
+        raise patch.refused(_no_conversion(kind, given, named))
     if given != kind.api_version:
         message = "the API version in the data ({}) does not match the expected API version ({})"
         raise status.bad_request(message.format(given, kind.api_version))
@@ -104,6 +107,14 @@ def _check_kind(kind: Kind, obj: Obj) -> None:
         raise status.invalid(replace(kind, kind=named), obj["metadata"].get("name", ""), [error])
     if named != kind.kind:
         raise status.bad_request(f'{named} in version "{kind.version}" cannot be handled as a {kind.kind}')
+
+
+def _no_conversion(kind: Kind, version: str, named: str) -> str:
+    """Say that a patch has made of an object one of another kind, or of none."""
+    if any(known.api_version == version and known.kind == named for known in builtin.all()):
+        package = kind.group.partition(".")[0] or "core"
+        return f"converting ({version.replace('/', '.')}.{named}) to ({package}.{kind.kind}): unknown conversion"
+    return f'no kind "{named}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:110"'
 
 
 def _cannot(kind: Kind) -> str:

@@ -106,19 +106,24 @@ async def read_patch(request: web.Request, *, custom: bool = False) -> tuple[str
     ``custom``: objects of custom kinds know no strategic merge.
     """
     media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    known = {name: kind for name, kind in PATCH_TYPES.items() if not custom or kind != "strategic"}
-    patch_type = known.get(media)
+    patch_type = PATCH_TYPES.get(media)
     if patch_type is None:
-        raise _unsupported(media, ", ".join(known))
+        raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if custom and patch_type == "strategic":
+        raise _unsupported(media, ", ".join(name for name, kind in PATCH_TYPES.items() if kind != "strategic"))
     body = await read_bytes(request)
     try:
         patch = _yaml(body) if patch_type == "apply" else _json(body)
     except ValueError as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-    wanted = list if patch_type == "json" else dict
+        what = (
+            "error decoding YAML: error converting YAML to JSON" if patch_type == "apply" else "error decoding patch"
+        )
+        raise bad_request(f"{what}: {error}") from error
+    wanted, go_type = (list, "[]handlers.jsonPatchOp") if patch_type == "json" else (dict, "map[string]interface {}")
     if not isinstance(patch, wanted):
-        shape = "array" if wanted is list else "object"
-        raise bad_request(f"error decoding patch: the body of this patch type must be a JSON {shape}")
+        why = f"json: cannot unmarshal {_go_type(patch)} into Go value of type {go_type}"
+        where = "YAML: error unmarshaling JSON: while decoding JSON" if patch_type == "apply" else "patch"
+        raise bad_request(f"error decoding {where}: {why}")
     return patch_type, patch
 
 
@@ -201,7 +206,7 @@ SafeLoader.yaml_implicit_resolvers = {
 
 def _go_type(value: Any) -> str:
     """Return a JSON value's type as Go's decoder names it."""
-    names = {list: "array", str: "string", bool: "bool", type(None): "null"}
+    names = {list: "array", dict: "object", str: "string", bool: "bool", type(None): "null"}
     return names.get(type(value), "number")
 
 

@@ -94,9 +94,9 @@ class ApiServer:
     async def _plain(self, request: web.Request, info: RequestInfo) -> web.Response:
         """Answer a path that is no resource: discovery, version, health, OpenAPI."""
         parts = [part for part in info.path.split("/") if part]
-        if info.verb not in ("get", "head"):
+        if info.verb not in ("get", "head") and not (parts and parts[0] in health.PATHS):
             message = "the server does not allow this method on the requested resource"
-            raise ApiError(405, "MethodNotAllowed", message)
+            raise ApiError(405, "MethodNotAllowed", message, {})
         match parts:
             case ["version"]:
                 return json_response(VERSION)

@@ -51,6 +51,7 @@ class Token:
 
 def listed(ops: Operations, kind: Kind, namespace: str, query: Mapping[str, str]) -> tuple[ObjectList, Obj]:
     """Return a list and its metadata. Raises 400, 410, 422 or 504 for what the query says of version or page."""
+    parse_int("timeoutSeconds", query.get("timeoutSeconds", ""))
     limit, token, version = _limit(query), _token(query), _snapshot(query)
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     if token is not None:
@@ -87,7 +88,7 @@ def check_number(text: str) -> None:
 def check_match(query: Mapping[str, str], initial_events: bool | None, *, watch: bool) -> None:
     """Raise 422 for combinations of resourceVersionMatch and sendInitialEvents that mean nothing."""
     match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
-    errors = _watch_errors(match, initial_events) if watch else _list_errors(match, version, query)
+    errors = _watch_errors(match, initial_events, query) if watch else _list_errors(match, version, query)
     if not watch and initial_events is not None:
         errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if errors:
@@ -109,8 +110,10 @@ def _list_errors(match: str, version: str, query: Mapping[str, str]) -> list[Fie
     return errors
 
 
-def _watch_errors(match: str, initial_events: bool | None) -> list[FieldError]:
+def _watch_errors(match: str, initial_events: bool | None, query: Mapping[str, str]) -> list[FieldError]:
     errors: list[FieldError] = []
+    if query.get("continue") and (match or query.get("resourceVersion", "") in ("", "0")):
+        errors.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
     if initial_events is None and match:
         errors.append(_forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
     if initial_events is not None and match != "NotOlderThan":
@@ -196,13 +199,15 @@ def _token(query: Mapping[str, str]) -> Token | None:
     text = query.get("continue", "")
     if not text:
         return None
+    if wrong := re.search(r"[^A-Za-z0-9_-]", text):  # upstream's tokens are not padded either
+        raise _bad_token(f"illegal base64 data at input byte {wrong.start()}")
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        if raw[:1] != b"{":
-            raise _bad_token(f"invalid character {raw[:1].decode('latin-1')!r} looking for beginning of value")
-        claims = orjson.loads(raw)
-        if claims["v"] != TOKEN_VERSION:
-            raise _bad_token(f"server does not recognize this encoded version {claims['v']}")
+        if raw[:1] not in (b"{", b"") and raw != b"null":
+            raise _bad_token(f"invalid character {_go_rune(raw[0])} looking for beginning of value")
+        claims = orjson.loads(raw) or {}
+        if claims.get("v") != TOKEN_VERSION:
+            raise _bad_token(f"server does not recognize this encoded version {claims.get('v', '')}")
         namespace, _, name = str(claims["start"]).removesuffix("\0").partition("/")
         version, issued = int(claims["rv"]), float(claims.get("at", 0))
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
@@ -210,6 +215,11 @@ def _token(query: Mapping[str, str]) -> Token | None:
     if version == 0:
         raise _bad_token(f"incorrect encoded start resourceVersion (version {TOKEN_VERSION})")
     return Token(version, (namespace, name), issued)
+
+
+def _go_rune(byte: int) -> str:
+    """Return a byte as Go quotes it."""
+    return repr(chr(byte)) if 32 <= byte < 127 else f"'\\u{byte:04x}'"
 
 
 def _bad_token(why: str) -> ApiError:

@@ -8,8 +8,7 @@ from typing import Literal
 from kubesim.errors import ApiError
 
 Shape = Literal["object", "table", "metadata"]
-TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
+FALSE = frozenset({"0", "false"})
 JSON_TYPES = frozenset({"application/json", "application/*", "*/*"})
 KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
@@ -76,13 +75,9 @@ def discovery_version(header: str) -> str:
     return ""
 
 
-def parse_bool(name: str, value: str) -> bool:
-    """Read a boolean as Go's strconv.ParseBool does (an empty value is false)."""
-    if value in TRUE:
-        return True
-    if value in FALSE:
-        return False
-    raise ApiError(400, "BadRequest", f'invalid value "{value}" for {name}: strconv.ParseBool: invalid syntax')
+def parse_bool(value: str | None) -> bool:
+    """Read a boolean of the query as upstream does: whatever is there is true, but for "false" and "0"."""
+    return value is not None and value.lower() not in FALSE
 
 
 def parse_int(name: str, value: str) -> int | None:

@@ -27,8 +27,9 @@ MAX_DEPTH = 200
 def json_patch(obj: Obj, operations: Any) -> Obj:
     """Apply RFC 6902 operations. Raises 422 where an operation cannot be applied, 400 where it is none."""
     if not isinstance(operations, list):
-        why = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
-        raise bad_request(f"error decoding patch: {why}")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     if len(operations) > 10_000:
         message = f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}"
         raise ApiError(413, "RequestEntityTooLarge", message)
@@ -38,12 +39,20 @@ def json_patch(obj: Obj, operations: Any) -> Obj:
             copied += _copied(patched, operation)
             if copied > MAX_COPIED:
                 raise _too_much_copied(copied)
-            patched = jsonpatch.JsonPatch([operation]).apply(patched, in_place=True)
+            patched = jsonpatch.JsonPatch([_rooted(operation)]).apply(patched, in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError, AttributeError) as exc:
         raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {}) from exc
     if not isinstance(patched, dict):
         raise bad_request("the patched document is not an object")
     return patched
+
+
+def _rooted(operation: Any) -> Any:
+    """Return an operation whose paths begin with a slash: upstream ignores what stands before the first one."""
+    if not isinstance(operation, dict):
+        return operation
+    paths = {name: operation[name] for name in ("path", "from") if "/" in str(operation.get(name, ""))}
+    return operation | {name: "/" + str(path).partition("/")[2] for name, path in paths.items()}
 
 
 def _copied(obj: Any, operation: Any) -> int:
@@ -104,7 +113,7 @@ def _merge_map(target: Obj, patch: Obj, shape: Shape | None) -> Obj | None:
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE and value is not None}
     if directive not in (None, "merge"):
-        raise bad_request(f"Unknown patch type found: {directive}")
+        raise bad_request(f"unknown patch type: {directive} in map: {go_print(patch)}")
     _check_directives(patch)
     merged = _retained(target, patch.get(RETAIN))
     for key in dict.fromkeys(map(_plain_key, patch)):
@@ -172,7 +181,7 @@ def _merge_keyed(existing: list[Obj], value: list[Obj], order: Any, key: str, sh
     merged = list(existing)
     for entry in value:
         if key not in entry:
-            raise ApiError(422, "Invalid", f"map: {go_print(entry)} does not contain declared merge key: {key}")
+            raise bad_request(f"map: {go_print(entry)} does not contain declared merge key: {key}")
         place = next((at for at, old in enumerate(merged) if old.get(key) == entry[key]), None)
         new = _merge_map(merged[place] if place is not None else {}, entry, shape)
         if place is None:

@@ -48,7 +48,7 @@ def read(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     verb = METHODS.get(method, method.lower())
     if verb == "get" and not name:
         name = _selected_name(query)
-        verb = "watch" if parse_bool("watch", query.get("watch", "")) else "list"
+        verb = "watch" if parse_bool(query.get("watch")) else "list"
     if verb == "delete" and not name:
         verb = "deletecollection"
     if deprecated_watch:

@@ -67,7 +67,9 @@ class Resources:
         """Answer one request."""
         try:
             kind = self._backend.operations.registry.by_path(info.group, info.version, info.resource)
-        except ApiError:
+        except ApiError as error:
+            if any(known.group == info.group for known in self._backend.operations.registry.all()):
+                raise no_resource() from error
             return text_response("404 page not found\n", 404)
         call = Call(request, info, kind, user)
         if connect.serves(kind, info):
@@ -77,7 +79,7 @@ class Resources:
         if why := path_errors(info.name):
             raise bad_request(f'Name parameter invalid: "{info.name}": {", ".join(why)}')
         verb = self._verbs.get(info.verb)
-        if verb is None or not self._permits(call):
+        if request.method == "HEAD" or verb is None or not self._permits(call):
             message = "the server does not allow this method on the requested resource"
             raise ApiError(405, "MethodNotAllowed", message, {})
         response = await verb(call)
@@ -92,7 +94,7 @@ class Resources:
             return False
         if kind.namespaced:
             return bool(info.namespace) or (not info.name)
-        return not info.namespace or kind.plural == "namespaces"
+        return not info.namespace or (kind.plural == "namespaces" and info.name == info.namespace)
 
     def _permits(self, call: Call) -> bool:
         """Tell whether the kind, or its subresource, has the verb."""
@@ -114,10 +116,10 @@ class Resources:
     def _options(self, call: Call, *, applies: bool = False) -> Options:
         """Read what a write says beside its body."""
         dry_run = call.request.query.getall("dryRun", [])
-        validation, force = call.query("fieldValidation"), call.query("force")
-        forced = parse_bool("force", force)
+        validation, force = call.query("fieldValidation"), call.request.query.get("force")
+        forced = parse_bool(force)
         if call.info.verb in optionrules.NAMES:
-            given = optionrules.Given(call.query("fieldManager"), dry_run, validation, applies, bool(force))
+            given = optionrules.Given(call.query("fieldManager"), dry_run, validation, applies, force is not None)
             optionrules.check_write(call.info.verb, given)
         agent = call.request.headers.get("User-Agent", "unknown").partition("/")[0]
         return Options(
@@ -143,7 +145,7 @@ class Resources:
         """Answer GET of a collection."""
         encoder = self._encoder(call)
         initial = call.request.query.get("sendInitialEvents")
-        initial_events = None if initial is None else parse_bool("sendInitialEvents", initial)
+        initial_events = None if initial is None else parse_bool(initial)
         check_match(call.request.query, initial_events, watch=False)
         found, meta = listed(self._backend.operations, call.kind, call.namespace, call.request.query)
         return encoder.list_response(found, meta)

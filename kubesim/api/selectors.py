@@ -141,15 +141,16 @@ def key_errors(key: str) -> list[str]:
         if not prefix:
             errors.append("prefix part must be non-empty")
         elif len(prefix) > 253:
-            errors.append("prefix part must be no more than 253 bytes")
+            errors.append("prefix part must be no more than 253 characters")
         elif not _PREFIX.fullmatch(prefix):
             errors.append(f"prefix part {SUBDOMAIN_RULE}")
     if prefix.count("/"):
-        return [f"a valid label key must consist of {NAME_RULE.removeprefix('name part must consist of ')}"]
+        rule = f"a qualified name must consist of {NAME_RULE.removeprefix('name part must consist of ')}"
+        return [f"{rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     if not name:
         errors.append("name part must be non-empty")
     elif len(name) > 63:
-        errors.append("name part must be no more than 63 bytes")
+        errors.append("name part must be no more than 63 characters")
     if not _LABEL_NAME.fullmatch(name):
         errors.append(NAME_RULE)
     return errors
@@ -157,7 +158,7 @@ def key_errors(key: str) -> list[str]:
 
 def value_errors(value: str) -> list[str]:
     """Return what is wrong with a label value, in upstream's words."""
-    errors = ["must be no more than 63 bytes"] if len(value) > 63 else []
+    errors = ["must be no more than 63 characters"] if len(value) > 63 else []
     return errors if not value or _LABEL_NAME.fullmatch(value) else [*errors, VALUE_RULE]
 
 
@@ -199,7 +200,7 @@ class _LabelParser:
         key = self._next()
         if not key or key in _OPERATORS or key in "!(),":
             raise _unparsable(f"found '{key}', expected: identifier")
-        self._check(key_errors(key), f'key: Invalid value: "{key}"')
+        self._check(key_errors(key), f'<nil>: Invalid value: "{key}"')
         if absent:
             return Requirement(key, "!")
         if self._peek() in ("", ","):
@@ -237,7 +238,11 @@ class _LabelParser:
             if symbol == ",":
                 values.add("") if self._peek() in (",", ")") else None
                 continue
+            if symbol in SIGNS:
+                raise _unparsable(f"found '{symbol}', expected: ',', ')' or identifier")
             values.add(symbol)
+            if self._peek() not in (",", ")"):
+                raise _unparsable(f"found '{self._peek()}', expected: ',' or ')'")
         return frozenset(values or {""})
 
     def _check(self, errors: list[str], where: str) -> None:
@@ -290,7 +295,7 @@ def parse_fields(text: str, kind: Kind) -> FieldSelector:
 
 def _split(text: str) -> list[str]:
     """Split at commas that no backslash escapes."""
-    return re.findall(r"(?:\\.|[^,\\])+", text)
+    return re.findall(r"(?:\\.|[^,\\]|\\$)+", text)
 
 
 def _term(part: str, text: str, kind: Kind) -> Term:
@@ -305,8 +310,11 @@ def _term(part: str, text: str, kind: Kind) -> Term:
 
 
 def _unescape(value: str) -> str:
-    if re.search(r"(?<!\\)(\\\\)*=", value):
-        raise bad_request(f"invalid field selector: invalid escape sequence: unescaped character in value: {value}")
+    for found in re.finditer(r"\\(.?)|=", value, re.S):
+        if found[0] == "=":
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord('=')}")
+        if found[1] not in ("\\", ",", "="):
+            raise bad_request(f"invalid field selector: invalid escape sequence: {found[0]}")
     return re.sub(r"\\([\\,=])", r"\1", value)
 
 

@@ -80,7 +80,8 @@ def _watch_options(
     query = request.query
     version = query.get("resourceVersion", "")
     initial = query.get("sendInitialEvents")
-    initial_events = None if initial is None else parse_bool("sendInitialEvents", initial)
+    initial_events = None if initial is None else parse_bool(initial)
+    parse_int("limit", query.get("limit", ""))
     check_match(query, initial_events, watch=True)
     check_number(version)
     fields = parse_fields(query.get("fieldSelector", ""), kind)
@@ -98,7 +99,7 @@ def _watch_options(
         matcher(parse_labels(query.get("labelSelector", "")), fields),
         encode,
         version,
-        parse_bool("allowWatchBookmarks", query.get("allowWatchBookmarks", "")),
+        parse_bool(query.get("allowWatchBookmarks")),
         initial_events,
     )
 
@@ -175,9 +176,9 @@ def _log_request(backend: Backend, request: web.Request, info: RequestInfo, pod:
         info.namespace,
         info.name,
         container_of(pod, query.get("container", "")),
-        parse_bool("previous", query.get("previous", "")),
-        parse_bool("follow", query.get("follow", "")),
-        parse_bool("timestamps", query.get("timestamps", "")),
+        parse_bool(query.get("previous")),
+        parse_bool(query.get("follow")),
+        parse_bool(query.get("timestamps")),
         tail,
         limit,
         moment,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ MAX_PENDING_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 BOOKMARK_SECONDS = 60.0
 INITIAL_END = "k8s.io/initial-events-end"
-LIST_BLUEPRINT = "kubernetes.io/initial-events-list-blueprint"
 Predicate = Callable[[Obj], bool]
 Encoder = Callable[[Stored], bytes]
 
@@ -138,10 +136,10 @@ class Watch:
 
     def _bookmark(self, *, initial_end: bool = False) -> bytes:
         """Return a line that only says how far the stream has come."""
-        meta: Obj = {"resourceVersion": str(self._store.resource_version), "creationTimestamp": None}
+        meta: Obj = {"resourceVersion": str(self._store.resource_version)}
         kind = self._options.kind
         if initial_end:
-            meta["annotations"] = {INITIAL_END: "true", LIST_BLUEPRINT: _blueprint(kind)}
+            meta["annotations"] = {INITIAL_END: "true"}
         obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
         return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
 
@@ -150,12 +148,6 @@ def _at(previous: Stored, current: Stored) -> Stored:
     """Return an object that left the selector: its last matching state at the version of the change."""
     meta = {**previous["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}
     return Stored.seal({**previous, "metadata": meta})
-
-
-def _blueprint(kind: Kind) -> str:
-    """Return the empty list, encoded, that clients fill when they list through a watch."""
-    empty = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": {}, "items": []}
-    return base64.b64encode(orjson.dumps(empty)).decode()
 
 
 def error_line(error: ApiError) -> bytes:

@@ -78,7 +78,8 @@ def _review(group: str, kind: str, plural: str, *, namespaced: bool = False) -> 
 
 KINDS = (
     Kind("", "v1", "Namespace", "namespaces", False, "V1Namespace", short_names=("ns",), names="label",
-         subresources=(Subresource("finalize", verbs=("update",)), STATUS), fields=(_field("status.phase"),),
+         subresources=(Subresource("finalize", verbs=("update",)), STATUS),
+         fields=(_field("status.phase"),), field_error=NO_LABEL,
          verbs=("create", "delete", "get", "list", "patch", "update", "watch")),
     Kind("", "v1", "Node", "nodes", False, "V1Node", short_names=("no",),
          subresources=(Subresource("proxy", "NodeProxyOptions", verbs=PROXY_VERBS), STATUS),
@@ -120,7 +121,7 @@ KINDS = (
          subresources=(STATUS,), generation=True),
     Kind("", "v1", "ReplicationController", "replicationcontrollers", schema="V1ReplicationController",
          short_names=("rc",), categories=WORKLOAD, subresources=(SCALE, STATUS), scale=Scale(), generation=True,
-         fields=(_field("status.replicas", empty="0"),)),
+         fields=(_field("status.replicas", empty="0"),), field_error=NO_LABEL),
     Kind("", "v1", "PodTemplate", "podtemplates", schema="V1PodTemplate", returns_deleted=True, generation=True),
     Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",
          schema="V2HorizontalPodAutoscaler", short_names=("hpa",), categories=WORKLOAD, subresources=(STATUS,)),

@@ -84,7 +84,6 @@ async def test_a_bad_patch_is_the_clients_mistake(live, media, body):
 @pytest.mark.parametrize(
     "query",
     [
-        "watch=maybe",
         "limit=many",
         "labelSelector=a%3D%3D%3Db",
         "labelSelector=%21%21",

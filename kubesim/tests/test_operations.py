@@ -472,7 +472,8 @@ def test_events_are_one_store_under_two_groups(ops):
 
 def test_a_lease_is_created_by_an_update(ops):
     leases, options = registry.by_resource("leases.coordination.k8s.io"), Options()
-    ops.update(leases, "ml", "n1", {"spec": {"holderIdentity": "n1"}}, options=options)
+    lease = {"metadata": {"name": "n1"}, "spec": {"holderIdentity": "n1"}}
+    ops.update(leases, "ml", "n1", lease, options=options)
     assert options.created
     assert refused(ops.update, DEPLOYMENTS, "ml", "web", deployment()).code == 404
 

@@ -110,7 +110,7 @@ def test_an_entry_without_its_merge_key_is_refused():
 
 
 def test_an_unknown_directive_is_refused():
-    with pytest.raises(ApiError, match="Unknown patch type found: upend"):
+    with pytest.raises(ApiError, match="unknown patch type: upend in map"):
         strategic_patch({"spec": {}}, {"spec": {"$patch": "upend"}}, POD)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from kubesim.tests.contract.plain import Answer, Plain
 
 FOLDER = Path(__file__).with_name("exchanges")
 INTERNAL = 500
+CONTEXT, SHOWN = 60, 400
+"""How many characters of a difference are shown before and from where it begins."""
 LETTERS = "bcdfghjklmnpqrstvwxz"
 HEADERS = ("Warning", "Retry-After", "Allow")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -38,6 +41,8 @@ _RULES = (
     (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+"), "<token>"),
     (re.compile(r"\b10\.96(\.\d+){2}\b(?!/)"), "<address>"),
     (re.compile(r"(the ResourceVersion in record) \(\d+\)"), r"\1 (<version>)"),
+    (re.compile(r'(?s)Invalid value: "\{\\"(apiVersion|kind)\\".*?\}": '), 'Invalid value: "<object>": '),
+    (re.compile(r"(Too large resource version: \d+, current: )\d+"), r"\1<version>"),
     (re.compile(r"\bkube-api-access-\w{5}\b"), "kube-api-access-<random>"),
 )
 _VERSIONS = frozenset({"resourceVersion", "uid", "continue", "selfLink"})
@@ -193,7 +198,7 @@ def differences(scene: Scene, found: list[Any], wanted: list[Any]) -> Iterator[s
 def compared(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield (path, ours, theirs) for every part of two JSON values that is not the same."""
     kinds = [found.get("kind") if isinstance(found, dict) else None for found in (ours, theirs)]
-    if kinds[0] != kinds[1] and "Status" in kinds:
+    if kinds[0] != kinds[1] and "Status" in kinds and None not in kinds:
         yield where, _shown(ours.get("message", kinds[0])), _shown(theirs.get("message", kinds[1]))
     elif isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
@@ -202,7 +207,14 @@ def compared(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str
         for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             yield from compared(one, other, f"{where}[{index}]")
     elif ours != theirs or type(ours) is not type(theirs):
-        yield where, _shown(ours), _shown(theirs)
+        yield where, *_apart(_shown(ours), _shown(theirs))
+
+
+def _apart(ours: str, theirs: str) -> tuple[str, str]:
+    """Return two texts without most of what they share."""
+    same = len(os.path.commonprefix([ours, theirs]))
+    start = max(0, same - CONTEXT)
+    return ours[start : same + SHOWN], theirs[start : same + SHOWN]
 
 
 class _Nothing:

@@ -32,7 +32,12 @@ class Answer:
     @property
     def json(self) -> Any:
         """Return the body's JSON, or None for another body."""
-        return json.loads(self.body) if self.headers.get("Content-Type", "").startswith("application/json") else None
+        if not self.headers.get("Content-Type", "").startswith("application/json"):
+            return None
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
 
     @property
     def message(self) -> str:
