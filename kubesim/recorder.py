@@ -23,6 +23,7 @@ SIMILAR_LIMIT = 10
 SIMILAR_WINDOW_S = 600.0
 SERIES_WINDOW_S = 360.0
 CACHE_SIZE = 4096
+COMBINED = "(combined from similar events): "
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Recorder:
                 return
             combined = self._is_flood(key, message, now)
         if combined:
-            message = f"(combined from similar events): {message}"
+            message = COMBINED + message
         else:
             key = (*key, message)
         try:
@@ -92,6 +93,8 @@ class Recorder:
         if old is not None and await self._count(old, ref["namespace"] or "default", message, now):
             return
         event = self._event(ref, kind, reason, message, action, now)
+        if message.startswith(COMBINED):
+            del event["reportingComponent"]  # upstream's combined events have none
         await self._client.create("events", event, namespace=event["metadata"]["namespace"])
         self._written[key] = _Written(event["metadata"]["name"], 1, now)
         _trim(self._written)

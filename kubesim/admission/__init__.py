@@ -174,5 +174,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
 
 
 def desire(obj: Obj) -> Obj:
-    """Return what metadata.generation counts: everything but metadata and status."""
-    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    """Return what metadata.generation counts: all but metadata and status, of Deployments the annotations too."""
+    counted = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    notes = obj["metadata"].get("annotations") if obj["kind"] == "Deployment" else None
+    return counted | ({"annotations": notes} if notes else {})

@@ -8,6 +8,7 @@ from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, controller_of, find_condition, is_ending, queue_key
 from kubesim.controllers.shares import share
+from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry
 from kubesim.times import parse, stamp
@@ -116,7 +117,7 @@ class DisruptionController(Controller):
                 uid, size = self._scale(pod, owner)
                 sizes[uid] = size
         if any(controller_of(pod) is None for pod in selected):
-            text = UNMANAGED.format(_shown(budget["spec"].get("selector") or {}))
+            text = UNMANAGED.format(selector_text(budget["spec"].get("selector") or {}))
             await self.recorder.warning(budget, "UnmanagedPods", text)
         return sum(sizes.values())
 
@@ -218,16 +219,3 @@ class StaleDisruptionController(Controller):
 
 def _is_healthy(pod: Obj) -> bool:
     return pods.ready_since(pod) is not None and not is_ending(pod)
-
-
-def _shown(selector: Obj) -> str:
-    """Return a label selector as Go prints it."""
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    rules = "".join(_rule(rule) for rule in selector.get("matchExpressions") or ())
-    parts = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{rules}}}"
-    return f"&LabelSelector{{{parts},}}"
-
-
-def _rule(rule: Obj) -> str:
-    values = " ".join(rule.get("values") or ())
-    return f"LabelSelectorRequirement{{Key:{rule['key']},Operator:{rule['operator']},Values:[{values}],}},"

@@ -129,7 +129,10 @@ async def test_a_date_that_never_comes_is_told_of():
 async def test_a_job_that_somebody_else_made_for_it_is_told_of():
     async with world() as cluster:
         cron = await cluster.create(CRONS, cron_job("tick", "0 0 1 1 *", "true"))
-        owner = {name: cron[name] for name in ("apiVersion", "kind")} | {"name": "tick", "uid": cron["metadata"]["uid"]}
+        owner = {name: cron[name] for name in ("apiVersion", "kind")} | {
+            "name": "tick",
+            "uid": cron["metadata"]["uid"],
+        }
         template = cron["spec"]["jobTemplate"]["spec"]
         metadata = {"name": "by-hand", "ownerReferences": [{**owner, "controller": True}]}
         await cluster.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template})

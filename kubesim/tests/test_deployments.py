@@ -265,3 +265,13 @@ async def test_pods_that_are_cheap_to_delete_go_first():
         await w.client.patch("deployments.apps", "web", "default", {"spec": {"replicas": 2}})
         await w.tick(3)
         assert sorted(each["metadata"]["name"] for each in await w.items("pods")) == sorted([names[0], names[2]])
+
+
+async def test_the_generation_of_a_deployment_counts_its_annotations_too():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(3)
+        assert (await the_deployment(w))["metadata"]["generation"] == 1
+        note = {"metadata": {"annotations": {"team": "a"}}}
+        await w.client.patch("deployments.apps", "web", "default", note)
+        assert (await the_deployment(w))["metadata"]["generation"] == 2

@@ -134,7 +134,9 @@ async def test_a_pod_that_was_to_go_but_stays_is_forgiven_after_two_minutes():
         patch = {"status": {"conditions": conditions}}
         await w.client.patch("pods", "web", "default", patch, subresource="status")
         await w.tick(130)
-        (mark,) = [each for each in (await w.pod("web"))["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+        (mark,) = [
+            each for each in (await w.pod("web"))["status"]["conditions"] if each["type"] == "DisruptionTarget"
+        ]
         assert mark["status"] == "False"
 
 
