@@ -23,6 +23,7 @@ def spare_the_old() -> None:
     """Set aside from now on what has lived for a while."""
     gc.set_threshold(YOUNG, SECOND, NEVER)
     gc.callbacks.append(_set_aside)
+    gc.enable()
 
 
 def sweep() -> None:

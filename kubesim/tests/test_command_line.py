@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 import yaml
 
-from kubesim.__main__ import main
+from kubesim.commandline import main
 
 
 def kubesim(*arguments):
@@ -45,9 +45,10 @@ def refused(*arguments):
     """Return the last line of the errors of a program that does not start."""
     with redirect_stderr(StringIO()) as errors:
         try:
-            assert main([*arguments]) == 1
+            status = main([*arguments])
         except SystemExit as end:
-            assert end.code == 2
+            status = end.code
+    assert status in (1, 2)
     return errors.getvalue().splitlines()[-1]
 
 

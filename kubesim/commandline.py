@@ -1,0 +1,151 @@
+"""The command line: ``python -m kubesim serve`` and ``python -m kubesim host``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TypeAlias
+
+from kubesim import clusterfile
+from kubesim.changelog import ChangeLogError
+from kubesim.clock import Clock
+from kubesim.cluster import PARTS, ClusterSpec
+from kubesim.gpu.nodes import PRODUCTS
+from kubesim.kubeconfig import KubeconfigError
+from kubesim.located import FileError
+from kubesim.manual import Manual
+from kubesim.pki import PkiError
+from kubesim.pools import MAX_GPUS, MAX_NODES
+from kubesim.serve import Address, ServeError, run_host, run_single
+
+REFUSALS = (ServeError, PkiError, ChangeLogError, KubeconfigError, FileError)
+Commands: TypeAlias = "argparse._SubParsersAction[Manual]"
+
+
+def parser() -> Manual:
+    """Return the command line's grammar."""
+    main = Manual(prog="python -m kubesim", page="kubesim")
+    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Manual)
+    _add_serve(commands)
+    _add_host(commands)
+    return main
+
+
+def _add_serve(commands: Commands) -> None:
+    """Add the command ``serve``."""
+    serve = commands.add_parser("serve", page="serve")
+    add = serve.add_argument
+    add("--kubeconfig", type=Path, required=True, metavar="FILE", help="file for the administrator's kubeconfig")
+    add("--name", type=_name, default="ml-prod", help="the cluster's name (default: %(default)s)")
+    add("--nodes", type=_count(MAX_NODES), metavar="N", help="number of nodes (default: 3)")
+    add("--gpus", type=_count(MAX_GPUS), metavar="N", help="GPUs of every node (default: 8)")
+    add("--product", choices=sorted(PRODUCTS), help="GPU product (default: H100)")
+    add("--cluster-file", type=Path, metavar="YAML", help="nodes, namespaces and manifests of a fresh cluster")
+    _add_address(serve)
+    add("--data", type=Path, metavar="DIR", help="folder to keep the cluster in (default: nothing is kept)")
+    add(
+        "--without",
+        type=_parts,
+        default=frozenset(),
+        metavar="PART,...",
+        help=f"parts to leave out, because other programs run in their place: {', '.join(PARTS)} (default: none)",
+    )
+
+
+def _add_host(commands: Commands) -> None:
+    """Add the command ``host``."""
+    host = commands.add_parser("host", page="host")
+    _add_address(host)
+    folder = "folder for the authority, the control token and all clusters"
+    host.add_argument("--data", type=Path, required=True, metavar="DIR", help=folder)
+
+
+def _add_address(command: argparse.ArgumentParser) -> None:
+    """Add the options that say where a server is reached."""
+    add = command.add_argument
+    add("--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: %(default)s)")
+    add("--port", type=_count(65535), default=0, metavar="N", help="port to listen on (default: a free one)")
+    public = "name or address clients use (default: that of --bind)"
+    add("--public-host", type=_host, default="", metavar="HOST", help=public)
+
+
+def _count(most: int) -> Callable[[str], int]:
+    """Return a converter for whole numbers from 0 to ``most``."""
+
+    def convert(text: str) -> int:
+        if not text.isdecimal() or int(text) > most:
+            raise argparse.ArgumentTypeError(f"give a whole number from 0 to {most}, not {text!r}")
+        return int(text)
+
+    return convert
+
+
+def _parts(text: str) -> frozenset[str]:
+    """Return the named parts of the control plane."""
+    named = frozenset(text.split(",")) - {""}
+    if unknown := sorted(named - set(PARTS)):
+        raise argparse.ArgumentTypeError(f"give some of {', '.join(PARTS)}, not {', '.join(unknown)}")
+    return named
+
+
+def _name(text: str) -> str:
+    """Return a cluster's name: letters, digits, dots and hyphens."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"give up to 63 letters, digits, dots and hyphens, not {text!r}")
+    return text
+
+
+def _host(text: str) -> str:
+    """Return a bare host name or an IP address, or nothing."""
+    if not text:
+        return ""
+    if ":" in text:
+        with suppress(ValueError):
+            return str(ip_address(text))
+    elif re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", text):
+        return text
+    raise argparse.ArgumentTypeError(f"give a bare host name or address, without https:// or a port, not {text!r}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; returns the exit status: 0 after a signal, 1 when it could not start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    given = parser().parse_args(arguments)
+    try:
+        asyncio.run(_command(given))
+    except REFUSALS as error:
+        print(f"kubesim: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"kubesim: {error.filename}: {error.strerror}; choose a path that you may write to", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+async def _command(given: argparse.Namespace) -> None:
+    """Run the command that was given, until a signal ends it."""
+    address = Address(given.bind, given.port, given.public_host)
+    if given.command == "host":
+        await run_host(address, given.data)
+        return
+    content = clusterfile.read(given.cluster_file) if given.cluster_file else None
+    if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:
+        raise ServeError(f"{given.cluster_file} says what nodes there are; leave out --nodes, --gpus and --product")
+    await run_single(lambda clock: _spec(given, clock), address, given.kubeconfig, given.data, content)
+
+
+def _spec(given: argparse.Namespace, clock: Clock) -> ClusterSpec:
+    """Return the cluster that the command line describes."""
+    asked = {name: getattr(given, name) for name in ("nodes", "gpus", "product") if getattr(given, name) is not None}
+    return ClusterSpec(given.name, clock.now(), without=given.without, **asked)
