@@ -70,8 +70,8 @@ async def test_each_kind_of_metric_is_missed_in_its_own_words():
         await w.create(HPA, scaler(metrics=metrics))
         await w.tick(16)
         inner = (
-            "unable to get external metric default/q/nil: unable to fetch metrics from external metrics API: the server "
-            "could not find the requested resource (get q.external.metrics.k8s.io)"
+            "unable to get external metric default/q/nil: unable to fetch metrics from external metrics API: the "
+            "server could not find the requested resource (get q.external.metrics.k8s.io)"
         )
         assert await w.messages("FailedGetExternalMetric") == [inner]
         assert await w.messages("FailedGetObjectMetric") == [
@@ -79,8 +79,8 @@ async def test_each_kind_of_metric_is_missed_in_its_own_words():
             "metrics API (custom.metrics.k8s.io) registered"
         ]
         assert await w.messages("FailedComputeMetricsReplicas") == [
-            "invalid metrics (2 invalid out of 2), first error is: failed to get q external metric value: failed to get "
-            f"external metric q: {inner}"
+            "invalid metrics (2 invalid out of 2), first error is: failed to get q external metric value: failed to "
+            f"get external metric q: {inner}"
         ]
         text = f"the HPA was unable to compute the replica count: {inner}"
         assert (await conditions(w))["ScalingActive"] == ("False", "FailedGetExternalMetric", text)

@@ -104,8 +104,8 @@ async def test_pods_without_a_controller_cannot_be_counted_in_percent():
         await w.tick(5)
         (text,) = set(await w.messages("UnmanagedPods"))
         assert text.startswith(
-            "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: web,}"
-            ",MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."
+            "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
+            "app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."
         )
 
 

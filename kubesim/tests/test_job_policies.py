@@ -178,7 +178,7 @@ async def test_a_job_adopts_its_pods_and_lets_go_of_those_that_it_selects_no_mor
         adopted = (await w.pod())["metadata"]
         assert adopted["ownerReferences"][0]["kind"] == "Job"
         assert adopted["finalizers"] == ["batch.kubernetes.io/job-tracking"]
-        gone = {label: None for label in adopted["labels"]}
+        gone = dict.fromkeys(adopted["labels"])
         await w.client.patch("pods", name, "default", {"metadata": {"labels": gone}})
         await w.tick(3)
         released = await w.client.get("pods", name, "default")
