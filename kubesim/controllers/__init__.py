@@ -18,6 +18,7 @@ from kubesim.controllers.ephemeral import EphemeralVolumeController
 from kubesim.controllers.eviction import PodCollector, TaintEvictionController
 from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
+from kubesim.controllers.mirroring import MirroringController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
 from kubesim.controllers.observed import FlowSchemaController, PolicyStatusController
@@ -62,6 +63,7 @@ class Controllers:
             JobController(context),
             CronJobController(context),
             EndpointsController(context),
+            MirroringController(context),
             DisruptionController(context),
             StaleDisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),

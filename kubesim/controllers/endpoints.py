@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, owner_reference, queue_key
+from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
+from kubesim.controllers.slices import MANAGED_BY, SERVICE, SLICES, TRIGGER, Group, SliceKeeper
 from kubesim.errors import ApiError, Obj
-from kubesim.times import stamp
 
-TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 ZONE = "topology.kubernetes.io/zone"
+OWN_LABEL = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+CLOSE = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 class EndpointsController(Controller):
-    """Keeps one Endpoints and one EndpointSlice for each service that selects pods."""
+    """Keeps one Endpoints and the EndpointSlices of each service that selects pods."""
 
     source = "endpoint-controller"
 
@@ -25,13 +27,20 @@ class EndpointsController(Controller):
         self.pods = self.informers["pods"]
         self.nodes = self.informers["nodes"]
         self.endpoints = self.informers["endpoints"]
-        self.slices = self.informers["endpointslices.discovery.k8s.io"]
+        self.slices = self.informers[SLICES]
+        self._keeper = SliceKeeper(self, "endpointslice-controller.k8s.io")
+        self._seen: dict[str, dict[str, str]] = {}
+        """Service -> when it was made ("") and when each of its pods last changed."""
 
     def listen(self) -> None:
-        """Watch services and the pods that they may select."""
+        """Watch services, the pods that they may select, and what we have written of them."""
         self.watch_own(self.services)
         self.watch_owned(self.slices, "Service")
+        self.endpoints.add_handler(self._endpoints_changed)
         self.pods.add_handler(self._changed)
+
+    def _endpoints_changed(self, old: Obj | None, new: Obj | None) -> None:
+        self.queue.add(queue_key(new or old))
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at the services of a pod whose address, readiness or labels changed."""
@@ -46,86 +55,75 @@ class EndpointsController(Controller):
         service = self.services.get(namespace, name)
         endpoints = self.endpoints.get(namespace, name)
         if service is None:
+            self._seen.pop(f"{namespace}/{name}", None)
             if endpoints is not None:
                 await delete_if_there(self, "endpoints", endpoints)
             return
-        if not service["spec"].get("selector") or is_ending(service):
+        spec = service["spec"]
+        if not spec.get("selector") or spec.get("type") == "ExternalName" or is_ending(service):
             return
-        found = [pod for pod in self.pods.by("namespace", namespace) if _selects(service, pod) and _reachable(pod)]
-        found.sort(key=lambda pod: pod["status"]["podIP"])
-        await self._write_endpoints(service, endpoints, found)
-        await self._write_slice(service, found)
+        selected = [pod for pod in self.pods.by("namespace", namespace) if _selects(service, pod)]
+        trigger = self._trigger(service, selected)
+        found = sorted(filter(_has_address, selected), key=lambda pod: str(pod["status"]["podIP"]))
+        await self._write_endpoints(service, endpoints, found, trigger)
+        meta = {"labels": _labels(service, {SERVICE: "", MANAGED_BY: ""})}
+        await self._keeper.keep(service, meta, self._groups(service, found), trigger)
 
-    async def _write_endpoints(self, service: Obj, old: Obj | None, found: list[Obj]) -> None:
-        subset: Obj = {}
-        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
-            chosen = [pod for pod in found if (pods.ready_since(pod) is not None) is ready]
-            if chosen:
-                subset[field] = [{"ip": pod["status"]["podIP"], **_place(pod)} for pod in chosen]
-        if subset and (ports := _ports(service, found[0])):
-            subset["ports"] = ports
-        labels = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-        body: Obj = {"apiVersion": "v1", "kind": "Endpoints", "metadata": self._metadata(service, labels)}
-        body["metadata"]["name"] = service["metadata"]["name"]
-        if subset:
-            body["subsets"] = [subset]
-        await self._write("endpoints", old, body, ("subsets",))
+    def _trigger(self, service: Obj, selected: list[Obj]) -> str:
+        """Return the first of the moments that something new happened; empty where there was none."""
+        now = {pod["metadata"]["name"]: _turned(pod) for pod in selected}
+        now[""] = service["metadata"]["creationTimestamp"]
+        before = self._seen.get(queue_key(service), {})
+        self._seen[queue_key(service)] = now
+        return min((at for name, at in now.items() if at and at > before.get(name, "")), default="")
 
-    async def _write_slice(self, service: Obj, found: list[Obj]) -> None:
-        name = service["metadata"]["name"]
-        labels = {
-            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-            "kubernetes.io/service-name": name,
-        }
-        meta = self._metadata(service, labels)
-        old = next(iter(self.slices.by("controller", service["metadata"]["uid"])), None)
-        meta |= {"generateName": f"{name}-", "ownerReferences": [owner_reference(service)]}
-        if old is not None:
-            meta["name"] = old["metadata"]["name"]
-        body = {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": meta,
-            "addressType": "IPv4",
-            "endpoints": [self._endpoint(pod) for pod in found] or None,
-            "ports": [{"name": "", **port} for port in _ports(service, found[0])] if found else None,
-        }
-        await self._write("endpointslices.discovery.k8s.io", old, body, ("endpoints", "ports"))
+    async def _write_endpoints(self, service: Obj, old: Obj | None, found: list[Obj], trigger: str) -> None:
+        subsets = _subsets(service, found)
+        labels = _labels(service, {}) | OWN_LABEL
+        if old is not None and (old.get("subsets") or []) == subsets and old["metadata"].get("labels") == labels:
+            return
+        meta = (
+            old["metadata"] if old is not None else {key: service["metadata"][key] for key in ("namespace", "name")}
+        )
+        notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key != TRIGGER}
+        notes |= {TRIGGER: trigger} if trigger else {}
+        body: Obj = {"apiVersion": "v1", "kind": "Endpoints"}
+        body["metadata"] = {**meta, "labels": labels, "annotations": notes}
+        body |= {"subsets": subsets} if subsets else {}
+        await self._put(old, body)
 
-    def _metadata(self, service: Obj, own: dict[str, str]) -> Obj:
-        labels = {**(service["metadata"].get("labels") or {}), **own}
-        if service["spec"].get("clusterIP") == "None":
-            labels[HEADLESS] = ""
-        meta = service["metadata"]
-        return {"namespace": meta["namespace"], "labels": labels, "annotations": {TRIGGER: stamp(self.clock.now())}}
-
-    def _endpoint(self, pod: Obj) -> Obj:
-        ready, ending = pods.ready_since(pod) is not None, is_ending(pod)
-        node = self.nodes.get("", pod["spec"]["nodeName"])
-        zone = (node["metadata"].get("labels") or {}).get(ZONE) if node is not None else None
-        return {
-            "addresses": [pod["status"]["podIP"]],
-            "conditions": {"ready": ready and not ending, "serving": ready, "terminating": ending},
-            **_place(pod),
-            **({"zone": zone} if zone else {}),
-        }
-
-    async def _write(self, resource: str, old: Obj | None, body: Obj, fields: tuple[str, ...]) -> None:
-        """Create or replace one object where one of ``fields`` or its labels changed."""
-        meta = body["metadata"]
-        if old is None:
-            try:
-                answer = await self.client.create(resource, body, namespace=meta["namespace"])
-            except ApiError as error:
-                if error.code in (403, 404, 409):  # the namespace is going, or somebody else was first
-                    return
+    async def _put(self, old: Obj | None, body: Obj) -> None:
+        try:
+            if old is None:
+                answer = await self.client.create("endpoints", body, namespace=body["metadata"]["namespace"])
+            else:
+                answer = await self.client.update("endpoints", body)
+        except ApiError as error:
+            if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was first
                 raise
-            self.informers[resource].note(answer, created=True)
-        elif (
-            any(old.get(field) != body.get(field) for field in fields) or old["metadata"]["labels"] != meta["labels"]
-        ):
-            kept = {**old["metadata"], "labels": meta["labels"], "annotations": meta["annotations"]}
-            self.informers[resource].note(await self.client.update(resource, {**body, "metadata": kept}))
+            return
+        self.endpoints.note(answer, created=old is None)
+
+    def _groups(self, service: Obj, found: list[Obj]) -> list[Group]:
+        """Return the endpoints by their ports: a named port may differ from pod to pod."""
+        groups: dict[str, Group] = {}
+        for pod in found:
+            ports = [{"name": "", **port} for port in _ports(service, pod)]
+            if ports or _needs_no_ports(service):
+                group = groups.setdefault(json.dumps(ports), ("IPv4", ports, []))
+                group[2].append(self._endpoint(service, pod))
+        return list(groups.values())
+
+    def _endpoint(self, service: Obj, pod: Obj) -> Obj:
+        serving, ending = _is_ready(pod), is_ending(pod)
+        ready = bool(service["spec"].get("publishNotReadyAddresses")) or (serving and not ending)
+        node = self.nodes.get("", pod["spec"].get("nodeName", ""))
+        zone = (node["metadata"].get("labels") or {}).get(ZONE) if node is not None else None
+        found: Obj = {"addresses": [pod["status"]["podIP"]]}
+        found["conditions"] = {"ready": ready, "serving": serving, "terminating": ending}
+        found |= _place(service, pod) | ({"zone": zone} if zone else {})
+        hints = _hints(service, found) if ready else {}
+        return found | ({"hints": hints} if hints else {})
 
 
 def _selects(service: Obj, pod: Obj) -> bool:
@@ -134,38 +132,95 @@ def _selects(service: Obj, pod: Obj) -> bool:
     return bool(wanted) and all(labels.get(name) == value for name, value in wanted.items())
 
 
-def _reachable(pod: Obj) -> bool:
-    return bool(pod.get("status", {}).get("podIP")) and pods.phase_of(pod) not in pods.ENDED and not is_ending(pod)
+def _has_address(pod: Obj) -> bool:
+    return bool(pod.get("status", {}).get("podIP")) and pods.phase_of(pod) not in pods.ENDED
+
+
+def _is_ready(pod: Obj) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _needs_no_ports(service: Obj) -> bool:
+    return service["spec"].get("clusterIP") == "None" and not service["spec"].get("ports")
+
+
+def _turned(pod: Obj) -> str:
+    """Return when a pod last became ready or ceased to be."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return next((str(c.get("lastTransitionTime") or "") for c in conditions if c["type"] == "Ready"), "")
 
 
 def _reach(pod: Obj) -> Any:
-    ready = pods.ready_since(pod) is not None
-    return pod.get("status", {}).get("podIP"), ready, is_ending(pod), pod["metadata"].get("labels"), _reachable(pod)
+    ready = _is_ready(pod)
+    place = pod.get("status", {}).get("podIP"), pod["spec"].get("nodeName")
+    return *place, ready, is_ending(pod), pod["metadata"].get("labels"), _has_address(pod)
 
 
-def _place(pod: Obj) -> Obj:
-    meta = pod["metadata"]
+def _labels(service: Obj, without: dict[str, str]) -> dict[str, str]:
+    own = {key: value for key, value in (service["metadata"].get("labels") or {}).items() if key not in without}
+    own.pop(HEADLESS, None)
+    return own | ({HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else {})
+
+
+def _place(service: Obj, pod: Obj) -> Obj:
+    meta, spec = pod["metadata"], pod["spec"]
     target = {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
-    return {"nodeName": pod["spec"]["nodeName"], "targetRef": target}
+    named = spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]
+    found = {"nodeName": spec["nodeName"]} if spec.get("nodeName") else {}
+    return found | {"targetRef": target} | ({"hostname": spec["hostname"]} if named else {})
+
+
+def _hints(service: Obj, endpoint: Obj) -> Obj:
+    wanted = service["spec"].get("trafficDistribution")
+    hints: Obj = {"forZones": [{"name": endpoint["zone"]}]} if wanted in CLOSE and "zone" in endpoint else {}
+    if wanted == "PreferSameNode" and "nodeName" in endpoint:
+        hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return hints
+
+
+def _subsets(service: Obj, found: list[Obj]) -> list[Obj]:
+    """Return ports with all their addresses, and together those ports that have the same ones."""
+    every = bool(service["spec"].get("publishNotReadyAddresses"))
+    by_port: dict[str, list[Obj]] = {}
+    for pod in found:
+        if every or not is_ending(pod):
+            for port in _ports(service, pod) or ([{}] if _needs_no_ports(service) else []):
+                by_port.setdefault(json.dumps(port), []).append(pod)
+    by_pods: dict[tuple[str, ...], list[Obj]] = {}
+    for text, listed in by_port.items():
+        by_pods.setdefault(tuple(pod["metadata"]["uid"] for pod in listed), []).append(json.loads(text))
+    pods_by_uid = {pod["metadata"]["uid"]: pod for pod in found}
+    return [_subset(service, [pods_by_uid[uid] for uid in uids], ports) for uids, ports in by_pods.items()]
+
+
+def _subset(service: Obj, found: list[Obj], ports: list[Obj]) -> Obj:
+    every = bool(service["spec"].get("publishNotReadyAddresses"))
+    subset: Obj = {}
+    for pod in found:
+        ready = every or _is_ready(pod)
+        address = {"ip": pod["status"]["podIP"], **_place(service, pod)}
+        subset.setdefault("addresses" if ready else "notReadyAddresses", []).append(address)
+    return subset | ({"ports": ports} if any(ports) else {})
 
 
 def _ports(service: Obj, pod: Obj) -> list[Obj]:
-    """Return a service's ports with the number that each has in its pods."""
+    """Return a service's ports with the number that each has in a pod; those that the pod has not are left out."""
     found = []
     for port in service["spec"].get("ports") or ():
-        number = _target(port.get("targetPort", port["port"]), pod)
+        number = _target(port.get("targetPort", port["port"]), port.get("protocol", "TCP"), pod)
         if number:
-            name = {"name": port["name"]} if port.get("name") else {}
-            found.append({**name, "port": number, "protocol": port.get("protocol", "TCP")})
+            more = {key: port[key] for key in ("name", "appProtocol") if port.get(key)}
+            found.append({**more, "port": number, "protocol": port.get("protocol", "TCP")})
     return found
 
 
-def _target(target: int | str, pod: Obj) -> int:
+def _target(target: int | str, protocol: str, pod: Obj) -> int:
     """Return the number of a port that may be named in the pod; 0 for a name that no container has."""
     if isinstance(target, int):
         return target
     for container in pod["spec"].get("containers") or ():
         for port in container.get("ports") or ():
-            if port.get("name") == target:
+            if port.get("name") == target and port.get("protocol", "TCP") == protocol:
                 return int(port["containerPort"])
-    return int(target) if target.isdigit() else 0
+    return 0

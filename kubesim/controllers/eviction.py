@@ -7,12 +7,14 @@ from datetime import datetime
 from kubesim.clock import Timer
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
+from kubesim.controllers.node import ready
 from kubesim.errors import ApiError, Obj
 from kubesim.scheduler.terms import tolerates
 from kubesim.times import stamp
 
 COLLECT_S = 20.0
 QUARANTINE_S = 40.0
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 TAINTED = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 NODE_GONE = ("DeletionByPodGC", "PodGC: node no longer exists")
 
@@ -27,10 +29,9 @@ def disruption(pod: Obj, why: tuple[str, str], now: datetime) -> Obj:
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [fresh]}}
 
 
-async def mark_disrupted(controller: Controller, pod: Obj, why: tuple[str, str], phase: str = "") -> None:
-    """Say in a pod's status why it is taken away, and how it has ended where nobody else will."""
-    meta, patch = pod["metadata"], disruption(pod, why, controller.clock.now())
-    patch["status"] |= {"phase": phase} if phase else {}
+async def write_status(controller: Controller, pod: Obj, patch: Obj) -> None:
+    """Patch (strategically) the status of a pod that may be gone already."""
+    meta = pod["metadata"]
     try:
         answer = await controller.client.patch(
             "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
@@ -91,7 +92,7 @@ class TaintEvictionController(Controller):
             return
         text = f"Marking for deletion Pod {namespace}/{name}"
         await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
-        await mark_disrupted(self, pod, TAINTED)
+        await write_status(self, pod, disruption(pod, TAINTED, self.clock.now()))
         self._due.pop(key, None)
         await delete_if_there(self, "pods", pod)
 
@@ -137,7 +138,7 @@ class PodCollector(Controller):
             if name and self.nodes.get("", name) is None:
                 if now - self._missing.setdefault(name, now) >= QUARANTINE_S:
                     self.queue.add(queue_key(pod))
-            elif not name and is_ending(pod):
+            elif is_ending(pod) and (not name or _out_of_service(self.nodes.get("", name))):
                 self.queue.add(queue_key(pod))
         self._missing = {name: at for name, at in self._missing.items() if self.nodes.get("", name) is None}
         self._timer = self.clock.call_later(COLLECT_S, self._look)
@@ -147,14 +148,23 @@ class PodCollector(Controller):
         pod = self.pods.get(namespace, name)
         if pod is None:
             return
-        if pod["spec"].get("nodeName"):
-            ended = pods.phase_of(pod) in pods.ENDED
-            await mark_disrupted(self, pod, NODE_GONE, "" if ended else "Failed")
+        if pods.phase_of(pod) not in pods.ENDED:
+            node = pod["spec"].get("nodeName", "")
+            lost = bool(node) and self.nodes.get("", node) is None
+            patch: Obj = disruption(pod, NODE_GONE, self.clock.now()) if lost else {"status": {}}
+            patch["status"]["phase"] = "Failed"  # nobody else will say how it ended
+            await write_status(self, pod, patch)
         try:
             await self.client.delete("pods", name, namespace, grace_seconds=0, uid=pod["metadata"]["uid"])
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
+
+
+def _out_of_service(node: Obj | None) -> bool:
+    """Tell whether an administrator has declared a node that is not ready to be gone for good."""
+    taints = node.get("spec", {}).get("taints") or () if node is not None else ()
+    return node is not None and ready(node) != "True" and any(t["key"] == OUT_OF_SERVICE for t in taints)
 
 
 def _no_execute(node: Obj) -> list[Obj]:
@@ -166,6 +176,6 @@ def _node_name(pod: Obj) -> list[str]:
 
 
 def _bare(pod: Obj) -> Obj:
-    """Return a pod as these events name it: without a version."""
-    meta = {name: value for name, value in pod["metadata"].items() if name in ("namespace", "name", "uid")}
+    """Return a pod as these events name it: without version and uid, so that its description does not show them."""
+    meta = {name: value for name, value in pod["metadata"].items() if name in ("namespace", "name")}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}

@@ -1,24 +1,56 @@
-"""Nodes: the taints that follow from their state, and what becomes of one whose kubelet falls silent."""
+"""Nodes: the taints and labels that follow from their state, and what becomes of one whose kubelet falls silent."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
 from kubesim.clock import Timer
 from kubesim.controllers.base import Context, Controller
-from kubesim.errors import Obj
+from kubesim.controllers.zones import Zones, zone_of
+from kubesim.errors import ApiError, Obj
 from kubesim.times import parse, stamp
 
+LOOK_S = 5.0
 SILENT_S = 50.0
-LOOK_S = 10.0
+NEVER_HEARD_S = 60.0
+"""How long a node may be silent, and how long a new one may be that has never reported."""
 LEASES = "kube-node-lease"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
-OWN_TAINTS = (UNSCHEDULABLE, NOT_READY, UNREACHABLE)
-UNKNOWN = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+TAINTS = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+"""Condition and status -> taint."""
+EVICTING = {"False": NOT_READY, "Unknown": UNREACHABLE}
+"""Status of the condition Ready -> the taint that turns pods out."""
+OWN_TAINTS = {"NoSchedule": {*TAINTS.values(), UNSCHEDULABLE}, "NoExecute": {*EVICTING.values()}}
+REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
+NEVER = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
+OLD_LABELS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
+TTL = "node.alpha.kubernetes.io/ttl"
+TTL_BY_NODES = ((100, "0"), (500, "15"), (1000, "30"), (2000, "60"))
+"""Up to so many nodes -> for how many seconds a kubelet may keep secrets and config maps."""
+LONGEST_TTL = "300"
+
+
+@dataclass(slots=True)
+class Health:
+    """When something was last heard of a node, and what."""
+
+    heard: datetime
+    mark: tuple[str, str]
 
 
 class NodeController(Controller):
-    """Watches over nodes and their leases."""
+    """Watches over nodes and their leases. Its queue holds ``/node``, and ``/`` for a look at all of them."""
 
     source = "node-controller"
 
@@ -27,96 +59,199 @@ class NodeController(Controller):
         self.nodes = self.informers["nodes"]
         self.leases = self.informers["leases.coordination.k8s.io"]
         self.pods = self.informers["pods"]
-        self._ready: dict[str, bool] = {}
+        self._health: dict[str, Health] = {}
+        self._known: dict[str, Obj] = {}
+        self._zones = Zones(self.clock)
         self._timer: Timer | None = None
-        self._since = self.clock.now()
 
     def listen(self) -> None:
-        """Watch nodes; leases are looked at now and then."""
+        """Watch nodes; their health is looked at now and then."""
         self.pods.add_index("node", lambda pod: [pod["spec"].get("nodeName", "")])
         self.nodes.add_handler(self._changed)
         self._look()
 
     def stop_looking(self) -> None:
-        """Forget the next look at the leases."""
+        """Forget the next look at the nodes."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is None or (old is not None and _facts(old) == _facts(new)):
-            return
-        self.queue.add(f"/{new['metadata']['name']}")
+        if new is not None and (old is None or _facts(old) != _facts(new)):
+            self.queue.add(f"/{new['metadata']['name']}")
 
     def _look(self) -> None:
-        for node in self.nodes.items():
-            if self._is_silent(node) and _ready(node) != "Unknown":
-                self.queue.add(f"/{node['metadata']['name']}")
+        self.queue.add("/")
         self._timer = self.clock.call_later(LOOK_S, self._look)
 
-    def _is_silent(self, node: Obj) -> bool:
-        """A silence is counted from our own start at the earliest: we may have been away ourselves."""
-        lease = self.leases.get(LEASES, node["metadata"]["name"])
-        heard = max(parse(lease["spec"]["renewTime"]), self._since) if lease is not None else self._since
-        return (self.clock.now() - heard).total_seconds() > SILENT_S
-
     async def sync(self, namespace: str, name: str) -> None:
-        """Mark a silent node and set the taints that its state asks for."""
+        """Set what follows from a node's state at once; without a name, look at the health of all nodes."""
+        if not name:
+            await self._look_at_all()
+            return
+        node = self.nodes.get("", name)
+        if node is not None:
+            await self._set_taints(node, "NoSchedule", _wanted(node))
+            await self._set_metadata(name)
+
+    # What follows from a node's state.
+
+    async def _set_taints(self, node: Obj, effect: str, wanted: list[str]) -> None:
+        """Make a node's own taints of one effect those that are wanted."""
+        node = self.nodes.get("", node["metadata"]["name"]) or node
+        old = node.get("spec", {}).get("taints") or []
+        ours = [taint["key"] for taint in old if taint["effect"] == effect and taint["key"] in OWN_TAINTS[effect]]
+        if sorted(ours) == sorted(wanted):
+            return
+        kept = [t for t in old if t["effect"] != effect or t["key"] not in OWN_TAINTS[effect] or t["key"] in wanted]
+        now = stamp(self.clock.now())
+        fresh = [{"key": key, "effect": effect, "timeAdded": now} for key in wanted if key not in ours]
+        await self._patch(node, {"spec": {"taints": [*kept, *fresh] or None}})
+
+    async def _set_metadata(self, name: str) -> None:
         node = self.nodes.get("", name)
         if node is None:
             return
-        if self._is_silent(node) and _ready(node) != "Unknown":
-            node = await self._mark_unknown(node)
-        await self._follow_readiness(name, _ready(node) == "True")
-        old = node.get("spec", {}).get("taints") or []
-        wanted = self._taints(node, old)
-        if [(t["key"], t["effect"]) for t in old] != [(t["key"], t["effect"]) for t in wanted]:
-            patch = {"spec": {"taints": wanted or None}}
-            self.nodes.note(await self.client.patch("nodes", name, "", patch))
+        labels = node["metadata"].get("labels") or {}
+        wanted = {
+            old: labels[new] for new, old in OLD_LABELS.items() if new in labels and labels.get(old) != labels[new]
+        }
+        count = len(self.nodes.items())
+        ttl = next((seconds for most, seconds in TTL_BY_NODES if count <= most), LONGEST_TTL)
+        metadata: Obj = {"labels": wanted} if wanted else {}
+        if (node["metadata"].get("annotations") or {}).get(TTL) != ttl:
+            metadata["annotations"] = {TTL: ttl}
+        if metadata:
+            await self._patch(node, {"metadata": metadata})
 
-    async def _mark_unknown(self, node: Obj) -> Obj:
-        status, reason, message = UNKNOWN
-        now = stamp(self.clock.now())
-        change = {"status": status, "reason": reason, "message": message, "lastTransitionTime": now}
-        conditions = [{**condition, **change} for condition in node["status"].get("conditions", ())]
-        patch = {"status": {"conditions": conditions}}
-        name = node["metadata"]["name"]
-        answer = await self.client.patch("nodes", name, "", patch, subresource="status")
-        self.nodes.note(answer)
-        await self.recorder.normal(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-        return answer
-
-    async def _follow_readiness(self, name: str, ready: bool) -> None:
-        """When a node stops being ready, so do its pods."""
-        before = self._ready.get(name, ready)
-        self._ready[name] = ready
-        if ready or not before:
+    async def _patch(self, node: Obj, patch: Obj, subresource: str = "") -> None:
+        try:
+            answer = await self.client.patch("nodes", node["metadata"]["name"], "", patch, subresource=subresource)
+        except ApiError as error:
+            if error.code != 404:
+                raise
             return
+        self.nodes.note(answer)
+
+    # The health of all nodes.
+
+    async def _look_at_all(self) -> None:
+        await self._greet()
+        for node in self.nodes.items():
+            await self._look_at(node)
+        nodes = self.nodes.items()
+        if self._zones.judge(nodes) == "all lost":
+            for node in nodes:
+                await self._set_taints(node, "NoExecute", [])
+        elif self._zones.recovered:
+            for health in self._health.values():
+                health.heard = self.clock.now()
+        for node in nodes:
+            await self._turn_out(node)
+
+    async def _greet(self) -> None:
+        """Say which nodes are new, and which have gone."""
+        nodes = {node["metadata"]["name"]: node for node in self.nodes.items()}
+        for name in nodes.keys() - self._known.keys():
+            await self._tell(nodes[name], "RegisteredNode", f"Registered Node {name} in Controller")
+        for name in self._known.keys() - nodes.keys():
+            await self._tell(self._known[name], "RemovingNode", f"Removing Node {name} from Controller")
+            self._health.pop(name, None)
+        self._known = nodes
+
+    async def _tell(self, node: Obj, reason: str, text: str) -> None:
+        name = node["metadata"]["name"]
+        await self.recorder.normal(_bare(node), reason, f"Node {name} event: {text}")
+
+    async def _look_at(self, node: Obj) -> None:
+        """Note what is heard of a node; declare it lost if it has been silent for too long."""
+        name, before = node["metadata"]["name"], ready(node)
+        silent = self._silence(node)
+        if silent > (SILENT_S if before else NEVER_HEARD_S) and before != "Unknown":
+            await self._declare_lost(node)
+            if before == "True":
+                await self.recorder.normal(_bare(node), "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+                await self._mark_pods(name)
+
+    def _silence(self, node: Obj) -> float:
+        """Return for how many seconds nothing has been heard of a node, as far as we know ourselves."""
+        name, now = node["metadata"]["name"], self.clock.now()
+        lease = self.leases.get(LEASES, name)
+        beat = next((c.get("lastHeartbeatTime", "") for c in _conditions(node) if c["type"] == "Ready"), "")
+        mark = (beat or "", lease["spec"].get("renewTime", "") if lease is not None else "")
+        health = self._health.get(name)
+        if health is None:
+            heard = now if any(mark) else parse(node["metadata"]["creationTimestamp"])
+            health = self._health[name] = Health(heard, mark)
+        elif health.mark != mark:
+            health.heard, health.mark = now, mark
+        return (now - health.heard).total_seconds()
+
+    async def _declare_lost(self, node: Obj) -> None:
+        now = stamp(self.clock.now())
+        found = {condition["type"]: condition for condition in _conditions(node)}
+        for kind in REPORTED:
+            old = found.get(kind)
+            if old is None:
+                born = {"lastHeartbeatTime": node["metadata"]["creationTimestamp"]}
+                found[kind] = {"type": kind, **_lost(NEVER, now), **born}
+            elif old["status"] != "Unknown":
+                found[kind] = {**old, **_lost(STOPPED, now)}
+        await self._patch(node, {"status": {"conditions": list(found.values())}}, "status")
+
+    async def _mark_pods(self, name: str) -> None:
+        """When a node is lost, its pods are not ready."""
         for pod in self.pods.by("node", name):
-            condition = next((c for c in pod.get("status", {}).get("conditions") or () if c["type"] == "Ready"), None)
-            if condition is None or condition["status"] != "True":
+            conditions = pod.get("status", {}).get("conditions") or ()
+            condition = next((c for c in conditions if c["type"] == "Ready"), None)
+            if condition is None or condition["status"] == "False":
                 continue
             fresh = {**condition, "status": "False", "lastTransitionTime": stamp(self.clock.now())}
-            conditions = [fresh if c is condition else c for c in pod["status"]["conditions"]]
-            meta, patch = pod["metadata"], {"status": {"conditions": conditions}}
-            answer = await self.client.patch("pods", meta["name"], meta["namespace"], patch, subresource="status")
+            meta, patch = pod["metadata"], {"status": {"conditions": [fresh]}}
+            answer = await self.client.patch(
+                "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
+            )
             self.pods.note(answer)
             await self.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
-    def _taints(self, node: Obj, old: list[Obj]) -> list[Obj]:
-        kept = {(taint["key"], taint["effect"]): taint for taint in old}
-        wanted = [taint for taint in old if taint["key"] not in OWN_TAINTS]
-        needed = [(UNSCHEDULABLE, "NoSchedule")] if node.get("spec", {}).get("unschedulable") else []
-        key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(_ready(node))
-        needed += [(key, "NoSchedule"), (key, "NoExecute")] if key else []
-        now = stamp(self.clock.now())
-        return wanted + [kept.get(t) or {"key": t[0], "effect": t[1], "timeAdded": now} for t in needed]
+    async def _turn_out(self, node: Obj) -> None:
+        """Give a node that is not ready the taint that turns its pods out, when its zone's turn has come."""
+        key = EVICTING.get(ready(node), "")
+        taints = node.get("spec", {}).get("taints") or ()
+        has = {taint["key"] for taint in taints if taint["effect"] == "NoExecute"} & OWN_TAINTS["NoExecute"]
+        if not key:
+            await self._set_taints(node, "NoExecute", [])
+        elif key not in has and (has or self._zones.may_turn_out(zone_of(node))):
+            await self._set_taints(node, "NoSchedule", _wanted(node))
+            await self._set_taints(node, "NoExecute", [key])
 
 
-def _ready(node: Obj) -> str:
-    conditions = node.get("status", {}).get("conditions") or ()
-    return next((str(c["status"]) for c in conditions if c["type"] == "Ready"), "True")
+def ready(node: Obj) -> str:
+    """Return the status of the condition Ready; empty where nobody has reported it."""
+    return next((str(c["status"]) for c in _conditions(node) if c["type"] == "Ready"), "")
+
+
+def _conditions(node: Obj) -> list[Obj]:
+    found: list[Obj] = node.get("status", {}).get("conditions") or []
+    return found
+
+
+def _wanted(node: Obj) -> list[str]:
+    """Return the taints that keep pods off a node in this state."""
+    found = [TAINTS[c["type"], c["status"]] for c in _conditions(node) if (c["type"], c["status"]) in TAINTS]
+    return [*found, UNSCHEDULABLE] if node.get("spec", {}).get("unschedulable") else found
+
+
+def _lost(why: tuple[str, str], now: str) -> Obj:
+    return {"status": "Unknown", "reason": why[0], "message": why[1], "lastTransitionTime": now}
 
 
 def _facts(node: Obj) -> tuple[object, ...]:
-    spec = node.get("spec", {})
-    return spec.get("unschedulable"), spec.get("taints"), _ready(node)
+    spec, meta = node.get("spec", {}), node["metadata"]
+    states = [(condition["type"], condition["status"]) for condition in _conditions(node)]
+    return spec.get("unschedulable"), spec.get("taints"), states, meta.get("labels"), meta.get("annotations")
+
+
+def _bare(node: Obj) -> Obj:
+    """Return a node as these events name it: without a version."""
+    meta = {name: node["metadata"][name] for name in ("name", "uid")}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta}

@@ -1,13 +1,15 @@
-"""What the scheduler does with a pod, as data: nodes and pods that are sent, and what a real scheduler made of them.
+"""What scheduler and controllers do with pods, as data: what is sent, and what a real control plane made of it.
 
-``placements.yaml`` says what is sent, ``placements.answers.json`` what a real kube-scheduler answered. The second
-file is recorded and never written by hand: ``python -m kubesim.tests.contract.placements --kubeconfig FILE [NAME]``,
-over a cluster that has no nodes.
+``placed/AREA.yaml`` says what is sent, ``placed/AREA.answers.json`` what a real one answered. The second file
+is recorded and never written by hand: ``python -m kubesim.tests.contract.placements --kubeconfig FILE [NAME]``, over
+a cluster that has no nodes, and without kubelets.
 
 A case has ``nodes`` (a number, or what is special of each by name), ``objects`` (anything, made first), ``pods``
 (what is special of each by name, made one after the other) and ``then`` (the names of pods that are deleted). Of a
 pod's entry ``requests``, ``limits``, ``ports``, ``image`` belong to its container, ``labels`` to its metadata and all
-else to its spec. Where upstream draws lots among equal nodes, ``ties`` makes only the number of pods per node count.
+else to its spec; ``status`` is set afterwards, and what is ``ending`` is deleted and never goes. Where upstream
+draws lots among equal nodes, ``ties`` makes only the number of pods per node count. ``show`` lists kinds that are to
+be seen at the end.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ import yaml
 
 from kubesim.tests.contract.plain import Plain
 
-CASES = Path(__file__).with_name("placements.yaml")
-ANSWERS = Path(__file__).with_name("placements.answers.json")
+FOLDER = Path(__file__).with_name("placed")
 NAMESPACE = "placements"
 CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 PATHS = {
@@ -38,11 +39,15 @@ PATHS = {
     "PersistentVolume": "/api/v1/persistentvolumes",
     "PersistentVolumeClaim": "/api/v1/namespaces/placements/persistentvolumeclaims",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
-    "Namespace": "/api/v1/namespaces",
+    "Endpoints": "/api/v1/namespaces/placements/endpoints",
+    "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/placements/endpointslices",
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 OF_CONTAINER = ("requests", "limits", "ports", "image")
+OF_POD = ("labels", "annotations", "status", "ending")
+MERGE = "application/strategic-merge-patch+json"
 SECONDS = 60.0
 """How long to wait for what must come."""
 QUIET = {"kubesim": 0.05}
@@ -53,15 +58,15 @@ LONG_QUIET = 0.5
 @cache
 def cases() -> dict[str, Any]:
     """Return what is sent, by name."""
-    found: dict[str, Any] = yaml.safe_load(CASES.read_text(encoding="utf-8"))
-    return found
+    files = sorted(FOLDER.glob("*.yaml"))
+    return {name: case for path in files for name, case in yaml.safe_load(path.read_text(encoding="utf-8")).items()}
 
 
 @cache
 def answers() -> dict[str, Any]:
-    """Return what the real scheduler answered, by name."""
-    found: dict[str, Any] = json.loads(ANSWERS.read_text(encoding="utf-8"))
-    return found
+    """Return what the real one answered, by name."""
+    files = sorted(FOLDER.glob("*.answers.json"))
+    return {name: answer for path in files for name, answer in json.loads(path.read_text(encoding="utf-8")).items()}
 
 
 def play(case: dict[str, Any], cluster: Plain) -> dict[str, Any]:
@@ -84,6 +89,7 @@ def _play(case: dict[str, Any], cluster: Plain, undo: list[str]) -> Iterator[tup
     for name, entry in (case.get("pods") or {}).items():
         assert cluster("POST", PODS, pod(name, entry or {})).code == 201
         _settle(cluster, name, silent=bool(case.get("silent")))
+        _change(cluster, name, entry or {})
     if case.get("replicas"):
         _until(lambda: _bound(cluster) == case["replicas"], "the replicas to be placed")
     yield "pods", _told(cluster, ties=bool(case.get("ties")))
@@ -95,6 +101,8 @@ def _play(case: dict[str, Any], cluster: Plain, undo: list[str]) -> Iterator[tup
     if case.get("then"):
         _until(lambda: _bound(cluster) == len(_pods(cluster)), "the others to be placed")
         yield "then", {found["metadata"]["name"]: found["spec"]["nodeName"] for found in _pods(cluster)}
+    for kind in case.get("show") or ():
+        yield kind, _shown(cluster, kind)
 
 
 def _prepare(cluster: Plain) -> None:
@@ -142,9 +150,17 @@ def pod(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     resources = {field: entry[field] for field in ("requests", "limits") if field in entry}
     resources = {field: {key: str(value) for key, value in found.items()} for field, found in resources.items()}
     container |= {"resources": resources} | ({"ports": entry["ports"]} if "ports" in entry else {})
-    spec = {field: value for field, value in entry.items() if field not in (*OF_CONTAINER, "labels")}
-    metadata = {"name": name, "labels": entry.get("labels") or {}}
+    spec = {field: value for field, value in entry.items() if field not in (*OF_CONTAINER, *OF_POD)}
+    metadata = {"name": name, "labels": entry.get("labels") or {}, "annotations": entry.get("annotations") or {}}
     return {"metadata": metadata, "spec": {"containers": [container], "terminationGracePeriodSeconds": 30} | spec}
+
+
+def _change(cluster: Plain, name: str, entry: dict[str, Any]) -> None:
+    """Do what a kubelet would have done."""
+    if "status" in entry:
+        assert cluster("PATCH", f"{PODS}/{name}/status", {"status": entry["status"]}, kind=MERGE).code == 200
+    if entry.get("ending"):
+        cluster("DELETE", f"{PODS}/{name}")
 
 
 # What came of it.
@@ -191,6 +207,29 @@ def _verdict(cluster: Plain, found: dict[str, Any], *, ties: bool) -> dict[str, 
         "events": sorted({_event(event, node if ties else "") for event in _events(cluster, name)}),
     }
     return {key: value for key, value in told.items() if value}
+
+
+def _shown(cluster: Plain, kind: str) -> list[Any]:
+    """Return the objects of a kind once they have stayed the same for a while."""
+    seen: list[Any] = []
+    while True:
+        found = cluster("GET", PATHS[kind]).json["items"]
+        if found and found == seen:
+            return sorted((_bare(obj) for obj in found), key=json.dumps)
+        seen = found
+        time.sleep(QUIET.get(cluster.name, 4 * LONG_QUIET))
+
+
+def _bare(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what differs each time."""
+    text = TIME.sub("<time>", UID.sub("<uid>", json.dumps(obj, sort_keys=True)))
+    found: dict[str, Any] = json.loads(text)
+    for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
+        found["metadata"].pop(field, None)
+    found.get("subsets", []).sort(key=json.dumps)  # upstream sorts by a hash of its own
+    if "generateName" in found["metadata"]:
+        found["metadata"]["name"] = found["metadata"]["generateName"]
+    return found
 
 
 def _words(condition: dict[str, Any]) -> str:
@@ -263,16 +302,17 @@ def main() -> None:
     """Record what a cluster without nodes answers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kubeconfig", type=Path, required=True)
-    parser.add_argument("--to", type=Path, default=ANSWERS)
     parser.add_argument("names", nargs="*", help="the cases whose name contains one of these (default: all)")
     options = parser.parse_args()
-    cluster = Plain("recorded", options.kubeconfig)
-    known = json.loads(options.to.read_text()) if options.to.exists() else {}
-    for name, case in cases().items():
-        if not options.names or any(part in name for part in options.names):
-            known[name] = play(case, cluster)
-    kept = {name: known[name] for name in cases() if name in known}
-    options.to.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    cluster, known = Plain("recorded", options.kubeconfig), answers()
+    for path in sorted(FOLDER.glob("*.yaml")):
+        kept: dict[str, Any] = {}
+        for name in yaml.safe_load(path.read_text(encoding="utf-8")):
+            if not options.names or any(part in name for part in options.names):
+                kept[name] = play(cases()[name], cluster)
+            elif name in known:
+                kept[name] = known[name]
+        path.with_suffix(".answers.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+"""EndpointSlices as they are kept: one set for each list of ports, no more than a hundred endpoints in each slice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from kubesim.controllers.base import Controller, delete_if_there, owner_reference
+from kubesim.errors import ApiError, Obj
+
+SLICES = "endpointslices.discovery.k8s.io"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+SERVICE = "kubernetes.io/service-name"
+TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
+LARGEST = 100
+
+Group = tuple[str, list[Obj], list[Obj]]
+"""Address type, ports and endpoints."""
+
+
+class SliceKeeper:
+    """Keeps the slices of one controller's objects."""
+
+    def __init__(self, controller: Controller, name: str) -> None:
+        self._controller = controller
+        self._name = name
+        self._slices = controller.informers[SLICES]
+
+    def mine(self, owner: Obj) -> list[Obj]:
+        """Return the slices that an object has."""
+        found = self._slices.by("controller", owner["metadata"]["uid"])
+        return [each for each in found if (each["metadata"].get("labels") or {}).get(MANAGED_BY) == self._name]
+
+    async def keep(self, owner: Obj, meta: Obj, groups: Iterable[Group], trigger: str) -> None:
+        """Make the slices of ``owner`` those of ``groups``; ``meta`` has their labels and annotations."""
+        old = sorted(self.mine(owner), key=lambda each: str(each["metadata"]["name"]))
+        parts = list(_parts(groups))
+        wanted = {_key(family, ports) for family, ports, _ in parts}
+        by_ports: dict[str, list[Obj]] = {}
+        for each in old:
+            key = _key(each["addressType"], each.get("ports"))
+            by_ports.setdefault(key if key in wanted else each["addressType"], []).append(each)
+        for family, ports, endpoints in parts:
+            same = by_ports.get(_key(family, ports)) or by_ports.get(family) or []
+            body = {"addressType": family, "endpoints": endpoints or None, "ports": ports or None}
+            await self._write(owner, same.pop(0) if same else None, body, meta, trigger)
+        for left in by_ports.values():
+            for each in left:
+                await delete_if_there(self._controller, SLICES, each)
+
+    async def _write(self, owner: Obj, old: Obj | None, body: Obj, meta: Obj, trigger: str) -> None:
+        labels = {**meta["labels"], SERVICE: owner["metadata"]["name"], MANAGED_BY: self._name}
+        notes = {**(meta.get("annotations") or {}), **({TRIGGER: trigger} if trigger else {})}
+        namespace = owner["metadata"]["namespace"]
+        fresh: Obj = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **body}
+        try:
+            if old is None:
+                name = {"generateName": f"{owner['metadata']['name']}-", "namespace": namespace}
+                own = {"labels": labels, "annotations": notes, "ownerReferences": [owner_reference(owner)]}
+                answer = await self._controller.client.create(
+                    SLICES, {**fresh, "metadata": {**name, **own}}, namespace=namespace
+                )
+                self._slices.note(answer, created=True)
+            elif _shows(old) != (labels, body["endpoints"], body["ports"]):
+                kept = {**old["metadata"], "labels": labels, "annotations": notes}
+                self._slices.note(await self._controller.client.update(SLICES, {**fresh, "metadata": kept}))
+        except ApiError as error:
+            if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was first
+                raise
+
+
+def _parts(groups: Iterable[Group]) -> Iterator[Group]:
+    """Cut groups that are too large; where nothing is left, one slice without endpoints stays."""
+    found = [group for group in groups if group[2]]
+    for family, ports, endpoints in found or [("IPv4", [], [])]:
+        for start in range(0, max(1, len(endpoints)), LARGEST):
+            yield family, ports, endpoints[start : start + LARGEST]
+
+
+def _key(family: str, ports: list[Obj] | None) -> str:
+    return json.dumps([family, ports or []], sort_keys=True)
+
+
+def _shows(old: Obj) -> tuple[dict[str, str], list[Obj] | None, list[Obj] | None]:
+    return old["metadata"].get("labels") or {}, old.get("endpoints") or None, old.get("ports") or None
