@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from kubesim.shell import sh
-from kubesim.shell.machine import Tool
-from kubesim.shell.tools import filetools, ls, order, paths, processes, text
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
 
-TOOLS: dict[str, Tool] = {
-    **sh.TOOLS,
-    **filetools.TOOLS,
-    **ls.TOOLS,
-    **order.TOOLS,
-    **paths.TOOLS,
-    **processes.TOOLS,
-    **text.TOOLS,
-}
+from kubesim.shell.machine import Tool
+
+THEMES = ("sh", "tools.filetools", "tools.ls", "tools.order", "tools.paths", "tools.processes", "tools.text")
+
+
+class Tools(Mapping[str, Tool]):
+    """Every tool by name. Their modules are read when the first is asked for: a cluster answers before that."""
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @cached_property
+    def _found(self) -> dict[str, Tool]:
+        modules = [import_module(f"kubesim.shell.{theme}") for theme in THEMES]
+        return {name: tool for module in modules for name, tool in module.TOOLS.items()}
+
+
+TOOLS: Mapping[str, Tool] = Tools()
