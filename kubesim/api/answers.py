@@ -105,6 +105,8 @@ class Encoder:
             return self._table(items, meta)
         if self.answer.shape == "metadata":
             return orjson.dumps(tables.partial_list(items, meta, self.answer.version))
+        if self.kind.custom is not None:  # only these say that there is no next page
+            meta = {"continue": "", **meta}
         head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version, "metadata": meta}
         return orjson.dumps(head | {"items": [orjson.Fragment(self._untyped(obj)) for obj in items]})
 

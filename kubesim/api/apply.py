@@ -1,6 +1,6 @@
 """Server-side apply: a manager says all that it wants of an object, and what it no longer wants is taken away.
 
-Fields that others own and that would change are conflicts (409) unless forced. Values merge as in a strategic merge.
+Fields that others own and that would change are conflicts (409) unless forced.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import orjson
 
 from kubesim.api import status
 from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said, set_key
+from kubesim.api.merge import merged
 from kubesim.api.options import Options
-from kubesim.api.patch import strategic_patch
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.schema.types import FieldType, Shape
@@ -23,11 +23,11 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Options) -> Obj:
     """Return the object as the manager wants it. Raises 409 with every conflict."""
     shape = kind.shape
-    merged = strategic_patch(current, wanted, shape)
+    new = merged(current, wanted, shape)
     if not options.force:
-        _check_conflicts(kind, current, merged, shape, options)
+        _check_conflicts(kind, current, new, shape, subresource, options)
     given_up = _given_up(current, said(wanted, shape), subresource, options)
-    return _without(merged, given_up, shape)
+    return _without(new, given_up, shape)
 
 
 def note_applied(new: Obj, options: Options) -> None:
@@ -71,13 +71,17 @@ def _minus(fields: Fields, other: Fields) -> Fields:
     return kept
 
 
-def _check_conflicts(kind: Kind, current: Obj, merged: Obj, shape: Shape | None, options: Options) -> None:
-    changed = fields_of(merged, shape, old=current)
+def _check_conflicts(
+    kind: Kind, current: Obj, new: Obj, shape: Shape | None, subresource: str, options: Options
+) -> None:
+    changed = fields_of(new, shape, old=current)
     conflicts = []
     for entry in current["metadata"].get("managedFields", ()):
-        if entry.get("manager") == options.field_manager and entry.get("operation") == "Apply":
+        if is_mine(entry, subresource, options):
             continue
         who = f'conflict with "{entry["manager"]}"'
+        if below := entry.get("subresource"):
+            who += f' with subresource "{below}"'
         if entry.get("operation") == "Update":
             who += f" using {entry['apiVersion']}"
         conflicts += [(who, path) for path in _shared(changed, entry["fieldsV1"], "")]

@@ -58,7 +58,7 @@ async def read_object(request: web.Request, kind: str, api_version: str, *, cust
         why = f"Object 'Kind' is missing in '{text}' ({text[:SHOWN]} ...)"
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {why}")
     obj.setdefault("kind", kind)
-    obj.setdefault("apiVersion", api_version)
+    obj.setdefault("apiVersion", "" if custom else api_version)
     return obj
 
 
@@ -175,9 +175,17 @@ def _yaml(body: bytes) -> Any:
     try:
         value = yaml.load(body, Loader=SafeLoader)  # noqa: S506 - a safe loader without aliases and dates
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
-        raise ValueError(f"yaml: {error}".replace("\n", " ")) from error
+        raise ValueError(_go_yaml(error)) from error
     _check_depth(value, "object")
     return value
+
+
+def _go_yaml(error: Exception) -> str:
+    """Return what Go's YAML decoder says of a text that it cannot read; only its scanner counts lines from one."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"yaml: {error}".replace("\n", " ")
+    line = error.problem_mark.line + isinstance(error, yaml.scanner.ScannerError)
+    return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
 
 def _check_depth(value: Any, kind: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable
 
 from kubesim.errors import Obj
@@ -13,6 +15,16 @@ certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io storage.k
 apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io
 flowcontrol.apiserver.k8s.io
 """
+STORED_AS = {
+    "volumeattributesclasses.storage.k8s.io": "v1beta1",
+    "customresourcedefinitions.apiextensions.k8s.io": "v1beta1",
+    **{f"{name}.resource.k8s.io": "v1beta2" for name in (
+        "deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")},
+}  # fmt: skip
+"""The versions in which upstream stores what it serves in another."""
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+CUSTOM_PARTS = ("status", "scale")
+"""The order in which custom kinds tell their verbs and subresources; all others are told by name."""
 RANKS = {name: rank for rank, name in enumerate(ORDER.split())}
 """Clients show kinds in the order of their groups."""
 
@@ -40,9 +52,9 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Obj | No
     kinds = [k for k in registry.all() if k.group == group_name and k.version == version]
     if not kinds:
         return None
-    resources = [entry for kind in sorted(kinds, key=lambda k: k.plural) for entry in _resources(kind)]
-    document: Obj = {"kind": "APIResourceList", "groupVersion": kinds[0].api_version, "resources": resources}
-    return document if not group_name else {"apiVersion": "v1", **document}
+    resources = [entry for kind in sorted(kinds, key=lambda k: k.plural) for entry in _resources(registry, kind)]
+    document: Obj = {"kind": "APIResourceList", "apiVersion": "v1"} if group_name else {"kind": "APIResourceList"}
+    return document | {"groupVersion": kinds[0].api_version, "resources": resources}
 
 
 def aggregated(registry: Registry, version: str, *, legacy: bool) -> Obj:
@@ -73,51 +85,70 @@ def _group(name: str, versions: list[str]) -> Obj:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resources(kind: Kind) -> Iterable[Obj]:
+def _resources(registry: Registry, kind: Kind) -> Iterable[Obj]:
     """Yield the legacy entries of a kind: itself, then its subresources."""
     entry: Obj = {
         "name": kind.plural,
         "singularName": _singular(kind),
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": sorted(kind.verbs),
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
+    if not kind.virtual:
+        entry["storageVersionHash"] = _storage_hash(registry, kind)
     yield entry
-    for sub in sorted(kind.subresources, key=lambda s: s.name):
+    for sub in _subresources(kind):
         yield _subresource(kind, sub)
+
+
+def _verbs(kind: Kind) -> list[str]:
+    return sorted(kind.verbs, key=CUSTOM_VERBS.index if kind.custom is not None else None)
+
+
+def _subresources(kind: Kind) -> list[Subresource]:
+    if kind.custom is not None:
+        return sorted(kind.subresources, key=lambda sub: CUSTOM_PARTS.index(sub.name))
+    return sorted(kind.subresources, key=lambda sub: sub.name)
+
+
+def _storage_hash(registry: Registry, kind: Kind) -> str:
+    """Return the text by which clients see that objects are stored in another version from now on."""
+    stored = registry.by_resource(kind.storage) if kind.storage else kind
+    version = kind.stored_version or STORED_AS.get(stored.resource, stored.version)
+    name = f"{stored.group}/{version}/{stored.kind}"
+    return base64.b64encode(hashlib.sha256(name.encode()).digest()[:8]).decode()
 
 
 def _subresource(kind: Kind, sub: Subresource) -> Obj:
     """Return the legacy entry of a subresource; group and version stand there only where they differ."""
-    entry: Obj = {
+    other = {"group": sub.group, "version": sub.version} if sub.version else {}
+    return {
         "name": f"{kind.plural}/{sub.name}",
         "singularName": "",
         "namespaced": kind.namespaced,
+        **other,
         "kind": sub.kind or kind.kind,
         "verbs": sorted(sub.verbs),
     }
-    if sub.version:
-        entry |= {"group": sub.group, "version": sub.version}
-    return entry
 
 
 def _discovered_group(registry: Registry, name: str, versions: list[str]) -> Obj:
     """Return one item of the aggregated document."""
     return {
-        "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
+        "metadata": {"name": name} if name else {},
         "versions": [
             {
                 "version": version,
-                "freshness": "Current",
                 "resources": [
                     _discovered(kind)
                     for kind in sorted(registry.all(), key=lambda k: k.plural)
                     if (kind.group, kind.version) == (name, version)
                 ],
+                "freshness": "Current",
             }
             for version in versions
         ],
@@ -128,29 +159,30 @@ def _discovered(kind: Kind) -> Obj:
     """Return one resource of the aggregated document."""
     entry: Obj = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "responseKind": _own_kind(kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": _singular(kind),
-        "verbs": sorted(kind.verbs),
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
     if kind.subresources:
-        entry["subresources"] = [
-            _discovered_subresource(kind, sub) for sub in sorted(kind.subresources, key=lambda s: s.name)
-        ]
+        entry["subresources"] = [_discovered_subresource(kind, sub) for sub in _subresources(kind)]
     return entry
+
+
+def _own_kind(kind: Kind) -> Obj:
+    """Return what answers: group and version are told only of custom kinds, where they are no others."""
+    custom = kind.custom is not None
+    return {"group": kind.group if custom else "", "version": kind.version if custom else "", "kind": kind.kind}
 
 
 def _discovered_subresource(kind: Kind, sub: Subresource) -> Obj:
     """Return one subresource of the aggregated document."""
-    response = {
-        "group": sub.group if sub.version else kind.group,
-        "version": sub.version or kind.version,
-        "kind": sub.kind or kind.kind,
-    }
+    other = {"group": sub.group, "version": sub.version, "kind": sub.kind}
+    response = other if sub.version else _own_kind(kind) | {"kind": sub.kind or kind.kind}
     return {"subresource": sub.name, "responseKind": response, "verbs": sorted(sub.verbs)}
 
 

@@ -45,7 +45,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
     changed, present = _changed(old, new, shape), _changed({}, new, shape)
     given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
     found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known
-    entries = [{"fieldsV1": {}, **entry} for entry in found]
+    entries = [] if options.disowned else [{"fieldsV1": {}, **entry} for entry in found]
     if options.wanted is not None:
         mine = _entry_of(entries, kind, subresource, options)
         mine["fieldsV1"] = said(options.wanted, shape)
@@ -60,6 +60,8 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
                 entry["fieldsV1"] = _without(entry.get("fieldsV1", {}), changed)
         mine["fieldsV1"] = _union(mine.get("fieldsV1", {}), changed)
         mine["time"] = rfc3339(now)
+        if options.through:
+            del mine["time"]
     for entry in entries:
         entry["fieldsV1"] = _within(entry["fieldsV1"], present)
     kept = [entry for entry in entries if entry["fieldsV1"]]
@@ -127,7 +129,12 @@ def _only_lost(before: Any, value: Any, field: FieldType | None) -> bool:
     """Tell whether a structure in which nothing was set has merely lost something."""
     if isinstance(value, list) and isinstance(before, list):
         return field is not None and field.list_type != "atomic"
-    return isinstance(value, dict) and isinstance(before, dict)
+    return isinstance(value, dict) and isinstance(before, dict) and not _is_leaf(field)
+
+
+def _is_leaf(field: FieldType | None) -> bool:
+    """Tell whether a structure has one owner for all that is in it."""
+    return field is not None and (field.form == "any" or field.atomic)
 
 
 def _metadata(old: Obj, new: Obj) -> Fields:
@@ -138,7 +145,7 @@ def _metadata(old: Obj, new: Obj) -> Fields:
 def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
     """Return the fields inside one; "." says that the structure itself is new."""
     dot: Fields = {".": {}} if before is MISSING else {}
-    if isinstance(value, dict) and value and not (field is not None and (field.form == "any" or field.atomic)):
+    if isinstance(value, dict) and value and not _is_leaf(field):
         return dot | _changed(before, value, field.shape if field and field.form == "object" else None, top=False)
     if isinstance(value, list) and field is not None and field.list_type == "map":
         return dot | _items(before, value, field)

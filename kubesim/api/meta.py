@@ -101,16 +101,21 @@ def check_version(kind: Kind, old: Obj, new: Obj) -> None:
     before, after = old["metadata"], new["metadata"]
     version, uid = after.get("resourceVersion"), after.get("uid")
     if not version and not kind.unconditional_update:
-        error = status.FieldError(
-            "metadata.resourceVersion", "FieldValueInvalid", "Invalid value: 0x0: must be specified for an update"
-        )
-        raise status.invalid(kind, before["name"], [error])
+        error = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise status.invalid(replace(kind, kind=kind.plural), before["name"], [error])
     if version and not version.isdecimal():
         raise status.bad_request(f"strconv.ParseUint: parsing {status.show(version)}: invalid syntax")
     if uid and uid != before["uid"]:
         raise status.conflict(kind, before["name"], _in_storage(kind, before, uid_mismatch(uid, before["uid"])))
     if version and version != before["resourceVersion"]:
         raise status.conflict(kind, before["name"])
+
+
+def check_uid(kind: Kind, old: Obj, new: Obj) -> None:
+    """Raise 422 for a patch that makes another object of it; upstream says so twice."""
+    if (uid := new["metadata"].get("uid")) and uid != old["metadata"]["uid"]:
+        error = status.invalid_value("metadata.uid", uid, "field is immutable")
+        raise status.invalid(kind, old["metadata"]["name"], [error, error])
 
 
 def check_preconditions(kind: Kind, obj: Obj, preconditions: Obj | None) -> None:

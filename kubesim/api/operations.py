@@ -117,6 +117,7 @@ class Operations:
             return subresources.replace_scale(self, kind, namespace, name, obj, options)
         _check_subresource(kind, subresource)
         stored = stored_kind(self.registry, kind)
+        options.disowned = _disowned(obj)
         new = to_stored(kind, stored, self._decoded(kind, obj, options))
         meta.check_name(new.setdefault("metadata", {}), name)
         meta.check_namespace(kind, new["metadata"], namespace)
@@ -152,7 +153,9 @@ class Operations:
             served = self._applied(kind, to_served(kind, current), change, subresource, options)
         else:
             served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
+        options.disowned = _disowned(served)
         new = to_stored(kind, stored, admission.decode(kind, served, options, _described(served, change, patch_type)))
+        meta.check_uid(kind, current, new)
         meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
         return to_served(kind, self.save(stored, current, new, subresource, options))
@@ -176,7 +179,8 @@ class Operations:
         wanted = admission.decode_body("DeleteOptions", delete_options or {})
         optionrules.check_delete(wanted)
         options.dry_run = options.dry_run or "All" in wanted.get("dryRun", ())
-        return to_served(kind, deletion.delete(self, stored, obj, wanted, options))
+        answer = deletion.delete(self, stored, obj, wanted, options)
+        return answer if answer["kind"] == "Status" else to_served(kind, answer)
 
     def delete_collection(
         self,
@@ -205,13 +209,13 @@ class Operations:
         new = subresources.restricted(kind, old, new, subresource)
         admission.on_update(self, kind, old, new, subresource, options)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if kind.generation and admission.desire(old) != admission.desire(new):
+        if kind.generation and subresource != "status" and admission.desire(old) != admission.desire(new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new = meta.ordered(new)
         same = _unmanaged(new) == _unmanaged(old)
-        if same and options.wanted is None and _managers(new) in (_managers(old), []):
+        if same and options.wanted is None and not options.disowned and _managers(new) in (_managers(old), []):
             return old
-        managed.record(kind, old, new, subresource, options, self.clock.now())
+        managed.record(kind, old, new, options.through or subresource, options, self.clock.now())
         if same and _managers(new) == _managers(old):
             return old
         apply.note_applied(new, options)
@@ -265,6 +269,7 @@ class Operations:
     def _create_by_apply(self, kind: Kind, namespace: str, name: str, change: Any, options: Options) -> Obj:
         options.created, options.wanted = True, self._wanted(kind, change)
         applied = self._decoded(kind, change, options)
+        applied["metadata"].pop("resourceVersion", None)
         meta.check_name(applied["metadata"], name)
         return self.create(kind, namespace, applied, options=options)
 
@@ -277,6 +282,10 @@ class Operations:
         check_depth(change)
         if not isinstance(change, dict):
             raise status.bad_request("error decoding YAML: the configuration is not an object")
+        given = change.get("apiVersion") or "/", change.get("kind") or ""
+        if given != (kind.api_version, kind.kind):
+            version = given[0] if "/" in given[0] else f"/{given[0]}"
+            raise status.bad_request(f"invalid object type: {version}, Kind={given[1]}")
         check_typed(kind, change)
         admission.decode(kind, change, Options())
         if (change.get("metadata") or {}).get("managedFields"):
@@ -345,6 +354,12 @@ def _managers(obj: Obj) -> list[Obj]:
     """Return who set what, but not when: to apply again what is there already changes nothing."""
     entries = obj["metadata"].get("managedFields") or []
     return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
+
+
+def _disowned(obj: Any) -> bool:
+    """Tell whether an object says that nobody owns anything of it; its list of managers is there, and empty."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    return isinstance(metadata, dict) and metadata.get("managedFields") == []
 
 
 def _check_subresource(kind: Kind, name: str) -> None:

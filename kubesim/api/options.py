@@ -31,3 +31,7 @@ class Options:
     warnings: list[str] = field(default_factory=list)
     created: bool = False
     requester: User | None = None
+    disowned: bool = False
+    """Whether the request says that nobody owns anything any more."""
+    through: str = ""
+    """The subresource that managedFields name for a change of the object itself."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aiohttp import web
 
 from kubesim.admission.validation.metadata import path_errors
 from kubesim.api import bodies, connect, optionrules, streams
-from kubesim.api.answers import Encoder, text_response, with_warnings
+from kubesim.api.answers import Encoder, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.api.listing import check_match, check_version, listed
@@ -36,6 +36,8 @@ class Call:
     info: RequestInfo
     kind: Kind
     user: User
+    warnings: list[str] = field(default_factory=list)
+    """What is told beside the answer, whatever that is."""
 
     @property
     def namespace(self) -> str:
@@ -70,7 +72,7 @@ class Resources:
         except ApiError as error:
             if any(known.group == info.group for known in self._backend.operations.registry.all()):
                 raise no_resource() from error
-            return text_response("404 page not found\n", 404)
+            return not_found()
         call = Call(request, info, kind, user)
         if connect.serves(kind, info):
             return await connect.answer(self._backend, request, info, kind, user)
@@ -82,10 +84,13 @@ class Resources:
         if request.method == "HEAD" or verb is None or not self._permits(call):
             message = "the server does not allow this method on the requested resource"
             raise ApiError(405, "MethodNotAllowed", message, {})
-        response = await verb(call)
-        if kind.deprecated and not response.prepared:
-            response.headers.add("Warning", f'299 - "{kind.deprecated}"')
-        return response
+        deprecated = [kind.deprecated] if kind.deprecated else []
+        try:
+            response = await verb(call)
+        except ApiError as error:
+            error.warnings = [*deprecated, *call.warnings]
+            raise
+        return response if response.prepared else with_warnings(response, deprecated)
 
     def _exists(self, call: Call) -> bool:
         """Tell whether the path leads anywhere: scope and subresource must be the kind's."""
@@ -129,6 +134,7 @@ class Resources:
             field_validation=validation or "Warn",
             dry_run="All" in dry_run,
             force=forced,
+            warnings=call.warnings,
         )
 
     async def _get(self, call: Call) -> web.StreamResponse:

@@ -19,6 +19,9 @@ SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": 
 
 def restricted(kind: Kind, old: Obj, new: Obj, subresource: str) -> Obj:
     """Return ``new`` with only those parts changed that this path may change."""
+    if subresource == "status" and kind.custom is not None:
+        managers = {name: value for name, value in new["metadata"].items() if name == "managedFields"}
+        return _with({**old, "metadata": {**old["metadata"], **managers}}, "status", new.get("status"))
     if subresource == "status":
         kept = {**old, "metadata": {**new["metadata"]}}
         _copy(old["metadata"], kept["metadata"], "ownerReferences")
@@ -74,11 +77,12 @@ def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale:
         raise status.not_found(kind, name)
     scale = admission.decode_body("Scale", scale)
     replicas = scale["spec"].get("replicas", 0)
-    if replicas < 0:
+    if replicas < 0 and kind.custom is None:
         error = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status.invalid(ops.registry.by_kind(kind.api_version, kind.kind), name, [error])
     version = (scale.get("metadata") or {}).get("resourceVersion") or old["metadata"]["resourceVersion"]
     new = {**_set(old, paths.spec, replicas), "metadata": {**old["metadata"], "resourceVersion": version}}
+    options.through = "scale"
     return scale_of(kind, ops.save(kind, old, new, "", options))
 
 

@@ -1,4 +1,7 @@
-"""What server-side apply says of a patch that does not fit its kind's type: every error, by path (500)."""
+"""What server-side apply says of a patch that does not fit its kind's type: every error, by path.
+
+Upstream owns up to it with a 500 that has no reason; a client's mistake is no mistake of ours, so here it is a 400.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from typing import Any
 
 import orjson
 
-from kubesim.errors import ApiError, Obj
+from kubesim.api.managed import item_key, set_key
+from kubesim.api.patch import go_print
+from kubesim.api.status import bad_request
+from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 from kubesim.schema.types import FieldType, Shape
 
@@ -27,7 +33,7 @@ def check_typed(kind: Kind, wanted: Obj) -> None:
         f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind.group}/{kind.version}, Kind={kind.kind}"
     )
     listed = errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {error}" for error in errors)
-    raise ApiError(500, "", f"failed to create typed patch object ({what}): {listed}")
+    raise bad_request(f"failed to create typed patch object ({what}): {listed}")
 
 
 def _object(shape: Shape, value: Any, path: str) -> Iterator[str]:
@@ -52,6 +58,7 @@ def _value(field: FieldType, value: Any, path: str) -> Iterator[str]:
         case "list" if not isinstance(value, list):
             yield f"{path}: expected list, got &{{{_shown(value)}}}"
         case "list":
+            yield from _repeated(field, value, path)
             for at, item in enumerate(value):
                 where = path + _place(field, item, at)
                 yield from _object(field.shape, item, where) if field.shape else _scalar(field.item, item, where)
@@ -63,6 +70,22 @@ def _value(field: FieldType, value: Any, path: str) -> Iterator[str]:
                     yield from _scalar(field.item, item, f"{path}.{name}")
         case form:
             yield from _scalar(form, value, path)
+
+
+def _repeated(field: FieldType, items: list[Any], path: str) -> Iterator[str]:
+    """Yield an error for each entry of a keyed list, or item of a set, that comes twice."""
+    seen: dict[str, int] = {}
+    for at, item in enumerate(items):
+        if field.list_type == "map" and isinstance(item, dict):
+            key = item_key(item, field)
+        elif field.list_type == "set":
+            key = set_key(item)
+        else:
+            continue
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] == 2:
+            place = _place(field, item, at) if field.list_type == "map" else f"[={orjson.dumps(item).decode()}]"
+            yield f"{path}: duplicate entries for key {place}"
 
 
 def _scalar(form: str, value: Any, path: str) -> Iterator[str]:
@@ -84,4 +107,4 @@ def _place(field: FieldType, item: Any, at: int) -> str:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return go_print(value)

@@ -139,7 +139,7 @@ def _check_base64(text: str) -> None:
 
 
 def _mismatch(shape: Shape, field: FieldType, item: Any, path: str, wanted: str) -> DecodeError:
-    given = _JSON_NAME.get(type(item), "null")
+    given = json_name(item)
     if isinstance(item, float) and wanted.startswith("int"):
         given = f"number {item}"
     where = go_name(shape.name) + "." + re.sub(r"\[\d+\]", "", path)
@@ -147,9 +147,19 @@ def _mismatch(shape: Shape, field: FieldType, item: Any, path: str, wanted: str)
     return DecodeError(message, _conversion(item, wanted))
 
 
+def json_name(item: Any) -> str:
+    """Return a JSON value's type as Go's decoder names it."""
+    return _JSON_NAME.get(type(item), "null")
+
+
+def go_kind(item: Any) -> str:
+    """Return the Go type as which a JSON value is read where no type is known."""
+    return _GO_KIND[type(item)]
+
+
 def _conversion(item: Any, wanted: str) -> str:
     """Return what apimachinery's converter of unstructured content says; numbers count as convertible in Go."""
-    given = _GO_KIND[type(item)]
+    given = go_kind(item)
     if wanted.startswith(("[]", "map[")):
         return f"cannot restore {wanted.partition('[')[0] or 'slice'} from {given}"
     if "." in wanted:

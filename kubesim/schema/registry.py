@@ -143,6 +143,8 @@ class Kind:
     cleanup: str = ""
     """The finalizer that every object gets when it is deleted."""
     custom: OwnType | None = None
+    stored_version: str = ""
+    """The version in which objects are stored, where it is not that of ``storage``."""
 
     def __hash__(self) -> int:
         """Entries are compared whole but looked up by what names them."""

@@ -7,8 +7,8 @@ file is recorded from a real control plane and never written by hand:
 A scene is a list of steps that follow one another in a fresh namespace. A step is ``METHOD path`` and may say
 ``body`` (an object) or ``raw`` (text) with its ``type``, ``headers``, ``accept``, ``user`` (who is impersonated),
 ``save`` (a name to be used as ``{name}`` from then on: the dotted path of a value in the answer), ``show`` (only
-these parts of the answer count), ``lines`` (how many events of a watch to read) and ``quiet`` (a preparation whose
-answer does not count). ``{ns}`` stands for the namespace.
+these parts of the answer count), ``lines`` (how many events of a watch to read), ``quiet`` (a preparation whose
+answer does not count) and ``until`` (send it again until this is the code). ``{ns}`` stands for the namespace.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from kubesim.tests.contract.plain import Answer, Plain
 
 FOLDER = Path(__file__).with_name("exchanges")
 INTERNAL = 500
+TRIES = 2000
+"""How often a step is sent until its answer is the expected one; a real API server takes a second to serve a kind."""
 CONTEXT, SHOWN = 60, 400
 """How many characters of a difference are shown before and from where it begins."""
 LETTERS = "bcdfghjklmnpqrstvwxz"
@@ -114,7 +116,10 @@ def _play(step: dict[str, Any], cluster: Plain, known: dict[str, str]) -> Any:
     if "lines" in step:
         found: Any = {"events": cluster.events(path, step["lines"], **headers)}
     else:
-        answer = cluster(method, path, _body(step, known), kind=step.get("type", "application/json"), headers=headers)
+        kind, tries = step.get("type", "application/json"), TRIES
+        answer = cluster(method, path, _body(step, known), kind=kind, headers=headers)
+        while answer.code != step.get("until", answer.code) and (tries := tries - 1):
+            answer = cluster(method, path, _body(step, known), kind=kind, headers=headers)
         for name, where in step.get("save", {}).items():
             known[name] = str(_at(answer.json, where))
         found = _told(answer)
