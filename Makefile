@@ -9,16 +9,14 @@ INSTALL_FAILED = echo "error: not everything could be installed; the lines above
 # Tests start their own servers; two workers suit two cores.
 TEST_WORKERS ?= 2
 
-# Binaries of the real control plane; without these flags it would call itself v0.0.0.
-TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
-KUBE_VERSION := k8s.io/component-base/version
-KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v1.34.4 -X $(KUBE_VERSION).gitMajor=1 -X $(KUBE_VERSION).gitMinor=34
+# Where the real control plane's programs are looked for, and built; PATH where it has none.
+export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster parity conformance lock clean
+.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance lock clean
 
 help: ## List the commands
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(RUN_STAMP) ## Make the virtual environment and install what is locked (nothing but Python and pip)
 	@:
@@ -57,16 +55,18 @@ format: setup-dev ## Put everything into form
 	@find templates -name '*.html' -print0 | xargs -0 $(BIN)/djade --target-version 5.2
 
 testcluster: setup ## Build (once, with Go) and start a real control plane on loopback, to compare kubesim with
-	@command -v go >/dev/null || { echo "error: Go was not found. Run: sudo apt install golang   (or set TESTCLUSTER_BIN)"; exit 1; }
-	@mkdir -p $(TESTCLUSTER_BIN)
-	@for program in kube-apiserver kube-controller-manager kube-scheduler; do [ -x $(TESTCLUSTER_BIN)/$$program ] || \
-	  (cd deploy/testcluster/kubernetes && CGO_ENABLED=0 go build -ldflags "$(KUBE_LDFLAGS)" \
-	  -o $(TESTCLUSTER_BIN)/$$program k8s.io/kubernetes/cmd/$$program) || exit 1; done
-	@[ -x $(TESTCLUSTER_BIN)/etcd ] || (cd deploy/testcluster/etcd && CGO_ENABLED=0 go build \
-	  -o $(TESTCLUSTER_BIN)/etcd go.etcd.io/etcd/server/v3)
-	@[ -x $(TESTCLUSTER_BIN)/kwok ] || (cd deploy/testcluster/kwok && CGO_ENABLED=0 go build \
-	  -o $(TESTCLUSTER_BIN)/kwok sigs.k8s.io/kwok/cmd/kwok)
-	@$(BIN)/python deploy/testcluster/testcluster.py up --bin $(TESTCLUSTER_BIN)
+	@deploy/testcluster/build.sh
+	@$(BIN)/python deploy/testcluster/testcluster.py up
+
+contract-real: setup-dev ## Check the contract on kubesim and on a real control plane (CONTRACT_KUBECONFIG=FILE: on that one)
+	@if [ -n "$(CONTRACT_KUBECONFIG)" ]; then \
+	  CONTRACT_KUBECONFIG=$(CONTRACT_KUBECONFIG) $(BIN)/python -m pytest kubesim/tests/contract -q $(ARGS); exit $$?; fi; \
+	  deploy/testcluster/build.sh; status=$$?; \
+	  if [ $$status = 3 ]; then echo "skipped: the contract on a real control plane"; exit 0; fi; \
+	  [ $$status = 0 ] || exit $$status; folder=$$(mktemp -d); \
+	  trap '$(BIN)/python deploy/testcluster/testcluster.py down --folder '$$folder/cluster'; rm -rf '$$folder EXIT; \
+	  CONTRACT_KUBECONFIG=$$($(BIN)/python deploy/testcluster/testcluster.py up --folder $$folder/cluster) || exit 1; \
+	  export CONTRACT_KUBECONFIG; $(BIN)/python -m pytest kubesim/tests/contract -q $(ARGS)
 
 parity: testcluster setup-dev ## Compare what kubectl prints on kubesim and on the real control plane; writes docs/parity.md
 	@folder=$$(mktemp -d); $(BIN)/python -m kubesim serve --kubeconfig $$folder/config & pid=$$!; \
@@ -76,11 +76,7 @@ parity: testcluster setup-dev ## Compare what kubectl prints on kubesim and on t
 	  status=$$?; kill $$pid; exit $$status
 
 conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli"); writes docs/parity-conformance.md
-	@mkdir -p $(TESTCLUSTER_BIN)
-	@[ -x $(TESTCLUSTER_BIN)/e2e.test ] || (cd deploy/testcluster/conformance && CGO_ENABLED=0 go test -c \
-	  -ldflags "$(KUBE_LDFLAGS)" -o $(TESTCLUSTER_BIN)/e2e.test k8s.io/kubernetes/test/e2e)
-	@[ -x $(TESTCLUSTER_BIN)/ginkgo ] || (cd deploy/testcluster/conformance && CGO_ENABLED=0 go build \
-	  -o $(TESTCLUSTER_BIN)/ginkgo github.com/onsi/ginkgo/v2/ginkgo)
+	@deploy/testcluster/build.sh e2e.test ginkgo
 	@folder=$$(mktemp -d); $(BIN)/python -m kubesim serve --nodes 4 --kubeconfig $$folder/config & pid=$$!; \
 	  until [ -s $$folder/config ]; do kill -0 $$pid || exit 1; sleep 0.2; done; \
 	  $(BIN)/python deploy/testcluster/conformance/conformance.py --kubeconfig $$folder/config \

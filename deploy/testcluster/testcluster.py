@@ -1,9 +1,10 @@
 """Start and stop a real Kubernetes control plane on this machine: no Docker, no root, everything in one folder.
 
-``python deploy/testcluster/testcluster.py up|down|status|kubeconfig [--folder DIR] [--bin DIR]``
+``python deploy/testcluster/testcluster.py up|down|status|kubeconfig [--folder DIR] [--bin DIR] [--port N]``
 
 It is the oracle for kubesim: what kubesim answers is compared with what this answers. The binaries come from
-``--bin`` (see ``make testcluster``), else from PATH. It listens on loopback only.
+``--bin`` (else ``TESTCLUSTER_BIN``, else where ``make testcluster`` builds them), and from PATH where that folder has
+none. It listens on loopback only.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HOST = "127.0.0.1"
 START_SECONDS = 60
+CACHE = Path.home() / ".cache" / "faultline"
+MARK = "testcluster"
+"""The file by which a folder is known to be ours, to be emptied at the next start."""
+WITH_PID = 'echo $$ > "$0" && exec "$@"'
+"""A process notes its own number before it becomes the program: whatever is killed when, nothing runs unknown."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 Key = ec.EllipticCurvePrivateKey
 
@@ -103,59 +109,73 @@ def _write(path: Path, content: bytes) -> None:
 class Testcluster:
     """The processes of one control plane and the folder that holds everything of it."""
 
-    def __init__(self, folder: Path, binaries: Path | None) -> None:
+    def __init__(self, folder: Path, binaries: Path, port: int = 0) -> None:
         self.folder = folder
         self.binaries = binaries
-        self.pids = folder / "pids.json"
+        self.port = port
+        self.admin = folder / "admin.kubeconfig"
 
     def up(self) -> Path:
-        """Start what is not running and return the admin kubeconfig."""
-        if self.running():
-            return self.folder / "admin.kubeconfig"
+        """Start it, unless all of it runs already, and return the admin kubeconfig. Raises TestclusterError."""
+        if len(self.running()) == len(PROGRAMS):
+            return self.admin
         programs = {name: self._find(name) for name in PROGRAMS}
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True, mode=0o700)
+        self.down()
+        self._empty_folder()
         self._certificates()
-        ports = {name: _free_port() for name in ("etcd", "peer", "api", "manager", "scheduler")}
+        ports = {name: _free_port() for name in ("etcd", "peer", "manager", "scheduler")}
+        ports["api"] = _free_port(self.port)
         for name in ("admin", "kube-controller-manager", "kube-scheduler"):
             self._kubeconfig(name, ports["api"])
-        started: dict[str, int] = {}
         try:
             for name, flags in self._flags(ports):
-                started[name] = self._start(name, [programs[name], *flags])
-                self.pids.write_text(json.dumps(started))
+                self._start(name, [programs[name], *flags])
                 if name == "kube-apiserver":
                     self._wait_ready(ports["api"])
-        except TestclusterError:
+        except (TestclusterError, KeyboardInterrupt):
             self.down()
             raise
-        return self.folder / "admin.kubeconfig"
+        return self.admin
 
     def down(self) -> None:
-        """Stop every process that ``up`` started, the last one first."""
-        for pid in reversed(list(self._started().values())):
+        """Stop every process that was ever started for this folder, the last one first."""
+        for pid in reversed(self.running().values()):
             try:
                 os.kill(pid, signal.SIGTERM)
             except ProcessLookupError:
                 continue
             _wait_gone(pid)
-        self.pids.unlink(missing_ok=True)
 
     def running(self) -> dict[str, int]:
-        """Return the processes that are alive."""
-        return {name: pid for name, pid in self._started().items() if _alive(pid)}
+        """Return the processes that are alive and ours: a number may belong to another program by now."""
+        found = {}
+        for name in PROGRAMS:
+            noted = self.folder / f"{name}.pid"
+            text = noted.read_text().strip() if noted.exists() else ""
+            if text and str(self.folder) in _command_of(int(text)):
+                found[name] = int(text)
+        return found
 
-    def _started(self) -> dict[str, int]:
-        if not self.pids.exists():
-            return {}
-        pids: dict[str, int] = json.loads(self.pids.read_text())
-        return pids
+    def _empty_folder(self) -> None:
+        """Make a fresh folder. Raises TestclusterError for one that is somebody else's."""
+        if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / MARK).exists():
+            raise TestclusterError(f"{self.folder} holds other things; choose another folder with --folder")
+        try:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            (self.folder / MARK).touch()
+        except OSError as error:
+            raise TestclusterError(f"{self.folder}: {error.strerror}; choose another folder with --folder") from error
+
+    def _has_ended(self) -> bool:
+        return "kube-apiserver" not in self.running()
 
     def _find(self, name: str) -> str:
-        candidates = [str(self.binaries / name)] if self.binaries else []
-        found = next((path for path in candidates if os.access(path, os.X_OK)), shutil.which(name))
+        ours = self.binaries / name
+        found = str(ours) if os.access(ours, os.X_OK) else shutil.which(name)
         if found is None:
-            raise TestclusterError(f"{name} was not found. Run: make testcluster   (needs Go 1.24 or newer)")
+            where = f"neither in {self.binaries} nor on PATH"
+            raise TestclusterError(f"{name} is {where}. Run: make testcluster   (needs Go 1.24 or newer)")
         return found
 
     def _certificates(self) -> None:
@@ -225,7 +245,7 @@ class Testcluster:
                 *(f"--bind-address={HOST}", f"--secure-port={ports['scheduler']}"),
             ],
         )
-        yield "kwok", [f"--kubeconfig={at / 'admin.kubeconfig'}", "--manage-all-nodes=true"]
+        yield "kwok", [f"--kubeconfig={self.admin}", "--manage-all-nodes=true"]
 
     def _apiserver_flags(self, etcd: str, port: int) -> list[str]:
         at = self.folder
@@ -252,41 +272,53 @@ class Testcluster:
             "--enable-aggregator-routing=true",
         ]
 
-    def _start(self, name: str, command: list[str]) -> int:
+    def _start(self, name: str, command: list[str]) -> None:
+        noting = ["/bin/sh", "-c", WITH_PID, str(self.folder / f"{name}.pid"), *command]
         with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our flags
-        return process.pid
+            subprocess.Popen(noting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our flags
 
     def _wait_ready(self, port: int) -> None:
+        """Wait until the API server answers. Raises TestclusterError with the end of its log where it does not."""
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         context.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
         end, pause = time.monotonic() + START_SECONDS, threading.Event()
-        while time.monotonic() < end:
+        noted = self.folder / "kube-apiserver.pid"
+        while time.monotonic() < end and not (noted.exists() and noted.read_text() and self._has_ended()):
             try:
                 with urllib.request.urlopen(f"https://{HOST}:{port}/readyz", timeout=2, context=context):
                     return
             except (urllib.error.URLError, OSError):
                 pause.wait(0.1)
-        raise TestclusterError(f"the API server did not get ready; read {self.folder / 'kube-apiserver.log'}")
+        log = self.folder / "kube-apiserver.log"
+        said = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-3:])
+        raise TestclusterError(f"the API server did not get ready; the end of {log}:\n{said}")
 
 
-def _free_port() -> int:
+def _free_port(wanted: int = 0) -> int:
+    """Return a free port. Raises TestclusterError where ``wanted`` is taken."""
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted))
+        except OSError as error:
+            raise TestclusterError(f"port {wanted}: {error.strerror}; choose another with --port") from error
         return int(probe.getsockname()[1])
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _command_of(pid: int) -> str:
+    """Return the command line of a process; nothing for one that has ended, reaped or not."""
+    if Path("/proc/self").exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+        except OSError:
+            return ""
+    done = subprocess.run(["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True)  # noqa: S603, S607 - a number
+    return "" if done.stdout.startswith("Z") else done.stdout
 
 
 def _wait_gone(pid: int, seconds: float = 10.0) -> None:
     end, pause = time.monotonic() + seconds, threading.Event()
-    while _alive(pid):
+    while _command_of(pid):
         if time.monotonic() > end:
             os.kill(pid, signal.SIGKILL)
             return
@@ -297,22 +329,33 @@ def main(arguments: list[str]) -> int:
     """Run one command; 1 with a sentence on stderr where it cannot be done."""
     parser = argparse.ArgumentParser(prog="testcluster", description="A real control plane on loopback, for tests.")
     parser.add_argument("command", choices=["up", "down", "status", "kubeconfig"])
-    parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "faultline" / "testcluster")
-    parser.add_argument("--bin", type=Path, default=None, help="folder of the binaries; PATH where it has none")
+    parser.add_argument("--folder", type=Path, default=CACHE / "testcluster", help="where everything of it lies")
+    binaries = Path(os.environ.get("TESTCLUSTER_BIN") or CACHE / "testcluster-bin")  # noqa: TID251 - no Django here
+    parser.add_argument("--bin", type=Path, default=binaries, help="folder of the binaries; PATH where it has none")
+    parser.add_argument("--port", type=int, default=0, help="port of the API server (default: a free one)")
     options = parser.parse_args(arguments)
-    cluster = Testcluster(options.folder.resolve(), options.bin)
-    if options.command == "up":
-        try:
-            print(cluster.up())
-        except TestclusterError as exc:
-            print(f"error: {exc}", file=sys.stderr)
-            return 1
-    elif options.command == "down":
+    cluster = Testcluster(options.folder.resolve(), options.bin, options.port)
+    try:
+        return _run(cluster, options.command)
+    except TestclusterError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 1
+
+
+def _run(cluster: Testcluster, command: str) -> int:
+    """Run a command; ``status`` is 0 where everything runs and 1 where something does not."""
+    running = cluster.running()
+    if command == "up":
+        print(cluster.up())
+    elif command == "down":
         cluster.down()
-    elif options.command == "kubeconfig":
-        print(cluster.folder / "admin.kubeconfig")
+    elif command == "status":
+        print(json.dumps({name: running.get(name) for name in PROGRAMS}, indent=2))
+        return int(len(running) < len(PROGRAMS))
+    elif cluster.admin.exists():
+        print(cluster.admin)
     else:
-        print(json.dumps(cluster.running(), indent=2))
+        raise TestclusterError("there is no kubeconfig yet. Run: make testcluster")
     return 0
 
 
