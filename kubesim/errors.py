@@ -25,6 +25,8 @@ class ApiError(Exception):
         self.detailed = details is not None
         """Whether the Status has details at all; some have empty ones."""
         self.metadata = metadata or {}
+        self.warnings: list[str] = []
+        """What is told beside the error."""
 
     def status(self) -> Obj:
         """Return the meta/v1 Status object that is sent to the client."""
@@ -34,8 +36,9 @@ class ApiError(Exception):
             "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            body["reason"] = self.reason
         if self.detailed:
             body["details"] = self.details
         body["code"] = self.code

@@ -129,6 +129,18 @@ def node(ops: Operations, new: Obj, options: Options) -> None:
         new["spec"]["taints"] = [*taints, dict(NOT_READY)]
 
 
+def definition(ops: Operations, new: Obj, options: Options) -> None:
+    """A definition knows from the first moment in which version its objects are stored."""
+    versions = (new.get("spec") or {}).get("versions") or ()
+    stored = [version.get("name", "") for version in versions if version.get("storage")]
+    nobody = {"plural": "", "kind": ""}
+    new["status"] = {
+        "conditions": None,
+        "acceptedNames": nobody,
+        "storedVersions": list(dict.fromkeys(stored)) or None,
+    }
+
+
 STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "persistentvolumes": volume,
     "persistentvolumeclaims": claim,
@@ -137,4 +149,5 @@ STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "certificatesigningrequests.certificates.k8s.io": certificate_request,
     "nodes": node,
     "daemonsets.apps": daemonset,
+    "customresourcedefinitions.apiextensions.k8s.io": definition,
 }

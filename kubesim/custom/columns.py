@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,19 @@ from kubesim.schema.cells import Cell
 from kubesim.schema.columns import NAME, Column
 
 AGE_PATH = ".metadata.creationTimestamp"
-DEFAULT = ({"name": "Age", "type": "date", "jsonPath": AGE_PATH},)
+NAME_TEXT = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "
+    "a client to request the generation of an appropriate name automatically. Name is primarily intended for "
+    "creation idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+AGE_TEXT = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
+    "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is "
+    "represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+DEFAULT = ({"name": "Age", "type": "date", "jsonPath": AGE_PATH, "description": AGE_TEXT},)
 STEP = re.compile(
     r"\.\.(?P<deep>[\w-]+)|\.(?P<name>(?:\\.|[\w/-])+)|\[(?P<index>-?\d+)\]|(?P<all>\.?\[?\*\]?)"
     r"|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]|\[\?\((?P<filter>.*?)\)\]"
@@ -26,7 +39,7 @@ Finder = Callable[[Any], Iterator[Any]]
 
 def columns_of(entries: list[Obj] | None) -> tuple[Column, ...]:
     """Return the columns of a version: the name first, and the age where none is defined."""
-    return (NAME, *(_column(entry) for entry in entries or DEFAULT))
+    return (replace(NAME, about=NAME_TEXT), *(_column(entry) for entry in entries or DEFAULT))
 
 
 def _column(entry: Obj) -> Column:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import orjson
 
+from kubesim.api.patch import go_print
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.custom import rules, structural, values
 from kubesim.custom.columns import columns_of
 from kubesim.errors import Obj
 from kubesim.schema.columns import Column
-from kubesim.schema.decode import Decoder
+from kubesim.schema.decode import DecodeError, Decoder, go_kind, json_name
 from kubesim.schema.entries import NO_LABEL, SCALE, STATUS
 from kubesim.schema.registry import Field, Kind, Scale
 from kubesim.schema.types import Shape, shape_of
@@ -24,6 +26,7 @@ from kubesim.store import Stored
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*)?)?")
+MOST_REPLICAS = 2**31 - 1
 STAGES = {"alpha": 0, "beta": 1, None: 2}
 
 
@@ -33,13 +36,19 @@ class CustomType:
 
     schema: Obj
     columns: tuple[Column, ...]
+    scale: Scale | None = None
 
     def decode(self, obj: Obj, unknown: list[str]) -> Obj:
         """Return an object with what its schema knows, and with defaults. Raises DecodeError for bad metadata."""
         kept: Obj = structural.prune(obj, self.schema, "", unknown, whole=True)
         metadata = shape_of("V1ObjectMeta")
-        if metadata is not None and isinstance(kept.get("metadata"), dict):
-            kept["metadata"] = Decoder().object(metadata, kept["metadata"])
+        if not isinstance(kept.get("metadata"), dict):
+            what = json_name(kept.get("metadata"))
+            raise DecodeError(f"json: cannot unmarshal {what} into Go value of type v1.ObjectMeta")
+        if metadata is not None:
+            decoder = Decoder()
+            kept["metadata"] = decoder.object(metadata, kept["metadata"], "metadata")
+            unknown[:0] = decoder.unknown
         structural.add_defaults(kept, self.schema)
         return kept
 
@@ -59,6 +68,9 @@ class CustomType:
         found = list(values.errors_of(obj, self.schema))
         yield from found
         yield from values.list_errors(obj, self.schema)
+        if self.scale is not None:
+            yield from _replicas_errors(obj, self.scale.spec)
+            yield from _replicas_errors(obj, self.scale.status)
         if not self._has_rules:
             return
         if any(error.reason in values.BLOCKING for error in found):
@@ -81,11 +93,52 @@ class CustomType:
         return hashlib.sha256(orjson.dumps(self.schema, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+def _replicas_errors(obj: Obj, path: tuple[str, ...]) -> Iterator[FieldError]:
+    """Yield what is wrong with a number of replicas."""
+    value: Any = obj
+    where = "".join(f".{step}" for step in path)
+    for at, step in enumerate(path):
+        if not isinstance(value, dict):
+            here, wanted = "".join(f".{done}" for done in path[: at + 1]), "map[string]interface{}"
+            yield invalid_value(where, 0, _accessor(where if here == where else here, value, wanted))
+            return
+        if step not in value:
+            return
+        value = value[step]
+    if not isinstance(value, int) or isinstance(value, bool):
+        yield invalid_value(where, 0, _accessor(where, value, "int64"))
+    elif value < 0:
+        yield invalid_value(where, value, "should be a non-negative integer")
+    elif value > MOST_REPLICAS:
+        yield invalid_value(where, value, f"should be less than or equal to {MOST_REPLICAS}")
+
+
+def _accessor(path: str, value: Any, wanted: str) -> str:
+    return f"{path} accessor error: {go_print(value)} is of the type {go_kind(value)}, expected {wanted}"
+
+
 def kinds_of(definition: Obj) -> list[Kind]:
     """Return the kinds that a definition serves, the preferred version first: its name is that of the stored kind."""
     served = [version for version in definition["spec"]["versions"] if version.get("served")]
     served.sort(key=lambda version: _priority(version["name"]), reverse=True)
-    return [_kind(definition, version, first=not at) for at, version in enumerate(served)]
+    return [
+        replace(
+            _kind(definition, version, first=not at), deprecated=_deprecation(definition["spec"], version, served)
+        )
+        for at, version in enumerate(served)
+    ]
+
+
+def _deprecation(spec: Obj, version: Obj, served: list[Obj]) -> str:
+    """Return the warning that a deprecated version carries; ``served`` begins with the best."""
+    if not version.get("deprecated"):
+        return ""
+    if text := version.get("deprecationWarning"):
+        return str(text)
+    better = [other["name"] for other in served[: served.index(version)] if not other.get("deprecated")]
+    group, kind = spec["group"], spec["names"]["kind"]
+    use = f"; use {group}/{better[0]} {kind}" if better else ""
+    return f"{group}/{version['name']} {kind} is deprecated{use}"
 
 
 def _priority(name: str) -> tuple[int, int, int, str]:
@@ -101,15 +154,16 @@ def _kind(definition: Obj, version: Obj, *, first: bool) -> Kind:
     names = {**spec["names"], **definition.get("status", {}).get("acceptedNames", {})}
     below = version.get("subresources") or {}
     resource = f"{names['plural']}.{spec['group']}"
-    schema = version["schema"]["openAPIV3Schema"]
+    schema, scale = version["schema"]["openAPIV3Schema"], _scale(below["scale"]) if "scale" in below else None
     return Kind(
         spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced",
         singular=names.get("singular", ""), short_names=tuple(names.get("shortNames", ())),
         categories=tuple(names.get("categories", ())), generation=True, storage="" if first else resource,
         subresources=(*((STATUS,) if "status" in below else ()), *((SCALE,) if "scale" in below else ())),
-        scale=_scale(below["scale"]) if "scale" in below else None, field_error=NO_LABEL,
+        scale=scale, field_error=NO_LABEL,
+        stored_version=next(other["name"] for other in spec["versions"] if other.get("storage")),
         fields=tuple(_selectable(entry["jsonPath"]) for entry in version.get("selectableFields", ())),
-        custom=CustomType(schema, columns_of(version.get("additionalPrinterColumns"))),
+        custom=CustomType(schema, columns_of(version.get("additionalPrinterColumns")), scale),
         unconditional_update=False,
     )  # fmt: skip
 

@@ -96,7 +96,7 @@ class Definitions:
         return status
 
     def _conditions(self, definition: Obj, *wanted: Condition) -> list[Obj]:
-        known = {c["type"]: c for c in (definition.get("status") or {}).get("conditions", ())}
+        known = {c["type"]: c for c in (definition.get("status") or {}).get("conditions") or ()}
         for kind, value, reason, message in wanted:
             before = known.get(kind)
             if before is None or (before["status"], before["reason"], before["message"]) != (value, reason, message):

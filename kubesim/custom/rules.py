@@ -21,6 +21,7 @@ class Rule:
     """One rule, and what is said where it does not hold; a transition rule speaks of the value before a change."""
 
     program: Program
+    named: str
     message: str
     message_program: Program | None
     transition: bool
@@ -68,8 +69,8 @@ def _same_entry(item: Any, old: Any, schema: Obj) -> Any:
 def _rule(text: str, message: str, expression: str, reason: str, field: str) -> Rule:
     shown = message or f"failed rule: {text.strip()}"
     return Rule(
-        compiled(text), shown, compiled(expression) if expression else None, "oldSelf" in text,
-        reason if reason in REASONS else "FieldValueInvalid", field,
+        compiled(text), message or text.strip(), shown, compiled(expression) if expression else None,
+        "oldSelf" in text, reason if reason in REASONS else "FieldValueInvalid", field,
     )  # fmt: skip
 
 
@@ -77,16 +78,24 @@ def _check(rule: Rule, value: Any, old: Any, path: str, *, changing: bool) -> It
     if rule.transition and not changing:
         return
     variables = {"self": value, "oldSelf": old}
-    at, shown = (path or ROOT) + rule.field, f'"{type_name(value)}"'
+    where, shown = path or ROOT, f'"{type_name(value)}"'
     try:
         if rule.program.run(variables) is True:
             return
-        message = rule.message
-        if rule.message_program is not None:
-            message = str(rule.message_program.run(variables))
     except CelError as error:
-        message = f"{error} evaluating rule: {rule.message}"
-    text = f"Invalid value: {shown}: {message}"
-    if rule.reason == "FieldValueForbidden":
-        text = f"Forbidden: {message}"
-    yield FieldError(at, rule.reason, text)
+        yield FieldError(where, "FieldValueInvalid", f"Invalid value: {shown}: {error} evaluating rule: {rule.named}")
+        return
+    message = _said(rule, variables)
+    text = f"Forbidden: {message}" if rule.reason == "FieldValueForbidden" else f"Invalid value: {shown}: {message}"
+    yield FieldError(where + rule.field, rule.reason, text)
+
+
+def _said(rule: Rule, variables: dict[str, Any]) -> str:
+    """Return what is said of a rule that does not hold; a message that cannot be made is replaced."""
+    if rule.message_program is None:
+        return rule.message
+    try:
+        found = rule.message_program.run(variables)
+    except CelError:
+        return rule.message
+    return found if isinstance(found, str) and found.strip() and "\n" not in found.strip() else rule.message

@@ -15,76 +15,74 @@ from kubesim.schema.decode import DecodeError, Decoder
 from kubesim.schema.types import shape_of
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
-EMPTY_TYPE = "must not be empty for specified object fields"
+UNIQUE = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+NO_KEY = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+RULE = (
+    ("Rule", "rule", ""), ("Message", "message", ""), ("MessageExpression", "messageExpression", ""),
+    ("Reason", "reason", None), ("FieldPath", "fieldPath", ""), ("OptionalOldSelf", "optionalOldSelf", None),
+)  # fmt: skip
+"""A rule as upstream shows it: the names in Go and in JSON, and what stands for nothing."""
 LIST_TYPES = ("atomic", "set", "map")
 
 
 def schema_errors(schema: Obj, path: str) -> list[FieldError]:
     """Return what is wrong with the schema of whole objects."""
-    root = []
-    if schema.get("type") != "object":
-        root.append(required(f"{path}.type", "must not be empty at the root") if not schema.get("type") else
-                    invalid_value(f"{path}.type", schema["type"], "must be object at the root"))  # fmt: skip
-    if schema.get("nullable"):
-        root.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
-    structural = root + list(_inner_errors(schema, path))
-    return structural or [error for where, inner in _walk(schema, path) for error in _content_errors(inner, where)]
+    everything = list(_walk(schema, path))
+    found = list(_root_errors(schema, path))
+    found += [error for where, inner in everything for error in _structural_errors(inner, where, root=where == path)]
+    found = found or [error for where, inner in everything for error in _default_errors(inner, where)]
+    found += [error for where, inner in everything for error in _other_errors(inner, where)]
+    return found or [error for where, inner in everything for error in _rule_errors(inner, where)]
 
 
 def _walk(schema: Obj, path: str) -> Iterator[tuple[str, Obj]]:
     """Yield every schema inside one, itself included, with its path."""
     yield path, schema
-    inner = [(f"properties[{name}]", found) for name, found in sorted(schema.get("properties", {}).items())]
-    for step, found in (
-        *inner,
-        ("items", schema.get("items")),
-        ("additionalProperties", schema.get("additionalProperties")),
-    ):
+    inner = [(f"properties[{name}]", found) for name, found in sorted((schema.get("properties") or {}).items())]
+    for step in ("items", "additionalProperties"):
+        inner.append((step, schema.get(step)))
+    for step, found in inner:
         if isinstance(found, dict):
             yield from _walk(found, f"{path}.{step}")
 
 
-def _content_errors(schema: Obj, path: str) -> Iterator[FieldError]:
-    yield from _default_errors(schema, path)
-    yield from _rule_errors(schema, path)
+def _root_errors(schema: Obj, path: str) -> Iterator[FieldError]:
+    kind = schema.get("type")
+    if not kind:
+        yield required(f"{path}.type", "must not be empty at the root")
+    elif kind != "object":
+        yield invalid_value(f"{path}.type", kind, "must be object at the root")
+    if schema.get("nullable"):
+        yield forbidden_field(f"{path}.nullable", "nullable cannot be true at the root")
 
 
-def _inner_errors(schema: Obj, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong below a schema whose own type is known to be right."""
-    yield from _list_type_errors(schema, path)
-    if schema.get("properties") and isinstance(schema.get("additionalProperties"), dict):
-        yield forbidden_field(
-            f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
-        )
-    for name, inner in sorted(schema.get("properties", {}).items()):
-        yield from _field_errors(inner, f"{path}.properties[{name}]", EMPTY_TYPE)
-    items = schema.get("items")
-    if schema.get("type") == "array" and items is None:
-        yield required(f"{path}.items", "must be specified")
-    if isinstance(items, dict):
-        yield from _field_errors(items, f"{path}.items", "must not be empty for specified array items")
-    extra = schema.get("additionalProperties")
-    if isinstance(extra, dict):
-        words = "must not be empty for specified object fields"
-        yield from _field_errors(extra, f"{path}.additionalProperties", words)
-
-
-def _field_errors(schema: Obj, path: str, empty: str) -> Iterator[FieldError]:
-    """Yield what is wrong with the schema of a field, its type first."""
+def _structural_errors(schema: Obj, path: str, *, root: bool) -> Iterator[FieldError]:
+    """Yield where a schema does not say of what type a value is."""
     shape = shape_of("V1JSONSchemaProps")
     try:
         schema = Decoder().object(shape, schema) if shape is not None else schema
     except DecodeError as error:
         yield invalid_value(path, "", str(error))
         return
-    kind = schema.get("type")
-    if not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        yield required(f"{path}.type", empty)
-    elif kind and kind not in TYPES:
+    if not root and not schema.get("type") and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
+        what = "array items" if path.endswith(".items") else "object fields"
+        yield required(f"{path}.type", f"must not be empty for specified {what}")
+    if schema.get("type") == "array" and schema.get("items") is None:
+        yield required(f"{path}.items", "must be specified")
+
+
+def _other_errors(schema: Obj, path: str) -> Iterator[FieldError]:
+    kind, extra = schema.get("type"), schema.get("additionalProperties")
+    if kind and kind not in TYPES:
         yield unsupported(f"{path}.type", kind, TYPES)
     if (pattern := schema.get("pattern")) and not _compiles(pattern):
         yield invalid_value(f"{path}.pattern", pattern, "must be a valid regular expression, but isn't")
-    yield from _inner_errors(schema, path)
+    if schema.get("uniqueItems"):
+        yield forbidden_field(f"{path}.uniqueItems", UNIQUE)
+    if schema.get("properties") and (isinstance(extra, dict) or extra is False):
+        why = "additionalProperties and properties are mutual exclusive"
+        yield forbidden_field(f"{path}.additionalProperties", why)
+    yield from _list_type_errors(schema, path)
 
 
 def _compiles(pattern: str) -> bool:
@@ -96,34 +94,60 @@ def _compiles(pattern: str) -> bool:
 
 
 def _list_type_errors(schema: Obj, path: str) -> Iterator[FieldError]:
-    kind, keys = schema.get(LIST_TYPE), schema.get(MAP_KEYS)
+    form, kind, keys = schema.get("type"), schema.get(LIST_TYPE), schema.get(MAP_KEYS)
+    if kind and form != "array":
+        why = f"must be array if {LIST_TYPE} is specified"
+        yield invalid_value(f"{path}.type", form, why) if form else required(f"{path}.type", why)
     if kind and kind not in LIST_TYPES:
         yield unsupported(f"{path}.{LIST_TYPE}", kind, LIST_TYPES)
-    if kind == "map" and not keys:
-        yield required(f"{path}.{MAP_KEYS}", "must not be empty if x-kubernetes-list-type is map")
     if keys and kind != "map":
-        yield forbidden_field(f"{path}.{MAP_KEYS}", "must not be specified if x-kubernetes-list-type is not map")
+        why = f"must be map if {MAP_KEYS} is non-empty"
+        yield invalid_value(f"{path}.{LIST_TYPE}", kind, why) if kind else required(f"{path}.{LIST_TYPE}", why)
+    if kind == "map":
+        yield from _key_errors(keys or [], schema.get("items") or {}, path)
+
+
+def _key_errors(keys: list[str], items: Obj, path: str) -> Iterator[FieldError]:
+    """Yield what is wrong with what tells the entries of a list apart."""
+    where, known = f"{path}.{MAP_KEYS}", items.get("properties") or {}
+    if not keys:
+        yield required(where, f"must not be empty if {LIST_TYPE} is map")
+    if items.get("type") != "object":
+        why = f"must be object if parent array's {LIST_TYPE} is map"
+        yield invalid_value(f"{path}.items.type", items.get("type", ""), why)
+        return
+    for at, key in enumerate(keys):
+        if key not in known:
+            yield invalid_value(where, keys, "entries must all be names of item properties")
+        elif known[key].get("type") in ("array", "object"):
+            why = f"must be a scalar type if parent array's {LIST_TYPE} is map"
+            yield invalid_value(f"{path}.items.properties[{key}].type", "object", why)
+        if key in keys[:at]:
+            yield invalid_value(where, keys, "must not contain duplicate entries")
+    for key in keys:
+        if key in known and "default" not in known[key] and key not in (items.get("required") or ()):
+            yield required(f"{path}.items.properties[{key}].default", NO_KEY)
 
 
 def _default_errors(schema: Obj, path: str) -> Iterator[FieldError]:
     if "default" not in schema:
         return
-    yield from values.errors_of(schema["default"], schema, f"{path}.default")
+    for error in values.errors_of(schema["default"], schema):
+        place = "" if error.field == values.ROOT else f".{error.field}"
+        yield FieldError(f"{path}.default{place}", error.reason, error.detail)
 
 
 def _rule_errors(schema: Obj, path: str) -> Iterator[FieldError]:
     for at, entry in enumerate(schema.get(RULES, ())):
-        here = f"{path}.{RULES}[{at}]"
-        yield from _expression_errors(entry.get("rule", ""), f"{here}.rule")
-        if expression := entry.get("messageExpression"):
-            yield from _expression_errors(expression, f"{here}.messageExpression")
-
-
-def _expression_errors(text: str, path: str) -> Iterator[FieldError]:
-    if not text.strip():
-        yield required(path, "rule is not specified")
-        return
-    try:
-        compiled(text)
-    except CelError as error:
-        yield invalid_value(path, text, f"compilation failed: {error}")
+        here, shown = f"{path}.{RULES}[{at}]", {go: entry.get(name, empty) for go, name, empty in RULE}
+        for name in ("rule", "messageExpression"):
+            text = entry.get(name) or ""
+            if not text.strip():
+                if name == "rule":
+                    yield required(f"{here}.rule", "rule is not specified")
+                continue
+            try:
+                compiled(text)
+            except CelError as error:
+                what = "compilation failed" if name == "rule" else "messageExpression compilation failed"
+                yield invalid_value(f"{here}.{name}", shown, f"{what}: {error}")

@@ -33,6 +33,9 @@ def ops(clock):
     return operations
 
 
+TYPED = {"apiVersion": "apps/v1", "kind": "Deployment"}
+
+
 def pod(name="a", **container):
     spec = {"containers": [{"name": "main", "image": "nginx:1.27", **container}]}
     return {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec}
@@ -480,13 +483,17 @@ def test_a_lease_is_created_by_an_update(ops):
 
 def test_applying_creates_then_merges_and_takes_away_what_is_no_longer_wanted(ops):
     mine = Options(field_manager="ci")
-    wanted = {**deployment(replicas=2), "metadata": {"name": "web", "labels": {"team": "ml", "tier": "back"}}}
+    wanted = {
+        **TYPED,
+        **deployment(replicas=2),
+        "metadata": {"name": "web", "labels": {"team": "ml", "tier": "back"}},
+    }
     ops.patch(DEPLOYMENTS, "ml", "web", wanted, patch_type="apply", options=mine)
     assert mine.created
     ops.patch(
         DEPLOYMENTS, "ml", "web", {"metadata": {"labels": {"other": "x"}}}, options=Options(field_manager="kubectl")
     )
-    less = {**deployment(replicas=3), "metadata": {"name": "web", "labels": {"team": "ml"}}}
+    less = {**TYPED, **deployment(replicas=3), "metadata": {"name": "web", "labels": {"team": "ml"}}}
     after = ops.patch(DEPLOYMENTS, "ml", "web", less, patch_type="apply", options=Options(field_manager="ci"))
     assert after["metadata"]["labels"] == {"team": "ml", "other": "x"}
     assert after["spec"]["replicas"] == 3
@@ -496,7 +503,7 @@ def test_applying_creates_then_merges_and_takes_away_what_is_no_longer_wanted(op
 
 def test_applying_over_anothers_field_is_a_conflict_unless_forced(ops):
     ops.create(DEPLOYMENTS, "ml", deployment(), options=Options(field_manager="kubectl-create"))
-    wanted = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 4}}
+    wanted = {**TYPED, "spec": {"replicas": 4}}
     error = refused(
         ops.patch, DEPLOYMENTS, "ml", "web", wanted, patch_type="apply", options=Options(field_manager="ci")
     )
@@ -514,9 +521,9 @@ def test_applying_over_anothers_field_is_a_conflict_unless_forced(ops):
 
 def test_a_container_that_is_no_longer_applied_goes(ops):
     two = [{"name": "main", "image": "a:1"}, {"name": "side", "image": "b:1"}]
-    both = deployment(template=template(containers=two))
+    both = TYPED | deployment(template=template(containers=two))
     ops.patch(DEPLOYMENTS, "ml", "web", both, patch_type="apply", options=Options(field_manager="ci"))
-    one = deployment(template=template(containers=two[:1]))
+    one = TYPED | deployment(template=template(containers=two[:1]))
     after = ops.patch(DEPLOYMENTS, "ml", "web", one, patch_type="apply", options=Options(field_manager="ci"))
     assert [entry["name"] for entry in after["spec"]["template"]["spec"]["containers"]] == ["main"]
 
