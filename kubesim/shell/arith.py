@@ -12,6 +12,7 @@ _TOKEN = re.compile(
     r"\s*(?:(\d+#[0-9A-Za-z@_]+|0[xX][0-9A-Fa-f]+|\d\w*)|([A-Za-z_]\w*)"
     r"|(\*\*|<<=|>>=|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|[-+*/%&|^]=|[-+*/%&|^!~<>=?:,()\[\]])|(\S))"
 )
+_DASH = re.compile(_TOKEN.pattern.replace(r"\*\*|", "").replace(r"\+\+|--|", ""))
 _LEVELS = {
     "||": 1,
     "&&": 2,
@@ -83,7 +84,7 @@ class _Reader:
         self.at = 0
         self.live = True
         self.nested = 0
-        for match in _TOKEN.finditer(text):
+        for match in (_TOKEN if full else _DASH).finditer(text):
             kind = ("number", "name", "operator", "bad")[(match.lastindex or 4) - 1]
             self.tokens.append((kind, match[match.lastindex or 4], match.start(match.lastindex or 4)))
 

@@ -53,8 +53,7 @@ BASH_ONLY = frozenset(
         "logout",
     ]
 )
-ASH_TOO = frozenset({"source", "let", "[["})
-NOT_DASH = frozenset({"history"})
+ASH_TOO = frozenset({"source", "let"})
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,8 @@ def of(dialect: str) -> Builtins:
     if dialect != "bash":
         for name in BASH_ONLY - (ASH_TOO if dialect == "ash" else frozenset()):
             table.pop(name, None)
+    if dialect != "ash":
+        del table["[["]
     if dialect == "dash":
-        table.pop("history", None)
-    return Builtins(table, SPECIAL if dialect != "bash" else SPECIAL)
+        del table["history"]
+    return Builtins(table, SPECIAL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubesim.shell import conditions
+from kubesim.shell import conditions, patterns
 from kubesim.shell.errors import FileError
 from kubesim.shell.programs import search
 from kubesim.shell.quoting import quote
@@ -66,6 +66,8 @@ async def break_(shell: Shell, argv: list[str]) -> int:
         text = f"{argv[1]}: loop count out of range" if shell.dialect == "bash" else f"Illegal number: {argv[1]}"
         raise ShellError(text, 1)
     if not shell.loops:
+        if shell.dialect == "bash":
+            raise ShellError("only meaningful in a `for', `while', or `until' loop", 0)
         return 0
     raise BreakLoop(min(count, shell.loops), again=argv[0] == "continue")
 
@@ -108,7 +110,7 @@ async def source(shell: Shell, argv: list[str]) -> int:
     if shell.sourced >= MOST_SOURCED:
         raise ShellError(f"{argv[1]}: maximum source nesting level exceeded ({MOST_SOURCED})", 1)
     positional = shell.state.positional
-    if len(argv) > 2:
+    if len(argv) > 2 and shell.dialect != "dash":
         shell.state.positional = argv[2:]
     shell.sourced += 1
     try:
@@ -117,7 +119,7 @@ async def source(shell: Shell, argv: list[str]) -> int:
         return back.status
     finally:
         shell.sourced -= 1
-        if len(argv) > 2:
+        if len(argv) > 2 and shell.dialect != "dash":
             shell.state.positional = positional
 
 
@@ -194,10 +196,14 @@ async def _set_trap(shell: Shell, word: str, action: str | None) -> int:
 async def test(shell: Shell, argv: list[str]) -> int:
     """Evaluate a condition."""
     args = argv[1:]
-    if argv[0] == "[":
-        if not args or args[-1] != "]":
+    if argv[0] != "test":
+        if not args or args[-1] != argv[0].replace("[", "]"):
             return await _test_error(shell, argv[0], "missing `]'" if shell.dialect == "bash" else "missing ]")
         args = args[:-1]
+    if argv[0] == "[[" and len(args) == 3 and args[1] in ("=", "==", "!="):
+        return int(patterns.matches(((args[2], False),), args[0]) == (args[1] == "!="))
+    if args[:1] == ["-v"] and len(args) == 2 and shell.dialect == "bash":
+        return int(shell.parameter(args[1]) is None)
     try:
         return int(not conditions.single(shell.process, args))
     except conditions.TestError as error:
@@ -248,6 +254,7 @@ TABLE = {
     "trap": trap,
     "test": test,
     "[": test,
+    "[[": test,
     "shift": shift,
     "builtin": builtin,
 }

@@ -35,7 +35,7 @@ async def echo(shell: Shell, argv: list[str]) -> int:
     text = " ".join(args)
     stop = False
     if escaped:
-        text, stop = escapes(text, echo=True)
+        text, stop = escapes(text, echo=True, hexadecimal=shell.dialect != "dash")
     await shell.process.write(text + ("\n" if newline and not stop else ""))
     return 0
 
@@ -52,8 +52,11 @@ async def printf(shell: Shell, argv: list[str]) -> int:
         if usage:
             await shell.process.error(usage + "\n")
             return 2
+        if shell.dialect == "ash":
+            await shell.process.error(f"{shell.name}: usage: printf FORMAT [ARGUMENT...]\n")
+            return 2
         raise ShellError("usage: printf format [arg ...]", 2)
-    formatter = Formatter(args[0], args[1:], quoting=shell.dialect == "bash", now=shell.process.machine.now)
+    formatter = Formatter(args[0], args[1:], quoting=shell.dialect != "dash", now=shell.process.machine.now)
     try:
         text = formatter.text()
     except FormatError as error:

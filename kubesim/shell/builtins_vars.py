@@ -117,8 +117,6 @@ async def unset(shell: Shell, argv: list[str]) -> int:
         elif not _NAME.fullmatch(word):
             if shell.dialect != "bash":
                 raise _bad_name(shell, word)
-            await shell.complain(f"`{word}': not a valid identifier", "unset")
-            return 1
         elif shell.dialect == "bash" and word in shell.state.variables and shell.state.variables[word].readonly:
             await shell.complain(f"{word}: cannot unset: readonly variable", "unset")
             return 1
@@ -258,7 +256,7 @@ async def _show_declared(shell: Shell, flags: str, args: list[str]) -> int:
 def _declaration(shell: Shell, name: str) -> str:
     variable = shell.state.variables[name]
     flags = "A" if variable.associative else "a" if isinstance(variable.value, dict) else ""
-    flags += "i" * variable.integer + "r" * variable.readonly + "x" * variable.exported
+    flags += "i" * variable.integer + variable.case + "r" * variable.readonly + "x" * variable.exported
     start = f"declare -{flags or '-'} {name}"
     if variable.value is None:
         return start

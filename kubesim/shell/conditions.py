@@ -16,7 +16,7 @@ from kubesim.shell.state import ShellError, Variable
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
-UNARY = frozenset("bcdefghkLnoprstuvwxzSGONR")
+UNARY = frozenset("bcdefghkLnoprstuvwxzSGONR")  # o, v and R only in [[
 NUMERIC = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 BINARY = {"=", "==", "!=", "<", ">", "-nt", "-ot", "-ef", *NUMERIC}
 _COMPARE = {
@@ -164,7 +164,7 @@ class _Single:
         return value
 
     def _is_unary(self, word: str) -> bool:
-        return len(word) == 2 and word[0] == "-" and word[1] in UNARY
+        return len(word) == 2 and word[0] == "-" and word[1] in UNARY and word[1] not in "ovR"
 
     def _two(self, args: list[str]) -> bool:
         if args[0] == "!":

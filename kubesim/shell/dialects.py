@@ -12,7 +12,7 @@ def place(dialect: str, name: str, line: int, interactive: bool) -> str:
     """Return what stands before a message."""
     if dialect == "dash":
         return f"{name}: {line}: "
-    return f"{name}: " if interactive else f"{name}: line {line}: "
+    return f"{name}: " if interactive or line < 0 else f"{name}: line {line}: "
 
 
 def not_found(dialect: str, name: str, error: StartError) -> str:
@@ -31,6 +31,8 @@ def not_found(dialect: str, name: str, error: StartError) -> str:
 def cannot_open(dialect: str, error: FileError, *, creating: bool) -> str:
     """Word that a redirection failed."""
     text = error.text
+    if dialect == "bash" and error.code == "EEXIST":
+        return f"{error.path}: cannot overwrite existing file"
     if dialect == "bash":
         return f"{error.path}: {text}"
     if error.code == "EBADF":

@@ -326,7 +326,7 @@ class Shell(Values):
     async def _simple(self, node: Simple, final: bool) -> int:
         await self.process.tick()
         self.line = node.line
-        assigns, words = leading(node.words)
+        assigns, words = leading(node.words, self.dialect == "bash")
         self.substituted = 0
         argv = await self._guarded(self._arguments(words))
         saved: list[tuple[int, Handle | None]] = []
@@ -473,7 +473,7 @@ class Shell(Values):
         except ShellError as error:
             name, readonly, _ = error.text.partition("\0")
             text = f"{name}: {dialects.READONLY[self.dialect]}" if readonly else error.text
-            await self.complain(text, argv[0])
+            await self.complain(text.lstrip("\1"), "" if text[:1] == "\1" else argv[0])
             if error.fatal and argv[0] in self.builtins.special and self.dialect != "bash" and not self.interactive:
                 raise ExitShell(error.status) from error
             return error.status
@@ -623,7 +623,7 @@ class Shell(Values):
         inner.loops, inner.calls, inner.names = 0, self.calls, list(self.names)
         inner.subshell, inner.first, inner.began = True, self.first, self.began
         inner.command_string = self.command_string
-        inner.line_offset = self.line_offset
+        inner.line_offset, inner.named = self.line_offset, self.named
 
         async def main(process: Process) -> int:
             return await inner.finish(inner.execute(node, final=True))
@@ -752,7 +752,7 @@ class Shell(Values):
             return
         mode = {"<": "r", ">>": "a", "&>>": "a", "<>": "+"}.get(op, "w")
         if mode == "w" and op == ">" and "noclobber" in self.state.options and self.is_file(name):
-            raise ShellError(f"{name}: cannot overwrite existing file", 1)
+            raise FileError("EEXIST", name)
         handle = self.process.open(name, mode)
         self.put(fd, handle, saved)
         if op in ("&>", "&>>"):
@@ -813,12 +813,12 @@ def _indexed(word: Word, match: re.Match[str] | None) -> Assignment | None:
 
 
 @lru_cache(maxsize=4096)
-def leading(words: tuple[Word, ...]) -> tuple[list[Assignment], tuple[Word, ...]]:
-    """Part a command's assignments from its words."""
-    assigns = []
+def leading(words: tuple[Word, ...], full: bool) -> tuple[list[Assignment], tuple[Word, ...]]:
+    """Part a command's assignments from its words; only ``full`` shells append and have arrays."""
+    assigns: list[Assignment] = []
     for index, word in enumerate(words):
         found = assignment(word)
-        if not found:
+        if not found or not full and (found[1] or found[2]):
             return assigns, words[index:]
         assigns.append(found)
     return assigns, ()

@@ -127,7 +127,7 @@ class Jobs:
             return
         text = DEATHS[name]
         shell = self.shell
-        if shell.dialect == "bash" and not shell.interactive:
+        if shell.dialect == "bash" and not shell.interactive and name != "TERM":
             text = f"{shell.name}: line {shell.line}: {last.pid:5d} {text:<23} {job.source}"
         await shell.process.error(text + "\n")
 

@@ -189,9 +189,9 @@ class Lexer(WordReader):
         operator = next((word for word in REDIRECTS if self.text.startswith(word, self.at)), "")
         if self.dialect == "bash" and self.text.startswith("&>", self.at):
             operator = "&>>" if self.text.startswith("&>>", self.at) else "&>"
-        if operator == "<<<" and self.dialect == "dash":
-            operator = "<<"
-        if not operator or (operator in "<>" and self.dialect == "bash" and self.text.startswith("(", self.at + 1)):
+        if operator == "<<<" and self.dialect != "bash":
+            raise ScriptError("unexpected", "redirection", line=self.line)
+        if not operator or (operator in "<>" and self.dialect != "dash" and self.text.startswith("(", self.at + 1)):
             self.at = start
             return False
         self.at += len(operator)
@@ -344,6 +344,8 @@ class Lexer(WordReader):
         self._blanks()
         if self.dialect == "bash" and self._calculation():
             self._naming, self._command = "", True
+        elif self.text.startswith("((", self.at):
+            raise ScriptError("loop", line=self.line)
 
     def _alias(self, plain: str, start: int) -> bool:
         if start >= self._alias_end:
@@ -359,7 +361,7 @@ class Lexer(WordReader):
         return True
 
     def _condition(self) -> bool:
-        if self.dialect == "dash" or not re.compile(r"\[\[(?=\s)").match(self.text, self.at):
+        if self.dialect != "bash" or not re.compile(r"\[\[(?=\s)").match(self.text, self.at):
             return False
         start, items = self.at, list[Word | str]()
         self.at += 2

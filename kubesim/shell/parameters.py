@@ -62,6 +62,8 @@ def elements(expander: Expander, name: str, index: str | None) -> list[str] | No
 
 
 def _length(expander: Expander, name: str, index: str | None, values: list[str] | None) -> int:
+    if values is not None and expander.shell.dialect != "bash" and name in "@*":
+        return len(" ".join(values))
     if values is not None:
         return len(values)
     value = _get(expander, name, index)
@@ -156,10 +158,9 @@ async def _alternative(
             raise ShellError(f"${name}: cannot assign in this way", 1)
         expander.shell.state.set(name, text)
         return _one(text, param)
-    standard = "parameter null or not set" if param.op == ":?" else "parameter not set"
-    if expander.shell.dialect != "bash" or param.arg:
-        standard = "parameter not set" if not param.arg else text
-    raise ShellError(f"{name}: {standard}", 127 if expander.shell.dialect == "bash" else 2)
+    bash = expander.shell.dialect == "bash"
+    standard = "parameter null or not set" if param.op == ":?" and bash else "parameter not set"
+    raise ShellError(f"{name}: {text or standard}", 127 if expander.shell.dialect == "bash" else 2)
 
 
 async def _argument(expander: Expander, param: Param) -> Pieces:
@@ -189,6 +190,8 @@ async def _operate(expander: Expander, param: Param, value: str) -> str:
     if op[0] == "/":
         pattern = await expander.pattern(param.arg or ())
         new = await expander.value(param.more or ())
+        if expander.shell.dialect == "ash" and op in ("/#", "/%"):
+            pattern, op = ((op[1], True), *pattern), "/"
         found = patterns.substitute(pattern, value, new, op)
         if len(found) > 1 << 20:
             raise ShellError(f"xrealloc: cannot allocate {len(found)} bytes", 2)

@@ -20,7 +20,7 @@ class FormatError(Exception):
     """A format that printf refuses."""
 
 
-def escapes(text: str, *, echo: bool = False) -> tuple[str, bool]:
+def escapes(text: str, *, echo: bool = False, hexadecimal: bool = True) -> tuple[str, bool]:
     """Replace backslash sequences; True after ``\\c``, which ends the output."""
     out: list[str] = []
     at = 0
@@ -35,7 +35,7 @@ def escapes(text: str, *, echo: bool = False) -> tuple[str, bool]:
         at = match.end()
         if match[5] == "c":
             return "".join(out), True
-        if match[2] and echo and text[slash + 1] != "0":
+        if match[2] and echo and text[slash + 1] != "0" or match[1] and not hexadecimal:
             out.append(match[0])
         else:
             out.append(_escape(match))
@@ -87,13 +87,13 @@ class Formatter:
         while at < len(text) and not self.stopped:
             percent = text.find("%", at)
             end = len(text) if percent < 0 else percent
-            plain, self.stopped = escapes(text[at:end])
+            plain, self.stopped = escapes(text[at:end], hexadecimal=self.quoting)
             out.append(plain)
             if percent < 0 or self.stopped:
                 break
             match = _DIRECTIVE.match(text, percent)
             if match is None or match[4] is None:
-                raise FormatError(text[percent:])
+                raise FormatError(text[percent : percent + 2])
             at = match.end()
             out.append("%" if match[4] == "%" else self._directive(match))
         return "".join(out)

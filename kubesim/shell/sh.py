@@ -73,6 +73,7 @@ async def shell(process: Process) -> int:
     prepare(here)
     if arguments.command is not None:
         here.name = arguments.rest[0] if arguments.rest else name
+        here.named = bool(arguments.rest)
         here.state.positional = arguments.rest[1:]
         here.command_string = True
         here.line_offset = int(dialect == "ash")
@@ -125,8 +126,8 @@ async def _file(here: Shell, rest: list[str]) -> int:
             "ash": f"can't open '{path}': {error.text}",
         }
         status = 127 if error.code == "ENOENT" else 126
-        return await process.fail(texts[here.dialect], 2 if here.dialect == "dash" else status)
-    here.name = path
+        return await process.fail(texts[here.dialect], status if here.dialect == "bash" else 2)
+    here.name, here.named = path, True
     here.state.positional = rest[1:]
     if b"\0" in data[:256]:
         return await process.fail(f"{path}: cannot execute binary file", 126)

@@ -73,8 +73,7 @@ class Variable:
     def text(self) -> str | None:
         """Return what ``$name`` gives."""
         if isinstance(self.value, dict):
-            found: dict[object, str] = dict(self.value)
-            return found.get("0" if self.associative else 0)
+            return self.items().get("0")
         return self.value
 
     def items(self) -> dict[str, str]:
@@ -90,7 +89,7 @@ class Variable:
     def copy(self) -> Variable:
         """Return one that changes by itself."""
         value = dict(self.value) if isinstance(self.value, dict) else self.value
-        return replace(self, value=value)  # type: ignore[arg-type]
+        return replace(self, value=value)
 
 
 @dataclass

@@ -36,8 +36,11 @@ class ScriptError(Exception):
             "backquote": "EOF in backquote substitution",
             "brace": "Missing '}'",
             "deep": "memory exhausted",
+            "loop": "Bad for loop variable",
         }
         text = fixed.get(self.kind, unexpected)
+        if unexpected.startswith("unexpected"):  # BusyBox begins in lower case
+            text = text if text.startswith("EOF") else text[:1].lower() + text[1:]
         return text + (f' (expecting "{self.expecting}")' if self.expecting else "")
 
     def _bash(self) -> str:
@@ -52,7 +55,7 @@ class ScriptError(Exception):
 
 
 OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do", "select": "do"}
-BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "case": "esac"}
+BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "case": "esac"}  # what ends each
 STARTERS = {"if", "while", "until", "for", "case", "{", "(", "select"}
 
 
@@ -89,6 +92,8 @@ class Checker:
     def _expected(self) -> str:
         if not self.open:
             return ""
+        if self.open[-1] == "case":
+            return ";;"
         return OPENS.get(self.open[-1], "") or BODIES.get(self.open[-1], "")
 
     def _refuse(self, found: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from kubesim.shell import dialects
@@ -30,12 +31,14 @@ class Values:
         self.status = 0
         self.line = 1
         self.line_offset = 0
+        self.named = False  # a script's name or $0 was given: ash then tells lines
         self.first = process.pid
         self.last_background = 0
         self.began = process.machine.now()
         self.names: list[str] = []
         self.temporary: list[int] = []
         self.pending: list[str] = []
+        self.command_string = False
         self._random = process.pid * 7919 + 12345
         self.interactive = False
 
@@ -43,7 +46,9 @@ class Values:
 
     async def complain(self, text: str, builtin: str = "") -> None:
         """Print an error with the shell's name and place before it."""
-        place = dialects.place(self.dialect, self.name, self.line - self.line_offset, self.interactive)
+        line = self.line - self.line_offset
+        silent = self.dialect == "ash" and not self.named and not builtin
+        place = dialects.place(self.dialect, self.name, -1 if silent else line, self.interactive)
         if builtin and self.dialect == "ash":
             place = f"{self.name}: {builtin}{place[len(self.name) :]}"
         elif builtin:
@@ -74,14 +79,16 @@ class Values:
         if name == "!":
             return str(self.last_background) if self.last_background else None
         if name == "-":
-            return self.state.flags() + ("i" if self.interactive else "")
+            standard = {"bash": "hB", "ash": "", "dash": ""}[self.dialect]
+            given = "c" if self.command_string and self.dialect != "dash" else ""
+            return self.state.flags() + standard + given + ("i" if self.interactive else "")
         if name in ("@", "*"):
             return " ".join(self.state.positional) if self.state.positional else None
         return self._dynamic(name) if name.isupper() else None
 
     def _dynamic(self, name: str) -> str | None:
         if name == "LINENO":
-            return str(self.line)
+            return str(self.line - self.line_offset) if self.dialect != "dash" else None
         if name == "PPID":
             return str(self.process.parent)
         if self.dialect == "dash":
@@ -89,7 +96,7 @@ class Values:
         if name == "RANDOM":
             self._random = (self._random * 1103515245 + 12345) % (1 << 31)
             return str(self._random >> 16)
-        if name == "SECONDS":
+        if name == "SECONDS" and self.dialect == "bash":
             return str(int(self.process.machine.now() - self.began))
         if name == "EPOCHSECONDS":
             return str(int(self.process.machine.now()))
@@ -123,6 +130,10 @@ class Values:
     def number_text(self, name: str, index: str | None) -> str:
         """Return a variable's text for arithmetic."""
         value = self.parameter(name) if index is None else self.element(name, index)
+        if self.dialect == "dash" and value and not re.fullmatch(r"\s*[+-]?\w*\s*", value):
+            raise ShellError(f"Illegal number: {value}", 2)
+        if self.dialect == "dash" and value and value.strip()[:1].isalpha():
+            raise ShellError(f"Illegal number: {value}", 2)
         if value is None and "nounset" in self.state.options:
             text = "unbound variable" if self.dialect == "bash" else "parameter not set"
             raise ShellError(f"{name}: {text}", 2 if self.dialect != "bash" else 127)

@@ -9,6 +9,7 @@ from kubesim.shell.syntax import ScriptError
 
 META = frozenset(" \t\r\n;&|<>()")
 DEEPEST = 40
+_KEY = re.compile(r"\[[\w ./:-]+\](?=\+?=)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*(\[[^]\n]*\])?\+?=$")
 _OPERATORS = re.compile(r":[-=?+]|//|/[#%]|/|##|#|%%|%|\^\^|\^|,,|,|[-=?+]|:|@(?=[A-Za-z]\})")
@@ -69,6 +70,11 @@ class WordReader:
             elif char in "'\"\\$`":
                 _flush(parts, plain)
                 self._quoted(parts, plain, char)
+            elif (
+                char == "[" and array and _NAME.fullmatch(text, start, self.at) and (key := _KEY.match(text, self.at))
+            ):
+                plain.append(key[0])
+                self.at = key.end()
             else:
                 plain.append(char)
                 self.at += 1
@@ -79,7 +85,7 @@ class WordReader:
         char = self.text[self.at]
         before = self.text[start : self.at]
         bash = self.dialect == "bash"
-        if bash and char in "<>" and self.text.startswith("(", self.at + 1):
+        if self.dialect != "dash" and char in "<>" and self.text.startswith("(", self.at + 1):
             _flush(parts, plain)
             self.at += 2
             parts.append(ProcSub(self.nested(), char))

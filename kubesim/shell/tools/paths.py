@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import Any
 
 from kubesim.shell import patterns
 from kubesim.shell.errors import FileError, StartError
@@ -336,8 +337,8 @@ class _Find:
             self.batches[start] = (command[:-1], [])
         return "exec", (start, command, end)
 
-    async def matches(self, tree: object, path: str, node: Node) -> bool:
-        kind, value = tree  # type: ignore[misc]
+    async def matches(self, tree: Any, path: str, node: Node) -> bool:
+        kind, value = tree
         if kind == "or":
             for terms in value:
                 hit = True
@@ -450,8 +451,8 @@ class _Find:
             return False
         return True
 
-    async def _run(self, value: object, path: str) -> bool:
-        start, command, end = value  # type: ignore[misc]
+    async def _run(self, value: Any, path: str) -> bool:
+        start, command, end = value
         if end == "+":
             self.batches[start][1].append(path)
             return True

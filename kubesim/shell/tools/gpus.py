@@ -1,0 +1,143 @@
+"""nvidia-smi, dcgmi, dmesg and journalctl: the devices and the kernel log of the node, as a container sees them."""
+
+from __future__ import annotations
+
+import re2
+
+from kubesim.gpu import dcgmi
+from kubesim.gpu.access import Access
+from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg, journal
+from kubesim.gpu.smi import cli
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools.kit import options
+
+FOLLOW_S = 0.5
+_LIBRARY = (
+    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display "
+    "Driver is properly installed and present in your system.\n"
+    "Please also try adding directory that contains libnvidia-ml.so to your system PATH.\n"
+)
+
+
+async def nvidia_smi(process: Process) -> int:
+    """Show the devices, once or again and again."""
+    access = process.machine.devices
+    if access is None or not access.has_driver:
+        await process.write(_LIBRARY)
+        return 12
+    try:
+        call = cli.parse(process.argv[1:])
+    except cli.BadUsage as error:
+        await process.write(str(error))
+        return 2
+    done = 0
+    while True:
+        view = access.view(process.machine.clock.now())
+        while view.stalled():  # the real one waits for the firmware, too
+            await process.sleep(60)
+        out, status = cli.run(view, call)
+        if call.file:
+            process.view.write(call.file, out.encode())
+        else:
+            await process.write(out)
+        done += 1
+        if not call.loop_s or done == call.passes or status:
+            return status
+        await process.flush()
+        await process.sleep(call.loop_s)
+
+
+async def dcgm(process: Process) -> int:
+    """Talk to the node's DCGM host engine."""
+    access = process.machine.devices
+    if access is None or not access.has_driver:
+        await process.write("Error: unable to establish a connection to the specified host: localhost\n")
+        await process.write("Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n")
+        return 1
+    out, status = dcgmi.run(access.view(process.machine.clock.now()), process.argv[1:])
+    await process.write(out)
+    return status
+
+
+async def kernel(process: Process) -> int:
+    """``dmesg``: show or follow the kernel's log."""
+    long = {"human": "H", "ctime": "T", "decode": "x", "follow": "w", "clear": "C", "level=": "l", "read-clear": "c"}
+    opts = await options(process, "HTxwCcl:kut", {**long, "kernel": "k", "userspace": "u", "notime": "t"})
+    log = _log(process.machine.devices)
+    if log is None:
+        return await process.fail("read kernel buffer failed: Operation not permitted")
+    levels = {name.strip() for name in opts.get("l").split(",")} if "l" in opts else set(LEVELS)
+    if unknown := levels - set(LEVELS):
+        return await process.fail(f"unknown level '{min(unknown)}'")
+    if "C" in opts:
+        log.clear()
+        return 0
+    end = log.end
+    for record in [*log.records()]:
+        if LEVELS[record.level] in levels and _wanted(record, kernel="k" in opts, user="u" in opts):
+            text = record.text if "t" in opts else dmesg(log, record, human=opts.any("TH"), decode="x" in opts)
+            await process.write(text + "\n")
+    if "c" in opts:
+        log.clear()
+    while "w" in opts:
+        await process.flush()
+        await process.sleep(FOLLOW_S)
+        for record in log.after(end):
+            await process.write(dmesg(log, record, human=opts.any("TH"), decode="x" in opts) + "\n")
+        end = log.end
+    return 0
+
+
+def _wanted(record: Record, *, kernel: bool, user: bool) -> bool:
+    return not (kernel or user) or (kernel and record.facility == 0) or (user and record.facility != 0)
+
+
+async def journalctl(process: Process) -> int:
+    """Show the kernel's part of the journal (``-k``); of the rest there is none here."""
+    long = {
+        "dmesg": "k",
+        "follow": "f",
+        "lines=": "n",
+        "grep=": "g",
+        "no-pager": "N",
+        "boot": "b",
+        "reverse": "r",
+        "quiet": "q",
+        "output=": "o",
+        "since=": "S",
+        "priority=": "p",
+        "unit=": "u",
+    }
+    opts = await options(process, "kfn:g:b::rqo:S:p:u:xe", long)
+    log = _log(process.machine.devices)
+    if log is None:
+        await process.error("No journal files were found.\n")
+        await process.write("-- No entries --\n")
+        return 0
+    try:
+        pattern = re2.compile(opts.get("g")) if "g" in opts else None
+    except re2.error:
+        return await process.fail(f'Bad pattern "{opts.get("g")}": invalid pattern')
+    host, end = process.machine.devices.board.node if process.machine.devices else "", log.end
+    found = [] if "u" in opts else [r for r in log.records() if pattern is None or pattern.search(r.text)]
+    if "n" in opts and opts.get("n").isdecimal():
+        found = found[-int(opts.get("n")) :] if int(opts.get("n")) else []
+    for record in reversed(found) if "r" in opts else found:
+        await process.write((record.text if opts.get("o") == "cat" else journal(log, record, host)) + "\n")
+    if not found:
+        await process.write("-- No entries --\n")
+    while "f" in opts:
+        await process.flush()
+        await process.sleep(FOLLOW_S)
+        for record in log.after(end):
+            if pattern is None or pattern.search(record.text):
+                await process.write(journal(log, record, host) + "\n")
+        end = log.end
+    return int(not found and pattern is not None)
+
+
+def _log(access: Access | None) -> KernelLog | None:
+    return access.log if access is not None else None
+
+
+TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dcgmi": dcgm, "dmesg": kernel, "journalctl": journalctl}
