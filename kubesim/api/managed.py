@@ -29,6 +29,9 @@ KEY_DEFAULTS = {"protocol": "TCP"}
 
 def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     """Write ``metadata.managedFields`` of a new object in place: its maker owns what was sent and defaulted."""
+    if options.disowned:
+        new["metadata"].pop("managedFields", None)
+        return
     sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
     mine = _entry_of([], kind, "", options)
     shape = kind.shape
@@ -41,15 +44,21 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
 
 def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, now: datetime) -> None:
     """Write ``metadata.managedFields`` of a changed object in place, carrying over those of ``old``."""
+    if options.disowned or not (options.wanted is not None or old["metadata"].get("managedFields")):
+        new["metadata"].pop("managedFields", None)  # nobody is noted until somebody applies
+        return
     shape = kind.shape
     changed, present = _changed(old, new, shape), _changed({}, new, shape)
     given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
     found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known
-    entries = [] if options.disowned else [{"fieldsV1": {}, **entry} for entry in found]
+    entries = [{"fieldsV1": {}, **entry} for entry in found]
     if options.wanted is not None:
+        if not entries:
+            entries.append(_before_first(kind, old, now))
         mine = _entry_of(entries, kind, subresource, options)
         mine["fieldsV1"] = said(options.wanted, shape)
-        mine["time"] = rfc3339(now)
+        if changed:
+            mine["time"] = rfc3339(now)
         for entry in entries:
             if entry is not mine:
                 entry["fieldsV1"] = _without(entry.get("fieldsV1", {}), changed)
@@ -69,6 +78,12 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         new["metadata"]["managedFields"] = sorted(kept, key=_rank)
     else:
         new["metadata"].pop("managedFields", None)
+
+
+def _before_first(kind: Kind, old: Obj, now: datetime) -> Obj:
+    """Return the entry of everybody who wrote an object of which nobody was noted."""
+    options = Options(field_manager="before-first-apply")
+    return {**_entry_of([], kind, "", options), "time": rfc3339(now), "fieldsV1": _changed({}, old, kind.shape)}
 
 
 def _is_set(fields: Any) -> bool:
@@ -101,7 +116,7 @@ def _entry_of(entries: list[Obj], kind: Kind, subresource: str, options: Options
         same = all(entry.get(name) == value for name, value in wanted.items())
         if same and entry.get("subresource", "") == subresource:
             return entry
-    made = {**wanted, "time": "", "fieldsType": "FieldsV1"}
+    made = {**wanted, "fieldsType": "FieldsV1"}
     if subresource:
         made["subresource"] = subresource
     entries.append(made)

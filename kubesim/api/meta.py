@@ -79,6 +79,14 @@ def check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
         )
 
 
+def check_named(obj: Any, name: str) -> None:
+    """Raise 400 for what a patch has left without a name."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        why = "name must be provided"
+        raise status.bad_request(f"the name of the object ({name} based on URL) was undeterminable: {why}")
+
+
 def check_name(metadata: Obj, name: str) -> None:
     """Set the name of the path. Raises 400 where the object names another."""
     if (given := metadata.setdefault("name", name)) != name:

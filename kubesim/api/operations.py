@@ -146,6 +146,8 @@ class Operations:
             if patch_type == "apply" and not subresource:
                 return self._create_by_apply(kind, namespace, name, change, options)
             raise status.not_found(kind, name)
+        if subresource == "scale" and patch_type == "apply":
+            return self._apply_scale(kind, stored, current, change, options)
         if subresource == "scale":
             scale = self._patched(subresources.scale_of(stored, current), change, patch_type, "V1Scale")
             return subresources.replace_scale(self, kind, namespace, name, scale, options)
@@ -153,6 +155,8 @@ class Operations:
             served = self._applied(kind, to_served(kind, current), change, subresource, options)
         else:
             served = self._patched(to_served(kind, current), change, patch_type, kind.schema)
+        if patch_type != "apply":
+            meta.check_named(served, name)
         options.disowned = _disowned(served)
         new = to_stored(kind, stored, admission.decode(kind, served, options, _described(served, change, patch_type)))
         meta.check_uid(kind, current, new)
@@ -270,12 +274,27 @@ class Operations:
         options.created, options.wanted = True, self._wanted(kind, change)
         applied = self._decoded(kind, change, options)
         applied["metadata"].pop("resourceVersion", None)
+        if uid := applied["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise status.conflict(kind, name, why)
         meta.check_name(applied["metadata"], name)
         return self.create(kind, namespace, applied, options=options)
 
     def _applied(self, kind: Kind, current: Obj, change: Any, subresource: str, options: Options) -> Obj:
         options.wanted = self._wanted(kind, change)
         return apply.applied(kind, current, options.wanted, subresource, options)
+
+    def _apply_scale(self, kind: Kind, stored: Kind, current: Stored, change: Any, options: Options) -> Obj:
+        """Apply a Scale as what it says of the object itself."""
+        options.wanted, options.through = subresources.scaled(kind, self._wanted_scale(change)), "scale"
+        new = to_stored(kind, stored, apply.applied(kind, to_served(kind, current), options.wanted, "scale", options))
+        return subresources.scale_of(stored, self.save(stored, current, dict(new), "", options))
+
+    def _wanted_scale(self, change: Any) -> Obj:
+        """Check what an apply asks for of a Scale. Raises 400."""
+        if not isinstance(change, dict):
+            raise status.bad_request("error decoding YAML: the configuration is not an object")
+        return admission.decode_body("Scale", change)
 
     def _wanted(self, kind: Kind, change: Any) -> Obj:
         """Check what an apply asks for. Raises 400."""
@@ -357,9 +376,9 @@ def _managers(obj: Obj) -> list[Obj]:
 
 
 def _disowned(obj: Any) -> bool:
-    """Tell whether an object says that nobody owns anything of it; its list of managers is there, and empty."""
+    """Tell whether an object says that nobody owns anything of it: its list of managers is there, but names none."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
-    return isinstance(metadata, dict) and metadata.get("managedFields") == []
+    return isinstance(metadata, dict) and metadata.get("managedFields") in ([], [{}])
 
 
 def _check_subresource(kind: Kind, name: str) -> None:

@@ -86,6 +86,13 @@ def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale:
     return scale_of(kind, ops.save(kind, old, new, "", options))
 
 
+def scaled(kind: Kind, scale: Obj) -> Obj:
+    """Return the part of an object that a Scale speaks of."""
+    named = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": scale["metadata"].get("name")}}
+    replicas = scale["spec"].get("replicas")
+    return named if replicas is None else _set(named, _scale(kind).spec, replicas)
+
+
 def _set(obj: Obj, path: tuple[str, ...], value: Any) -> Obj:
     """Return a copy of an object with another value at a path."""
     name, *rest = path
