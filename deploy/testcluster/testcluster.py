@@ -114,6 +114,7 @@ class Testcluster:
         self.binaries = binaries
         self.port = port
         self.admin = folder / "admin.kubeconfig"
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
 
     def up(self) -> Path:
         """Start it, unless all of it runs already, and return the admin kubeconfig. Raises TestclusterError."""
@@ -166,9 +167,6 @@ class Testcluster:
             (self.folder / MARK).touch()
         except OSError as error:
             raise TestclusterError(f"{self.folder}: {error.strerror}; choose another folder with --folder") from error
-
-    def _has_ended(self) -> bool:
-        return "kube-apiserver" not in self.running()
 
     def _find(self, name: str) -> str:
         ours = self.binaries / name
@@ -275,15 +273,16 @@ class Testcluster:
     def _start(self, name: str, command: list[str]) -> None:
         noting = ["/bin/sh", "-c", WITH_PID, str(self.folder / f"{name}.pid"), *command]
         with (self.folder / f"{name}.log").open("wb") as log:
-            subprocess.Popen(noting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our flags
+            self._started[name] = subprocess.Popen(  # noqa: S603 - our flags
+                noting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
 
     def _wait_ready(self, port: int) -> None:
         """Wait until the API server answers. Raises TestclusterError with the end of its log where it does not."""
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         context.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
         end, pause = time.monotonic() + START_SECONDS, threading.Event()
-        noted = self.folder / "kube-apiserver.pid"
-        while time.monotonic() < end and not (noted.exists() and noted.read_text() and self._has_ended()):
+        while time.monotonic() < end and self._started["kube-apiserver"].poll() is None:
             try:
                 with urllib.request.urlopen(f"https://{HOST}:{port}/readyz", timeout=2, context=context):
                     return
@@ -308,12 +307,11 @@ def _free_port(wanted: int = 0) -> int:
 def _command_of(pid: int) -> str:
     """Return the command line of a process; nothing for one that has ended, reaped or not."""
     if Path("/proc/self").exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-        except OSError:
-            return ""
-    done = subprocess.run(["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True)  # noqa: S603, S607 - a number
-    return "" if done.stdout.startswith("Z") else done.stdout
+        noted = Path(f"/proc/{pid}/cmdline")
+        return noted.read_text(errors="replace") if noted.exists() else ""
+    ask = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
+    shown = subprocess.run(ask, capture_output=True, text=True, check=False).stdout  # noqa: S603 - a number
+    return "" if shown.startswith("Z") else shown
 
 
 def _wait_gone(pid: int, seconds: float = 10.0) -> None:
