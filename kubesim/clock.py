@@ -99,16 +99,16 @@ class ManualClock:
         finally:
             timer.cancel()
 
-    async def advance(self, seconds: float) -> None:
-        """Move on, running every timer at its own time and letting what it woke settle first."""
-        await settle()
+    async def advance(self, seconds: float, turns: int = 500) -> None:
+        """Move on, running every timer at its own time and letting what it woke settle first (see ``settle``)."""
+        await settle(turns)
         end = self._now + timedelta(seconds=seconds)
         while self._heap and self._heap[0][0] <= end:
             due, _, timer = heapq.heappop(self._heap)
             self._now = max(self._now, due)
             if timer.call is not None:
                 timer.run()
-                await settle()
+                await settle(turns)
         self._now = end
 
     def drain(self) -> list[tuple[float, Callable[[], None]]]:

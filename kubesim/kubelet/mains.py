@@ -92,6 +92,7 @@ class Main:
             self._stdin.end()
 
     def stop(self) -> None:
-        """Look no further: the kubelet stops."""
+        """Look no further, and let go of everybody who is attached."""
+        self._over.set()
         if self._waiter is not None:
             self._waiter.cancel()

@@ -91,6 +91,7 @@ class PodWorker:
 
     def stop(self) -> None:
         """Look no further: the pod is gone, or the kubelet stops."""
+        self.gone = True
         for probes in self._probes.values():
             probes.stop()
         for hook in self._hooks.values():
@@ -414,7 +415,6 @@ class PodWorker:
 
     async def _finish_ending(self) -> None:
         """Report the last status and let the API forget the pod."""
-        self.gone = True
         self.stop()
         metadata = self.record.pod["metadata"]
         try:

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from kubesim.clock import Clock, ManualClock, Timer
 
+TURNS = 50
+"""How far a process gets between two of its timers at most: many are run again at once, and nobody waits for long."""
 LONGEST_S = 6 * 3600.0
 """A process that has run for longer begins its second life so long ago."""
 
@@ -22,7 +24,7 @@ class ReplayClock:
         """Let the past pass. What is still to come goes on with the real clock."""
         past = self._past
         assert past is not None
-        await past.advance((self._clock.now() - past.now()).total_seconds())
+        await past.advance((self._clock.now() - past.now()).total_seconds(), TURNS)
         self._past = None
         for seconds, call in past.drain():
             self._clock.call_later(seconds, call)

@@ -1,0 +1,420 @@
+"""Containers from inside: what a pod's spec puts into them, what is done to them, and what they leave behind."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from kubesim import kubelet
+from kubesim.kubelet.mains import Main
+from kubesim.shell.machine import Stdio
+from kubesim.streaming.seam import Refused, RuntimeFailure
+from kubesim.tests.world import container, pod, world
+
+AGNHOST = "registry.k8s.io/e2e-test-images/agnhost:2.53"
+
+
+class Sink:
+    """Keeps what is written."""
+
+    def __init__(self):
+        self.data = b""
+
+    async def write(self, data):
+        self.data += data
+
+
+def agnhost(*args, **more):
+    return {"name": "main", "image": AGNHOST, "args": list(args), **more}
+
+
+async def run(w, name, *command, where="main"):
+    """Run a command in a container and return (status, output, errors)."""
+    found = await w.pod(name)
+    out, err = Sink(), Sink()
+    status = await w.kubelets.containers.exec(found, where, command)(Stdio(None, out, err))
+    return status, out.data.decode(), err.data.decode()
+
+
+async def cat(w, name, *paths):
+    return (await run(w, name, "cat", *paths))[1]
+
+
+def log(w, name, **options):
+    return w.kubelets.logs("default", name, "main", **options).decode()
+
+
+def state(obj):
+    return obj["status"]["containerStatuses"][0]
+
+
+async def settings(w):
+    await w.create("configmaps", {"metadata": {"name": "settings"}, "data": {"color": "blue", "size": "7"}})
+    await w.create("secrets", {"metadata": {"name": "key"}, "data": {"token": "c2VzYW1l"}})
+
+
+async def test_a_command_runs_beside_the_containers_own_process():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.tick(2)
+        assert await run(w, "web", "echo", "hi") == (0, "hi\n", "")
+        assert (await run(w, "web", "false"))[0] == 1
+        with pytest.raises(RuntimeFailure, match='exec: "nosuch": executable file not found in \\$PATH: unknown'):
+            await run(w, "web", "nosuch")
+
+
+async def test_only_a_running_container_is_entered():
+    async with world() as w:
+        await w.create("pods", pod("once", container("busybox:1.36", "true"), restartPolicy="Never"))
+        await w.tick(3)
+        with pytest.raises(Refused, match='container not found \\("main"\\)') as refused:
+            await run(w, "once", "true")
+        assert refused.value.code == 500
+
+
+async def test_config_maps_secrets_and_fields_of_the_pod_become_files():
+    async with world() as w:
+        await settings(w)
+        volumes = [
+            {
+                "name": "c",
+                "configMap": {"name": "settings", "items": [{"key": "color", "path": "a/b", "mode": 0o400}]},
+            },
+            {"name": "s", "secret": {"secretName": "key"}},
+            {
+                "name": "d",
+                "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]},
+            },
+        ]
+        mounts = [{"name": volume["name"], "mountPath": f"/m/{volume['name']}"} for volume in volumes]
+        await w.create("pods", pod("web", container("nginx:1.27", volumeMounts=mounts), volumes=volumes))
+        await w.tick(2)
+        assert await cat(w, "web", "/m/c/a/b", "/m/s/token", "/m/d/labels") == 'bluesesameapp="web"'
+        account = "/var/run/secrets/kubernetes.io/serviceaccount"
+        assert await cat(w, "web", f"{account}/namespace", f"{account}/ca.crt") == "defaultthe authority"
+        assert (await cat(w, "web", f"{account}/token")).count(".") == 2
+
+
+async def test_mounted_files_follow_their_config_map():
+    async with world() as w:
+        await settings(w)
+        volumes = [{"name": "c", "configMap": {"name": "settings"}}]
+        mounts = [{"name": "c", "mountPath": "/c"}, {"name": "c", "mountPath": "/one", "subPath": "color"}]
+        await w.create("pods", pod("web", container("nginx:1.27", volumeMounts=mounts), volumes=volumes))
+        await w.tick(2)
+        assert await cat(w, "web", "/c/color", "/one") == "blueblue"
+        await w.client.patch(
+            "configmaps", "settings", "default", {"data": {"color": "red", "size": None, "new": "x"}}
+        )
+        await w.tick(90)
+        assert await cat(w, "web", "/c/color", "/c/new", "/one") == "redxblue"  # a subPath never changes
+        assert (await run(w, "web", "cat", "/c/size"))[0] == 1
+
+
+async def test_containers_share_an_empty_directory():
+    async with world() as w:
+        shared = [{"name": "data", "mountPath": "/data"}]
+        writer = agnhost("mounttest", "--new_file_0644=/data/file", name="writer", volumeMounts=shared)
+        spec = pod("two", container("nginx:1.27", volumeMounts=shared), volumes=[{"name": "data", "emptyDir": {}}])
+        spec["spec"]["initContainers"] = [writer]
+        await w.create("pods", spec)
+        await w.tick(4)
+        assert await cat(w, "two", "/data/file") == "mount-tester new file\n"
+
+
+async def test_a_mount_that_may_only_be_read_cannot_be_written_to():
+    async with world() as w:
+        mounts = [{"name": "data", "mountPath": "/data", "readOnly": True}]
+        main = agnhost("mounttest", "--new_file_0644=/data/file", volumeMounts=mounts)
+        await w.create("pods", pod("ro", main, volumes=[{"name": "data", "emptyDir": {}}], restartPolicy="Never"))
+        await w.tick(3)
+        assert (await w.pod())["status"]["phase"] == "Failed"
+        assert log(w, "ro") == 'error writing new file "/data/file": open /data/file: read-only file system\n'
+
+
+async def test_the_environment_comes_from_everywhere():
+    async with world() as w:
+        await settings(w)
+        service = {"metadata": {"name": "data-base"}, "spec": {"ports": [{"name": "sql", "port": 5432}]}}
+        made = await w.create("services", service)
+        env = [
+            {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "key", "key": "token"}}},
+            {"name": "NONE", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "x", "optional": True}}},
+            {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+            {"name": "ALL", "value": "$(COLOR)-$(NAME)-$$(COLOR)-$(UNKNOWN)"},
+        ]
+        main = agnhost(
+            "netexec", env=env, envFrom=[{"prefix": "P_", "configMapRef": {"name": "settings"}}],
+            resources={"limits": {"cpu": "1500m"}},
+        )  # fmt: skip
+        await w.create("pods", pod("web", main))
+        await w.tick(2)
+        worker = w.kubelets.containers._worker("default/web")
+        found = worker.sandbox.boxes["main"].env
+        assert found["ALL"] == "blue-web-$(COLOR)-$(UNKNOWN)"
+        assert (found["TOKEN"], found["P_size"], found["CPU"], "NONE" in found) == ("sesame", "7", "1500", False)
+        address = made["spec"]["clusterIP"]
+        assert found["DATA_BASE_SERVICE_HOST"] == address
+        assert found["DATA_BASE_SERVICE_PORT_SQL"] == "5432"
+        assert found["DATA_BASE_PORT_5432_TCP"] == f"tcp://{address}:5432"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"configMapKeyRef": {"name": "nope", "key": "x"}}, 'configmap "nope" not found'),
+        ({"configMapKeyRef": {"name": "settings", "key": "x"}}, "couldn't find key x in ConfigMap default/settings"),
+        ({"secretKeyRef": {"name": "nope", "key": "x"}}, 'secret "nope" not found'),
+        ({"secretKeyRef": {"name": "key", "key": "x"}}, "couldn't find key x in Secret default/key"),
+    ],
+)
+async def test_a_container_waits_for_what_its_environment_comes_from(source, message):
+    async with world() as w:
+        await settings(w)
+        await w.create("pods", pod("web", container("nginx:1.27", env=[{"name": "X", "valueFrom": source}])))
+        await w.tick(2)
+        waiting = state(await w.pod())["state"]["waiting"]
+        assert waiting == {"reason": "CreateContainerConfigError", "message": message}
+        assert await w.messages("Failed") == [f"Error: {message}"]
+        await w.check_models()
+
+
+async def test_a_container_starts_once_its_config_map_is_there():
+    async with world() as w:
+        source = {"configMapKeyRef": {"name": "settings", "key": "color"}}
+        await w.create("pods", pod("web", container("nginx:1.27", env=[{"name": "X", "valueFrom": source}])))
+        await w.tick(5)
+        await settings(w)
+        await w.tick(20)
+        obj = await w.pod()
+        assert obj["status"]["phase"] == "Running"
+        assert state(obj)["restartCount"] == 0
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        ({"configMap": {"name": "nope"}}, 'configmap "nope" not found'),
+        ({"secret": {"secretName": "nope"}}, 'secret "nope" not found'),
+        (
+            {"configMap": {"name": "settings", "items": [{"key": "x", "path": "x"}]}},
+            "configmap references non-existent config key: x",
+        ),
+        (
+            {"secret": {"secretName": "key", "items": [{"key": "x", "path": "x"}]}},
+            "references non-existent secret key: x",
+        ),
+        (
+            {"hostPath": {"path": "/nope", "type": "Directory"}},
+            "hostPath type check failed: /nope is not a directory",
+        ),
+    ],
+)
+async def test_a_pod_waits_for_its_volumes_and_says_so(volume, message):
+    async with world() as w:
+        await settings(w)
+        mounts = [{"name": "v", "mountPath": "/v"}]
+        await w.create(
+            "pods", pod("web", container("nginx:1.27", volumeMounts=mounts), volumes=[{"name": "v", **volume}])
+        )
+        await w.tick(20)
+        obj = await w.pod()
+        assert state(obj)["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        assert await w.messages("FailedMount") == [f'MountVolume.SetUp failed for volume "v" : {message}']
+        assert (await w.events("FailedMount"))[0]["count"] == 6  # after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 seconds
+
+
+async def test_a_termination_message_is_what_the_process_left_in_its_file():
+    async with world() as w:
+        main = agnhost(
+            "pause",
+            terminationMessagePath="/tmp/message",
+            env=[{"name": "TERMINATION_MESSAGE_PATH", "value": "/tmp/message"}],
+        )
+        await w.create("pods", pod("p", main, restartPolicy="Never"))
+        await w.tick(2)
+        worker = w.kubelets.containers._worker("default/p")
+        worker.sandbox.signal(worker.record.main[0], "TERM")
+        await w.tick(1)
+        ended = state(await w.pod())["state"]["terminated"]
+        assert (ended["exitCode"], ended["message"]) == (2, 'exiting because of signal "terminated"\n')
+
+
+async def test_deleting_a_pod_signals_its_process_and_kills_what_does_not_listen():
+    async with world() as w:
+        await w.create("pods", pod("polite", agnhost("pause")))
+        await w.create("pods", pod("deaf", container("busybox:1.36", "cat", stdin=True)))
+        await w.tick(2)
+        for name in ("polite", "deaf"):
+            await w.client.delete("pods", name, "default")
+        await w.tick(2)
+        assert [obj["metadata"]["name"] for obj in await w.items("pods")] == ["deaf"]
+        await w.tick(30)
+        assert await w.items("pods") == []
+
+
+async def test_a_hook_before_the_stop_runs_first():
+    async with world() as w:
+        await w.create("pods", pod("server", agnhost("netexec")))
+        await w.tick(2)
+        ip = (await w.pod())["status"]["podIP"]
+        hook = {"preStop": {"httpGet": {"host": ip, "port": 8080, "path": "/echo?msg=bye"}}}
+        await w.create("pods", pod("guest", container("nginx:1.27", lifecycle=hook)))
+        await w.tick(2)
+        await w.client.delete("pods", "guest", "default")
+        await w.tick(2)
+        assert "GET /echo?msg=bye" in log(w, "server")
+        assert len(await w.items("pods")) == 1
+
+
+async def test_a_slow_hook_takes_from_the_grace():
+    async with world() as w:
+        hook = {"preStop": {"sleep": {"seconds": 10}}}
+        await w.create("pods", pod("web", container("nginx:1.27", lifecycle=hook), terminationGracePeriodSeconds=20))
+        await w.tick(2)
+        await w.client.delete("pods", "web", "default")
+        await w.tick(9)
+        assert len(await w.items("pods")) == 1
+        await w.tick(3)
+        assert await w.items("pods") == []
+
+
+async def test_a_container_runs_only_after_its_hook_and_not_where_that_fails():
+    async with world() as w:
+        slow = {"postStart": {"sleep": {"seconds": 5}}}
+        await w.create("pods", pod("slow", container("nginx:1.27", lifecycle=slow)))
+        failing = {"postStart": {"exec": {"command": ["false"]}}}
+        await w.create("pods", pod("failing", container("nginx:1.27", lifecycle=failing)))
+        await w.tick(3)
+        assert state(await w.pod("slow"))["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        assert await w.messages("FailedPostStartHook") == ["PostStartHook failed"]
+        assert "FailedPostStartHook" in await w.messages("Killing")
+        await w.tick(3)
+        assert (await w.pod("slow"))["status"]["phase"] == "Running"
+
+
+async def test_readiness_follows_its_probe():
+    async with world() as w:
+        probe = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1}
+        await w.create("pods", pod("late", agnhost("netexec", readinessProbe={**probe, "initialDelaySeconds": 10})))
+        await w.create("pods", pod("never", agnhost("netexec", readinessProbe={**probe, "httpGet": {"port": 81}})))
+        await w.tick(5)
+        assert [state(obj)["ready"] for obj in await w.items("pods")] == [False, False]
+        await w.tick(10)
+        assert state(await w.pod("late"))["ready"]
+        assert not state(await w.pod("never"))["ready"]
+        ip = (await w.pod("never"))["status"]["podIP"]
+        text = f'Readiness probe failed: Get "http://{ip}:81/": dial tcp {ip}:81: connect: connection refused'
+        assert text in await w.messages("Unhealthy")
+
+
+async def test_a_container_that_is_no_longer_alive_is_restarted():
+    async with world() as w:
+        probe = {"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 5, "failureThreshold": 1}
+        await w.create("pods", pod("ill", agnhost("liveness", livenessProbe=probe)))
+        await w.tick(40)
+        status = state(await w.pod())
+        assert status["restartCount"] >= 1
+        assert status["lastState"]["terminated"]["exitCode"] == 2
+        assert "Liveness probe failed: HTTP probe failed with statuscode: 500" in await w.messages("Unhealthy")
+        assert "Container main failed liveness probe, will be restarted" in await w.messages("Killing")
+        await w.check_models()
+
+
+async def test_other_probes_wait_for_the_one_at_startup():
+    async with world() as w:
+        startup = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 100}
+        await w.create(
+            "pods",
+            pod("web", container("nginx:1.27", startupProbe=startup, livenessProbe={"tcpSocket": {"port": 1}})),
+        )
+        await w.tick(60)
+        status = state(await w.pod())
+        assert (status["started"], status["ready"], status["restartCount"]) == (False, False, 0)
+
+
+async def test_grpc_and_tcp_probes_reach_servers():
+    async with world() as w:
+        grpc = {"grpc": {"port": 5000}, "initialDelaySeconds": 2}
+        await w.create("pods", pod("grpc", agnhost("grpc-health-checking", livenessProbe=grpc)))
+        tcp = {"tcpSocket": {"port": "http"}, "periodSeconds": 1}
+        ports = [{"name": "http", "containerPort": 8080}]
+        await w.create("pods", pod("tcp", agnhost("netexec", ports=ports, readinessProbe=tcp)))
+        await w.tick(60)
+        assert [(state(obj)["ready"], state(obj)["restartCount"]) for obj in await w.items("pods")] == [(True, 0)] * 2
+
+
+async def test_processes_run_again_after_a_restart_and_log_nothing_twice():
+    async with world() as w:
+        loop = [
+            "mounttest",
+            "--file_content_in_loop=/etc/hostname",
+            "--break_on_expected_content=false",
+            "--retry_time=1000",
+        ]
+        await w.create("pods", pod("loop", agnhost(*loop)))
+        await w.create("pods", pod("done", agnhost("entrypoint-tester", "a"), restartPolicy="Never"))
+        await w.tick(30)
+        before = {name: log(w, name, timestamps=True) for name in ("loop", "done")}
+        assert len(before["loop"].splitlines()) > 20
+        kept = orjson.loads(orjson.dumps(w.kubelets.changes()))
+        await w.kubelets.stop()
+        await w.tick(10)
+        w.kubelets = await kubelet.start(w.client, w.clock, *w.node_names, state=kept)
+        for _ in range(20):
+            await w.tick(0.05)
+        again = log(w, "loop", timestamps=True)
+        assert again.startswith(before["loop"])
+        assert len(again.splitlines()) >= len(before["loop"].splitlines()) + 8
+        assert log(w, "done", timestamps=True) == before["done"]
+        assert state(await w.pod("loop"))["restartCount"] == 0
+
+
+async def test_attaching_joins_a_process_and_its_input():
+    async with world() as w:
+        await w.create(
+            "pods", pod("cat", container("busybox:1.36", "cat", stdin=True, stdinOnce=True), restartPolicy="Never")
+        )
+        await w.tick(2)
+
+        class Typed:
+            lines = [b"one\n", b"two\n"]
+
+            async def read(self, count=-1):
+                return self.lines.pop(0) if self.lines else b""
+
+        out = Sink()
+        run = w.kubelets.containers.attach(await w.pod(), "main")
+        assert await run(Stdio(Typed(), out, out)) == 0
+        await w.tick(1)
+        assert out.data == b"one\ntwo\n"
+        assert log(w, "cat") == "one\ntwo\n"
+        assert (await w.pod())["status"]["phase"] == "Succeeded"
+
+
+async def test_attaching_to_a_computed_process_shows_what_it_prints():
+    async with world() as w:
+        await w.create("pods", pod("train", container("nvcr.io/nvidia/pytorch:24.01-py3", "python", "train.py")))
+        await w.tick(9)
+        out = Sink()
+        run = asyncio.ensure_future(w.kubelets.containers.attach(await w.pod(), "main")(Stdio(None, out, out)))
+        await w.tick(6)
+        await w.client.delete("pods", "train", "default", grace_seconds=0)
+        await w.tick(2)
+        await run
+        assert b"step 50 " in out.data
+        assert b"Starting training" not in out.data
+
+
+async def test_a_pod_that_does_nothing_costs_nothing():
+    async with world() as w:
+        for number in range(5):
+            await w.create("pods", pod(f"idle-{number}", container("busybox:1.36", "sleep", "100000")))
+        await w.tick(5)
+        tasks = {task.get_name() for task in asyncio.all_tasks()}
+        timers = len([entry for entry in w.clock._heap if entry[2].call is not None])
+        assert timers < 20
+        assert not any(isinstance(task, Main) for task in tasks)
+        assert all(not worker.sandbox.boxes["main"].machine for worker in w.kubelets._workers.values())
