@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kubesim.api.cron import Schedule, ScheduleError, parse
 from kubesim.controllers import job as jobs
@@ -208,15 +208,20 @@ def job_name(cron: Obj, due: datetime) -> str:
 def job_of(cron: Obj, due: datetime) -> Obj:
     """Return the job of one time."""
     template = cron["spec"]["jobTemplate"]
-    given = template.get("metadata") or {}
+    given, zone = template.get("metadata") or {}, cron["spec"].get("timeZone")
     metadata = {
         "name": job_name(cron, due),
         "namespace": cron["metadata"]["namespace"],
         "labels": dict(given.get("labels") or {}),
-        "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: stamp(due)},
+        "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: shown_in(due, zone)},
         "ownerReferences": [owner_reference(cron)],
     }
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": dict(template["spec"])}
+
+
+def shown_in(at: datetime, zone: str | None) -> str:
+    """Return a time as RFC 3339 writes it in a time zone (by default in UTC)."""
+    return at.astimezone(ZoneInfo(zone or "UTC")).isoformat().replace("+00:00", "Z")
 
 
 def _newest(schedule: Schedule, since: datetime, now: datetime) -> tuple[datetime | None, int]:

@@ -77,6 +77,9 @@ async def test_a_time_zone_counts():
         await cluster.tick(31 * 60)
         (cron,) = await cluster.items(CRONS)
         assert cron["status"]["lastScheduleTime"] == "2026-01-05T09:30:00Z"
+        (job,) = await cluster.items(JOBS)
+        notes = job["metadata"]["annotations"]
+        assert notes == {"batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-05T10:30:00+01:00"}
 
 
 async def test_after_a_long_pause_one_job_starts_and_the_missed_times_are_told_of():
