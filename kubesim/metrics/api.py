@@ -164,7 +164,8 @@ def _metadata(request: _Request) -> dict[str, Any]:
 
 
 def _targets(request: _Request) -> dict[str, Any]:
-    active = [_target(target, request.now) for target in request.server.database.targets]
+    known = [target for target in request.server.database.targets if target.until > request.now]
+    active = [_target(target, request.now) for target in known]
     return {"activeTargets": active, "droppedTargets": [], "droppedTargetCounts": {}}
 
 

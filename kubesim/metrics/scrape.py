@@ -44,8 +44,11 @@ class Target:
     discovered: dict[str, str] = field(default_factory=dict)
     honor_labels: bool = False
     interval_s: float = INTERVAL_S
+    until: float = math.inf
+    """When discovery lost it."""
+    keep: Callable[[Labels], Labels | None] = lambda labels: labels
+    """The metric_relabel_configs of its job: labels after them, None for a series that is dropped."""
     error: Timeline[str] = field(init=False)
-    names: Callable[[], Iterable[str]] = tuple
 
     def __post_init__(self) -> None:
         self.error = Timeline(self.since, "")
@@ -67,7 +70,7 @@ class Target:
 
     def up(self, at: float) -> bool:
         """Whether the scrape of a moment went well."""
-        return at >= self.since and not self.error.at(at)
+        return self.since <= at < self.until and not self.error.at(at)
 
     def series(self, name: str, start: float, end: float) -> Iterator[Scraped]:
         """Yield the series of a metric ("" for all), with the target's labels."""
@@ -75,7 +78,9 @@ class Target:
             if name in ("", label):
                 yield Scraped({NAME: label, **self.labels}, value, self, always=True)
         for function in self.exporter(name, start, end):
-            yield Scraped(self._labelled(function.labels), function.value, self)
+            labels = self.keep(self._labelled(function.labels))
+            if labels is not None:
+                yield Scraped(labels, function.value, self)
 
     def _labelled(self, labels: Labels) -> dict[str, str]:
         if self.honor_labels:
@@ -111,7 +116,8 @@ class Scraped:
         return [point for point in found if point is not None]
 
     def _point(self, scrape: float) -> Point | None:
-        if scrape < self.target.since or not (self.always or self.target.up(scrape)):
+        known = self.target.since <= scrape < self.target.until
+        if not known or not (self.always or self.target.up(scrape)):
             return None
         value = self.value(scrape)
         return None if value is None else (scrape, value)
@@ -128,6 +134,8 @@ class Database:
         exact = next((match.value for match in matches if match.name == NAME and match.op == "="), "")
         tests = [_test(match) for match in matches]
         for target in self.targets:
+            if target.until < start:
+                continue
             for series in target.series(exact, start, end):
                 if all(test(series.labels) for test in tests):
                     yield series

@@ -59,15 +59,16 @@ def installed() -> bool:
 class Prometheus:
     """Debian's Prometheus on loopback, over blocks made of ``series`` or scraping an address."""
 
-    def __init__(self, folder: Path, series: list[Stored], scrape: str = "") -> None:
-        text, blocks = folder / "samples.txt", folder / "blocks"
-        text.write_text(openmetrics(series), encoding="utf-8")
+    def __init__(self, folder: Path, series: list[Stored], scrape: str = "", config: str = "") -> None:
+        samples, blocks = folder / "samples.txt", folder / "blocks"
+        samples.write_text(openmetrics(series), encoding="utf-8")
         if series:
-            command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks)]
+            command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(samples), str(blocks)]
             subprocess.run(command, check=True, capture_output=True)
         job = {"job_name": "dcgm", "scrape_interval": "1s", "scrape_timeout": "1s", "honor_labels": True}
         jobs = [{**job, "static_configs": [{"targets": [scrape]}]}] if scrape else []
-        (folder / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}), encoding="utf-8")
+        text = config or json.dumps({"scrape_configs": jobs})
+        (folder / "prometheus.yml").write_text(text, encoding="utf-8")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"http://127.0.0.1:{probe.getsockname()[1]}"
