@@ -66,7 +66,8 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     name = argv[0].rpartition("/")[2]
     if name in INTERPRETED:
         return True
-    known = name in SERVERS or name.startswith("python") or name in ("sleep", "pause") or name.endswith(".sh")
+    known = name in SERVERS or name.startswith("python") or name == "pause" or name.endswith(".sh")
+    known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())
     if known and _path(image, argv[0]) is not None or name == "tail" and "-f" in argv:
         return False
     return name in TOOLS or ("/" in argv[0] and _path(image, argv[0]) is None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import ChainMap
 from collections.abc import Mapping
 
 from kubesim.api import quantity
@@ -54,40 +55,39 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host) -> Machine:
     image = record.images[spec["image"]]
     context = {**(record.pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
     limits = (spec.get("resources") or {}).get("limits") or {}
-    files = rootfs.files(BASES.get(image.base, image.base))
+    made = rootfs.machine(BASES.get(image.base, image.base), clock, hostname=hostname(record))
     for path in image.programs.values():
-        _add_program(files, path)
+        _add_program(made.files, path)
     played = tools.workload(image, host.node.architecture, record.uid)
-    return Machine(
-        clock=clock,
-        files=files,
-        tools={
-            **TOOLS,
-            "agnhost": agnhost.run,
-            "workload": played,
-        },
-        hostname=hostname(record),
-        uid=int(context.get("runAsUser") or 0),
-        gid=int(context.get("runAsGroup") or 0),
-        memory=int(quantity.parse(str(limits.get("memory") or "4Gi"))),
-        address=record.ip,
-        network=PodNetwork(host.client, host.fabric, record.ip, record.pod["metadata"]["namespace"]),
-    )
+    made.tools = ChainMap({"agnhost": agnhost.run, "workload": played}, TOOLS)  # type: ignore[arg-type]
+    made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
+    made.memory = int(quantity.parse(str(limits.get("memory") or "4Gi")))
+    made.address = record.ip
+    made.network = PodNetwork(host.client, host.fabric, record.ip, record.pod["metadata"]["namespace"])
+    return made
 
 
 def _add_program(files: Files, path: str) -> None:
     """Put a program of the catalogue where the shell's image has none."""
-    here: Directory = files.root
+    folder, name = _folder(files, path)
+    if folder.get(name) is None:
+        tool = name if name == "agnhost" or name in TOOLS else "workload"
+        folder.put(name, File(mode=0o755, program=f"image:{tool}", data=b"\x7fELF"))
+
+
+def _folder(files: Files, path: str) -> tuple[Directory, str]:
+    """Return the directory that a path leads into, made where it is missing, and the name in it."""
+    view = View(files, lambda: 0.0)
     *folders, name = path.strip("/").split("/")
+    here, at = files.root, ""
     for folder in folders:
-        below = here.get(folder)
+        at += f"/{folder}"
+        below = view.find(at)
         if not isinstance(below, Directory):
             below = Directory()
             here.put(folder, below)
         here = below
-    if here.get(name) is None:
-        tool = name if name == "agnhost" or name in TOOLS else "workload"
-        here.put(name, File(mode=0o755, program=f"image:{tool}", data=b"\x7fELF"))
+    return here, name
 
 
 def hostname(record: PodRecord) -> str:
@@ -164,15 +164,8 @@ def _below(directory: Directory, sub: str, container: str, volume: str) -> Direc
 
 def _link(files: Files, path: str, node: File) -> None:
     """Put a file at a path of a tree: the same file, not a copy."""
-    here = files.root
-    *folders, name = path.strip("/").split("/")
-    for folder in folders:
-        below = here.get(folder)
-        if not isinstance(below, Directory):
-            below = Directory()
-            here.put(folder, below)
-        here = below
-    here.put(name, node)
+    folder, name = _folder(files, path)
+    folder.put(name, node)
 
 
 def _put(files: Files, path: str, text: str) -> None:
