@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
+from kubesim.kubelet.guestbook import Guestbook
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import TEXTS, FileError, StartError
@@ -407,9 +408,22 @@ async def logs_generator(process: Process, given: dict[str, str]) -> int:
 
 
 Command = Callable[[Process, dict[str, str]], Awaitable[int]]
+
+
+async def guestbook(process: Process, given: dict[str, str]) -> int:
+    """Keep a guestbook, copy one, or show it."""
+    book = Guestbook(process, given)
+    joining = asyncio.ensure_future(book.join())
+    try:
+        return await serve(process, {_port(given, "http-port", 80): Handlers(process, book.paths())})
+    finally:
+        joining.cancel()
+
+
 COMMANDS: dict[str, Command] = {
     "entrypoint-tester": entrypoint_tester,
     "grpc-health-checking": grpc_health_checking,
+    "guestbook": guestbook,
     "liveness": liveness,
     "logs-generator": logs_generator,
     "mounttest": mounttest,
