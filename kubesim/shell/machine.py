@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kubesim.clock import Clock
+from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
@@ -86,13 +87,6 @@ class KubeAccess(Protocol):
         """Yield the pieces of a long answer: a watch, a followed log."""
 
 
-class Devices(Protocol):
-    """The GPUs that the container sees."""
-
-    def gpus(self) -> list[Any]:
-        """Return one object for each visible device, in order."""
-
-
 @dataclass(eq=False)
 class Machine:
     """Everything that the programs of one container share."""
@@ -110,8 +104,7 @@ class Machine:
     address: str = "10.0.0.2"
     network: Network | None = None
     kube: KubeAccess | None = None
-    devices: Devices | None = None
-    kernel_log: Callable[[], list[str]] = field(default=list)
+    devices: Access | None = None
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1

@@ -74,13 +74,14 @@ class Formatter:
         size = 0
         while True:
             before = self.at
-            piece = self._once()
+            piece = self.once()
             out.append(piece)
             size += len(piece)
             if self.stopped or self.at >= len(self.args) or self.at == before or size > limit:
                 return "".join(out)
 
-    def _once(self) -> str:
+    def once(self) -> str:
+        """Return what is printed for the format once."""
         out: list[str] = []
         at = 0
         text = self.format

@@ -8,7 +8,14 @@ from importlib import import_module
 
 from kubesim.shell.machine import Tool
 
-THEMES = ("sh", "tools.filetools", "tools.ls", "tools.order", "tools.paths", "tools.processes", "tools.text")
+THEMES = (
+    "sh",
+    *(
+        f"tools.{name}"
+        for name in ("awk", "filetools", "gpus", "grep", "ls", "order", "paths", "processes", "sed", "text")
+    ),
+)
+"""The modules of tools; the later one wins where two have the same."""
 
 
 class Tools(Mapping[str, Tool]):

@@ -37,7 +37,7 @@ async def mkdir(process: Process) -> int:
             await _make_directory(process, name, opts)
         except FileError as error:
             text = "can't create directory" if process.busybox else "cannot create directory"
-            shown = f"{text} '{name}'" if process.busybox else f"{text} \u2018{name}\u2019"
+            shown = f"{text} '{name}'" if process.busybox else f"{text} '{name}'"
             status = await process.fail(f"{shown}: {error.text}")
     return status
 
@@ -127,7 +127,7 @@ async def touch(process: Process) -> int:
     await _missing(process, opts.args, 1)
     moment = _moment(process, opts)
     if moment is None:
-        return await process.fail(f"invalid date format \u2018{opts.get('d') or opts.get('t')}\u2019")
+        return await process.fail(f"invalid date format '{opts.get('d') or opts.get('t')}'")
     status = 0
     for name in opts.args:
         try:

@@ -312,9 +312,7 @@ class _Find:
     def _with_value(self, name: str, value: str) -> tuple[str, object]:
         if name in self.depths:
             if not value.isdecimal():
-                raise FindError(
-                    f"Expected a positive decimal integer argument to -{name}, but got \u2018{value}\u2019"
-                )
+                raise FindError(f"Expected a positive decimal integer argument to -{name}, but got '{value}'")
             self.depths[name] = min(int(value), 64)
             return "true", None
         if name == "type" and not set(value) <= set("fdlcbps,"):
@@ -468,7 +466,7 @@ async def run(process: Process, argv: list[str], stdin: bytes | None = None) -> 
             fds[0] = Bytes(stdin)
         return await process.run(argv, fds=fds).wait()
     except StartError as error:
-        form = f"{argv[0]}: {error.text}" if process.busybox else f"\u2018{argv[0]}\u2019: {error.text}"
+        form = f"{argv[0]}: {error.text}" if process.busybox else f"'{argv[0]}': {error.text}"
         return await process.fail(form if process.name == "find" else f"{argv[0]}: {error.text}", error.code)
     except FileError as error:
         return await process.fail(f"cannot fork: {error.text}", 1)
@@ -487,7 +485,7 @@ async def find(process: Process) -> int:
     for start in words[:split] or ["."]:
         node = process.view.find(start, follow=False)
         if node is None:
-            text = f"{start}" if process.busybox else f"\u2018{start}\u2019"
+            text = f"{start}" if process.busybox else f"'{start}'"
             expression.status = await process.fail(f"{text}: No such file or directory")
         else:
             await _descend(expression, start, node, 0)
@@ -505,7 +503,7 @@ async def _descend(expression: _Find, path: str, node: Node, depth: int) -> None
     pruned = "-prune" in expression.words and await expression.matches(expression.tree, path, node)
     if isinstance(node, Directory) and depth < expression.depths["maxdepth"] and not pruned:
         if not process.view.may(node, 4):
-            expression.status = await process.fail(f"\u2018{path}\u2019: Permission denied")
+            expression.status = await process.fail(f"'{path}': Permission denied")
         for name in node.names() if process.view.may(node, 4) else []:
             below = process.view.find(f"{path.rstrip('/')}/{name}", follow=False)
             if below is not None:

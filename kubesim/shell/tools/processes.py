@@ -50,9 +50,7 @@ async def printf_(process: Process) -> int:
     except printf.FormatError as error:
         return await process.fail(f"{error}: invalid conversion specification")
     for _, word in formatter.problems:
-        await process.fail(
-            f"invalid number '{word}'" if process.busybox else f"\u2018{word}\u2019: expected a numeric value"
-        )
+        await process.fail(f"invalid number '{word}'" if process.busybox else f"'{word}': expected a numeric value")
     return int(bool(formatter.problems))
 
 
@@ -96,7 +94,7 @@ async def sleep(process: Process) -> int:
         if length is None:
             if process.busybox:
                 return await process.fail(f"invalid number '{word}'")
-            await kit.usage(process, f"invalid time interval \u2018{word}\u2019")
+            await kit.usage(process, f"invalid time interval '{word}'")
         total += length or 0.0
     await process.sleep(total)
     return 0
@@ -111,16 +109,12 @@ async def timeout(process: Process) -> int:
         await kit.usage(process, "missing operand")
     length = seconds(opts.args[0])
     if length is None:
-        await kit.usage(process, f"invalid time interval \u2018{opts.args[0]}\u2019")
+        await kit.usage(process, f"invalid time interval '{opts.args[0]}'")
     name = NAMES.get(number(opts.get("s", "TERM")) or 15, "TERM")
     try:
         child = process.run(opts.args[1:])
     except StartError as error:
-        shown = (
-            f"can't execute '{opts.args[1]}'"
-            if process.busybox
-            else f"failed to run command \u2018{opts.args[1]}\u2019"
-        )
+        shown = f"can't execute '{opts.args[1]}'" if process.busybox else f"failed to run command '{opts.args[1]}'"
         return await process.fail(f"{shown}: {error.text}", error.code)
     process.handlers["TERM"] = child.signal
     ended = asyncio.ensure_future(child.wait())
@@ -156,7 +150,7 @@ async def env(process: Process) -> int:
     try:
         program = find(process.view, args, found.get("PATH", DEFAULT_PATH))
     except StartError as error:
-        shown = f"can't execute '{args[0]}'" if process.busybox else f"\u2018{args[0]}\u2019"
+        shown = f"can't execute '{args[0]}'" if process.busybox else f"'{args[0]}'"
         return await process.fail(f"{shown}: {error.text}", error.code)
     return await become(process, program, found)
 
@@ -199,7 +193,7 @@ async def id_(process: Process) -> int:
     if opts.args:
         found = number_of(view, opts.args[0])
         if found is None:
-            shown = f"unknown user {opts.args[0]}" if process.busybox else f"\u2018{opts.args[0]}\u2019: no such user"
+            shown = f"unknown user {opts.args[0]}" if process.busybox else f"'{opts.args[0]}': no such user"
             return await process.fail(shown)
         uid = gid = found
     user, group = name_of(view, uid), name_of(view, gid, "/etc/group")
@@ -281,7 +275,7 @@ async def date(process: Process) -> int:
         found = _date(opts.get("d"), now)
         if found is None:
             return await process.fail(
-                f"invalid date '{opts.get('d')}'" if process.busybox else f"invalid date \u2018{opts.get('d')}\u2019"
+                f"invalid date '{opts.get('d')}'" if process.busybox else f"invalid date '{opts.get('d')}'"
             )
         moment = found
     form = next((word[1:] for word in opts.args if word.startswith("+")), "")
@@ -605,13 +599,6 @@ async def man(process: Process) -> int:
     return 16
 
 
-async def dmesg(process: Process) -> int:
-    """Show the kernel's log."""
-    for line in process.machine.kernel_log():
-        await process.write(line + "\n")
-    return 0
-
-
 async def clear(process: Process) -> int:
     """Clear the screen."""
     await process.write("\x1b[H\x1b[2J\x1b[3J")
@@ -704,7 +691,6 @@ TOOLS: dict[str, Tool] = {
     "lscpu": lscpu,
     "watch": watch,
     "man": man,
-    "dmesg": dmesg,
     "clear": clear,
     "reset": clear,
     "tty": tty,
