@@ -67,8 +67,7 @@ class DisruptionController(Controller):
         selected = [pod for pod in self.pods.by("namespace", namespace) if selector.selects(pod)]
         if not selected:
             await self.recorder.normal(budget, "NoPods", "No matching pods found")
-        for pod in selected:
-            await self._warn_of_others(budget, pod)
+        await self._warn_of_others(budget, selected)
         try:
             expected, desired = await self._wanted(budget, selected)
         except UncountableError as error:
@@ -90,12 +89,19 @@ class DisruptionController(Controller):
         } | ({"disruptedPods": disrupted} if disrupted else {})
         await self._write(budget, status, *(("True", "SufficientPods") if allowed else ("False", "InsufficientPods")))
 
-    async def _warn_of_others(self, budget: Obj, pod: Obj) -> None:
-        found = self._guarding(pod)
-        if len(found) > 1 and min(found, key=queue_key) is budget:
-            meta = pod["metadata"]
-            text = MANY.format(meta["namespace"], meta["name"], budget["metadata"]["name"])
-            await self.recorder.warning(pod, "MultiplePodDisruptionBudgets", text)
+    async def _warn_of_others(self, budget: Obj, selected: list[Obj]) -> None:
+        """Tell of pods that other budgets select too, at the first budget by name alone."""
+        own = queue_key(budget)
+        others = [
+            each for each in self.budgets.by("namespace", budget["metadata"]["namespace"]) if each is not budget
+        ]
+        for other in others:
+            rival, selector = queue_key(other), from_struct(other["spec"].get("selector"))
+            for pod in selected if own < rival else ():
+                if selector.selects(pod):
+                    meta = pod["metadata"]
+                    text = MANY.format(meta["namespace"], meta["name"], budget["metadata"]["name"])
+                    await self.recorder.warning(pod, "MultiplePodDisruptionBudgets", text)
 
     async def _wanted(self, budget: Obj, selected: list[Obj]) -> tuple[int, int]:
         """Return how many pods there should be, and how many of them must stay healthy."""

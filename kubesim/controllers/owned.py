@@ -76,6 +76,12 @@ class Owned:
     def _stray(self, old: Obj | None, new: Obj | None) -> None:
         if new is None or controller_of(new) is not None or is_ending(new):
             return
+        if (
+            old is not None
+            and controller_of(old) is None
+            and old["metadata"].get("labels") == new["metadata"].get("labels")
+        ):
+            return
         for owner in self._owners.by("namespace", _namespace(new)):
             if self._accepts(owner, new) and self._selector(owner).selects(new):
                 self._controller.queue.add(queue_key(owner))
