@@ -28,8 +28,11 @@ _RULES = (
     (r"(?m)(?<=  )(\d+[dhms]){1,2}(?=( |$))", "<age>"),
     (r"(?m)^(\d+[dhms]){1,2} ", "<age> "),
     (r"(Duration|Age|AGE): +(\d+[dhms])+", r"\1: <age>"),
+    (r"(Resource Version:  +)\d+", r"\1<version>"),
+    (r"(resource version to be \d+, was) \d+", r"\1 <version>"),
+    (r"/tmp/transcripts-\w+/(left|right)/", "<home>/"),
+    (r"(-edit-)\w+(\.yaml)", r"\1random\2"),
     (r"/tmp/[\w./-]*?([\w-]+\.yaml)", r"<folder>/\1"),
-    (r"(-edit-)\d+(\.yaml)", r"\1<random>\2"),
     (r"(LIVE|MERGED)-\d+", r"\1-<random>"),
     (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
 )

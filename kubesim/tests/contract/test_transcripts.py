@@ -1,8 +1,10 @@
 """The comparison of transcripts: what counts as the same, and a few scenes that must always be playable."""
 
+from dataclasses import replace
+
 import pytest
 
-from kubesim.tests.contract import transcripts
+from kubesim.tests.contract import parity_report, transcripts
 from kubesim.tests.contract.normalise import normalise
 from kubesim.tests.contract.tools import oldest_and_newest
 from kubesim.tests.live import serving
@@ -24,6 +26,9 @@ def test_names_times_and_widths_do_not_count():
         ('  resourceVersion: "1976"', '  resourceVersion: "<version>"'),
         ("Created pod: web-74bf6698cb-d6t8r", "Created pod: web-<hash>-<random>"),
         ("namespace: jobs-qwrtps", "namespace: <namespace>"),
+        ("  Resource Version:  8859", "  Resource Version:  <version>"),
+        ("stored to /tmp/kubectl-edit-0wik3.yaml", "stored to <folder>/kubectl-edit-random.yaml"),
+        ("not in /tmp/transcripts-nc9_ickv/left/kubeconfig", "not in <home>/kubeconfig"),
     ],
 )
 def test_what_no_two_runs_share_is_taken_out(text, shown):
@@ -39,9 +44,40 @@ def test_a_difference_is_shown_and_counted():
     left, right = (transcripts.Answer(command, 0, text) for text in ("a\nb", "a\nc"))
     verdict = transcripts.Verdict("pods", left, right)
     assert verdict.diff().splitlines()[-2:] == ["-b", "+c"]
-    report = transcripts.report([verdict, transcripts.Verdict("pods", left, left)])
-    assert "| pods | 2 | 1 |" in report
-    assert "- pods: `kubectl get pods`: not yet the same" in report
+    found = [transcripts.finding("1.33", each) for each in (verdict, transcripts.Verdict("pods", left, left))]
+    page = parity_report.report(found)
+    assert "| 1.33 | 2 | 1 | 1 | 0 | 50.0 % |" in page
+    assert "| pods | 1 of 2 |" in page
+    assert "- pods: `kubectl get pods` (1.33): not yet the same" in page
+
+
+def test_the_goal_is_missed_by_too_many_differences_and_by_one_without_a_reason():
+    same = [parity_report.Finding("1.20", "pods", "get pods", same=True, known=True) for _ in range(99)]
+    other = parity_report.Finding("1.20", "pods", "get x", same=False, known=True, reason="so it is")
+    assert parity_report.missed([*same, other]) == []
+    assert parity_report.missed([*same, replace(other, reason="")]) == [
+        "kubectl 1.20: pods: get x: not yet the same, and no reason is given"
+    ]
+    assert parity_report.missed([other]) == ["kubectl 1.20: 0.0 % of the commands are the same, the goal is 98 %"]
+
+
+def test_what_a_kubectl_does_not_know_counts_neither_way():
+    assert not parity_report.known('error: unknown command "events" for "kubectl"', deliberate=False)
+    assert parity_report.known('error: unknown command "frobnicate" for "kubectl"', deliberate=True)
+    unknown = parity_report.Finding("1.20", "tree", "events", same=True, known=False)
+    assert "| 1.20 | 1 | 0 | 0 | 1 | 100.0 % |" in parity_report.report([unknown])
+
+
+def test_every_command_has_a_scene_of_its_own_kind():
+    _, scenes = transcripts.load()
+    assert len({scene.name for scene in scenes}) == len(scenes)
+    assert sum(not command.quiet for scene in scenes for command in scene.commands) > 900
+
+
+def test_both_clusters_have_the_same_names_in_the_kubeconfig():
+    entries = {name: [{"name": "x", name[:-1]: {}}] for name in ("clusters", "users", "contexts")}
+    config = transcripts.renamed({**entries, "current-context": "x"})
+    assert config["current-context"] == config["contexts"][0]["name"] == config["users"][0]["name"]
 
 
 @pytest.mark.kubectl

@@ -56,16 +56,23 @@ class Kubectl:
 @cache
 def oldest_and_newest() -> tuple[str, ...]:
     """Return the oldest and the newest kubectl of ``KUBECTL``, of PATH, and of the folders beside those found."""
+    versions = every_kubectl()
+    return tuple(dict.fromkeys(versions[version] for version in (min(versions), max(versions)))) if versions else ()
+
+
+@cache
+def every_kubectl() -> dict[tuple[int, ...], str]:
+    """Return every kubectl that is found, by its version; ``KUBECTLS`` names more folders or files, like PATH."""
     named = [Path(os.environ["KUBECTL"])] if os.environ.get("KUBECTL") else []
+    more = [Path(part) for part in os.environ.get("KUBECTLS", "").split(os.pathsep) if part]
+    named += [path for path in more if path.is_file()]
     folders = {Path(part) for part in os.get_exec_path()} | {path.resolve().parent for path in named}
     folders |= {(folder / "kubectl").resolve().parent for folder in [*folders] if (folder / "kubectl").exists()}
-    folders |= {Path(folder) for folder in PACKAGED}
+    folders |= {Path(folder) for folder in PACKAGED} | {path for path in more if path.is_dir()}
     found = named + [path for folder in folders for path in folder.glob("kubectl*") if _is_kubectl(path)]
     versions = {_version(str(path)): str(path) for path in found}
     versions.pop((0,), None)
-    if not versions:
-        return ()
-    return tuple(dict.fromkeys(versions[version] for version in (min(versions), max(versions))))
+    return dict(sorted(versions.items()))
 
 
 def _is_kubectl(path: Path) -> bool:
