@@ -34,6 +34,7 @@ from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.located import FileError
 from kubesim.nodes import Nodes
+from kubesim.pki import CertificateAuthority
 from kubesim.pools import Pool
 from kubesim.saved import VERSION, Saved, key, key_of_object, lines
 from kubesim.schema.registry import Kind, Registry
@@ -135,12 +136,12 @@ class Secrets:
 class Cluster:
     """A running cluster. Make it with ``create`` or ``restore``, end it with ``stop``."""
 
-    def __init__(self, spec: ClusterSpec, keys: Secrets, clock: Clock, server: str, ca_pem: bytes) -> None:
+    def __init__(self, spec: ClusterSpec, keys: Secrets, clock: Clock, server: str, ca: CertificateAuthority) -> None:
         self.spec = spec
         self.server = server
         self.clock = clock
         self._keys = keys
-        self._ca = ca_pem
+        self._ca = ca.pem
         self.store = Store(clock)
         self.operations = Operations(self.store, clock)
         self._definitions = Definitions(self.operations)
@@ -151,11 +152,11 @@ class Cluster:
         self.nodes = Nodes(self.operations, self.store, clock, keys.signer)
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies)
-        self._certifier = Certifier(keys.signer.key, authorizer)
-        self.operations.checks += [Escalation(authorizer).check, self._certifier.check]
         shared = server if urlsplit(server).path.strip("/") else ""
+        self._certifier = Certifier(ca.sign, authorizer, shared)
+        self.operations.checks += [Escalation(authorizer).check, self._certifier.check]
         authenticator = Authenticator(keys.signer, keys.admin_token, policies, shared)
-        self._seeder = Seeder(self.operations, ca_pem)
+        self._seeder = Seeder(self.operations, ca.pem)
         self.api = ApiServer(
             Backend(
                 store=self.store,
@@ -179,7 +180,7 @@ class Cluster:
         spec: ClusterSpec,
         clock: Clock,
         server: str,
-        ca_pem: bytes,
+        ca: CertificateAuthority,
         file: ClusterFile | None = None,
         *,
         keep: bool = False,
@@ -188,7 +189,7 @@ class Cluster:
 
         ``keep``: what changes is noted in ``changes`` from the first object on.
         """
-        cluster = cls(spec, Secrets.create(), clock, server, ca_pem)
+        cluster = cls(spec, Secrets.create(), clock, server, ca)
         if keep:
             cluster._note_changes()
             cluster._note_spec()
@@ -211,11 +212,11 @@ class Cluster:
             raise
 
     @classmethod
-    async def restore(cls, state: State, clock: Clock, server: str, ca_pem: bytes) -> Cluster:
+    async def restore(cls, state: State, clock: Clock, server: str, ca: CertificateAuthority) -> Cluster:
         """Start a cluster from all that its ``changes`` ever were; raises ValueError or KeyError if wrong."""
         saved = Saved.read(state)
         cluster = cls(
-            ClusterSpec.load(saved.cluster["spec"]), Secrets.load(saved.cluster["secrets"]), clock, server, ca_pem
+            ClusterSpec.load(saved.cluster["spec"]), Secrets.load(saved.cluster["secrets"]), clock, server, ca
         )
         cluster.store.load((saved.version, saved.objects), cluster._kinds)
         cluster.activity.restore(saved.users)

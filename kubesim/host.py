@@ -15,6 +15,7 @@ from kubesim.clock import Clock, Timer
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.errors import ApiError
 from kubesim.kubeconfig import server_url
+from kubesim.pki import CertificateAuthority
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 log = logging.getLogger("kubesim.host")
@@ -41,10 +42,10 @@ class Tenant:
 class Host:
     """Makes, keeps, restores and drops clusters."""
 
-    def __init__(self, data: Path, clock: Clock, ca_pem: bytes, public_host: str, port: int) -> None:
+    def __init__(self, data: Path, clock: Clock, ca: CertificateAuthority, public_host: str, port: int) -> None:
         self._data = data / "clusters"
         self._clock = clock
-        self._ca = ca_pem
+        self._ca = ca
         self._public_host = public_host
         self._port = port
         self._tenants: dict[str, Tenant] = {}
@@ -55,7 +56,7 @@ class Host:
     @property
     def ca(self) -> str:
         """Return the CA certificate as PEM text."""
-        return self._ca.decode()
+        return self._ca.pem.decode()
 
     @property
     def clusters(self) -> dict[str, Cluster]:

@@ -132,6 +132,12 @@ class CertificateAuthority:
         )
         return IssuedCertificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
+    def sign(self, builder: x509.CertificateBuilder) -> x509.Certificate:
+        """Finish a certificate in the making as our own."""
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        named = builder.issuer_name(self._certificate.subject).add_extension(identifier, critical=False)
+        return named.sign(self._key, hashes.SHA256())
+
     def issue_client(self, user: str, groups: Sequence[str], now: datetime, cluster: str = "") -> IssuedCertificate:
         """Issue a certificate for ``user`` of ``groups``; ``cluster``: the URL of the only one that takes it."""
         key = ec.generate_private_key(ec.SECP256R1())

@@ -138,9 +138,9 @@ async def single(
         file = ChangeLog(data / "cluster") if data else None
         saved = file.load() if file else None
         cluster = (
-            await Cluster.restore(saved, clock, server, authority.pem)
+            await Cluster.restore(saved, clock, server, authority)
             if saved
-            else await Cluster.create(spec, clock, server, authority.pem, content, keep=file is not None)
+            else await Cluster.create(spec, clock, server, authority, content, keep=file is not None)
         )
         if file:
             saver = Saver(file, cluster.changes, clock)
@@ -167,7 +167,7 @@ async def many(address: Address, data: Path, clock: Clock) -> AsyncIterator[tupl
         authority = CertificateAuthority.at(data, clock.now())
         token = control_token(data)
         port = sock.getsockname()[1]
-        host = Host(data, clock, authority.pem, address.host, port)
+        host = Host(data, clock, authority, address.host, port)
         control = Control(host, clock, token)
         drops: set[asyncio.Task[None]] = set()
 

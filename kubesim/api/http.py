@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 
+import orjson
 from aiohttp import web
 
-from kubesim.api import discovery, health, metrics, openapi, openapi_v2, requestinfo
+from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2, requestinfo
 from kubesim.api.answers import NO_CACHE, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.negotiate import discovery_version
@@ -116,7 +117,8 @@ class ApiServer:
             case ["api"] | ["apis"]:
                 return self._groups(request, legacy=parts == ["api"])
             case []:
-                return json_response({"paths": self._paths()})
+                text = orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2)
+                return web.Response(body=text, content_type="application/json", headers=NO_CACHE)
         return self._documents(parts)
 
     def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
@@ -144,7 +146,8 @@ class ApiServer:
             case ["apis", group, version]:
                 document = discovery.resource_list(registry, group, version)
         if document is None:
-            return not_found("/".join(parts))
+            keys = issuer.answer(parts, self._backend.signer, self._backend.address)
+            return keys or not_found("/".join(parts))
         return json_response(document)
 
     def _paths(self) -> list[str]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
+from kubesim.api.durations import parse_time
 from kubesim.auth.attributes import Attributes, forbidden
 from kubesim.auth.rbac import Authorizer, Policies
-from kubesim.auth.tokens import Claims, InvalidToken, TokenSigner
+from kubesim.auth.tokens import ISSUER, Claims, Expired, InvalidToken, TokenSigner
 from kubesim.auth.users import ADMIN, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account_user
 from kubesim.errors import ApiError, Obj
 
 IMPERSONATE_EXTRA = "impersonate-extra-"
-CREDENTIAL = "authentication.kubernetes.io/credential-id"
+PREFIX = "authentication.kubernetes.io/"
+CREDENTIAL = f"{PREFIX}credential-id"
+BAD_TOKEN = "invalid bearer token"  # noqa: S105 - a text
+LEEWAY = timedelta(minutes=1)
+"""How long a token outlives the end of what it is bound to."""
 ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -62,20 +67,59 @@ class Authenticator:
 
     def user_of(self, token: str, now: datetime) -> User | None:
         """Return the user of a token, or None when it is not valid (any more)."""
-        if hmac.compare_digest(token.encode(), self._admin_token.encode()):
-            return ADMIN
         try:
-            return self._account(self._signer.verify(token, now))
+            return self.identified(token, now, [ISSUER])[0]
         except InvalidToken:
             return None
 
-    def _account(self, claims: Claims) -> User | None:
-        """Return the user of a service account that still exists under the uid of the token."""
+    def identified(self, token: str, now: datetime, audiences: Sequence[str]) -> tuple[User, list[str]]:
+        """Return a token's user, and those of ``audiences`` it is for. Raises InvalidToken in upstream's words."""
+        if hmac.compare_digest(token.encode(), self._admin_token.encode()):
+            return ADMIN, [*audiences]
+        try:
+            claims = self._signer.verify(token, now)
+        except Expired as error:
+            raise InvalidToken(f"[{BAD_TOKEN}, {error}]") from error
+        common = [name for name in audiences if name in claims.audiences]
+        if not common:
+            given, wanted = _listed(claims.audiences), _listed(audiences)
+            why = f"token audiences {given} is invalid for the target audiences {wanted}"
+            raise InvalidToken(f"[{BAD_TOKEN}, {why}]")
+        if why := self._revoked(claims, now):
+            raise InvalidToken(f"[{BAD_TOKEN}, {why}]")
+        return self._account(claims), common
+
+    def _revoked(self, claims: Claims, now: datetime) -> str:
+        """Return why a token is good no longer: its account is gone, or what it was bound to; empty where it is."""
         account = self._policies.find("serviceaccounts", claims.namespace, claims.name)
-        if account is None or account["metadata"]["uid"] != claims.uid:
-            return None
+        if account is None:
+            return f'serviceaccounts "{claims.name}" not found'
+        if account["metadata"]["uid"] != claims.uid:
+            found = account["metadata"]["uid"]
+            return f"service account UID ({found}) does not match claim ({claims.uid})"
+        for kind, (name, uid) in claims.bound.items():
+            obj = self._policies.find(f"{kind}s", "" if kind == "node" else claims.namespace, name)
+            if obj is None or (uid and obj["metadata"]["uid"] != uid) or _long_gone(obj, now):
+                return "service account token has been invalidated"
+        return ""
+
+    def _account(self, claims: Claims) -> User:
         extra = {CREDENTIAL: [f"JTI={claims.token_id}"]}
+        for kind in ("pod", "node"):
+            if kind in claims.bound:
+                name, uid = claims.bound[kind]
+                extra |= {f"{PREFIX}{kind}-name": [name], f"{PREFIX}{kind}-uid": [uid]}
         return service_account_user(claims.namespace, claims.name, claims.uid, extra)
+
+
+def _long_gone(obj: Obj, now: datetime) -> bool:
+    """Tell whether something has been ending for so long that nobody acts for it any more."""
+    ended = parse_time(obj["metadata"].get("deletionTimestamp"))
+    return ended is not None and now - ended > LEEWAY
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "[" + " ".join(f'"{name}"' for name in names) + "]"
 
 
 def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubesim.api import status
@@ -28,6 +28,8 @@ BACKDATE = timedelta(minutes=5)
 KUBELET = "kubernetes.io/kube-apiserver-client-kubelet"
 CLIENT = "kubernetes.io/kube-apiserver-client"
 SERVING = "kubernetes.io/kubelet-serving"
+REQUESTS = f"certificatesigningrequests.{CERTIFICATES}"
+VERBS = {"approval": "approve", "status": "sign"}
 SIGNERS = (CLIENT, KUBELET, SERVING)
 NODE_USAGES = ({"digital signature", "client auth"}, {"key encipherment", "digital signature", "client auth"})
 EXTENDED = {"server auth": ExtendedKeyUsageOID.SERVER_AUTH, "client auth": ExtendedKeyUsageOID.CLIENT_AUTH}
@@ -44,12 +46,17 @@ KEY_USAGES = {
 }
 
 
-class Certifier:
-    """Signs with one cluster's key, and asks its authorizer who may do what."""
+Sign = Callable[[x509.CertificateBuilder], x509.Certificate]
 
-    def __init__(self, key: ec.EllipticCurvePrivateKey, authorizer: Authorizer) -> None:
-        self._key = key
+
+class Certifier:
+    """Lets the clients' authority sign for one cluster, and asks its authorizer who may do what."""
+
+    def __init__(self, sign: Sign, authorizer: Authorizer, server: str = "") -> None:
+        """``server``: the URL that client certificates must name, where clusters share an authority."""
+        self._sign = sign
         self._authorizer = authorizer
+        self._server = server
 
     def approval(self, csr: Obj) -> str:
         """Return the message with which a request is approved by itself; empty for one that waits for a person."""
@@ -71,26 +78,40 @@ class Certifier:
     def check(
         self, ops: Operations, kind: Kind, old: Obj | None, new: Obj, subresource: str, options: Options
     ) -> None:
-        """Raise 403 where the requester may not approve what a signer signs."""
-        user = options.requester
-        if subresource != "approval" or old is None or user is None or MASTERS in user.groups:
+        """Raise 403 for a request to rule the cluster, and where the requester may not act for a signer."""
+        if kind.resource != REQUESTS:
             return
-        signer = old["spec"]["signerName"]
-        names = (signer, f"{signer.partition('/')[0]}/*")
-        asked = [Attributes("approve", CERTIFICATES, "v1", "signers", name=name) for name in names]
-        if not any(self._authorizer.allows(user, attributes) for attributes in asked):
-            why = f'user not permitted to approve requests with signerName "{signer}"'
-            raise status.forbidden(kind, old["metadata"]["name"], why)
+        user, verb = options.requester, VERBS.get(subresource)
+        if old is None:
+            self._check_subject(kind, new)
+        elif verb and user is not None and MASTERS not in user.groups and _acts(old, new):
+            signer = old["spec"]["signerName"]
+            names = (signer, f"{signer.partition('/')[0]}/*")
+            asked = [Attributes(verb, CERTIFICATES, "v1", "signers", name=name) for name in names]
+            if not any(self._authorizer.allows(user, attributes) for attributes in asked):
+                why = f'user not permitted to {verb} requests with signerName "{signer}"'
+                raise status.forbidden(kind, old["metadata"]["name"], why)
+
+    def _check_subject(self, kind: Kind, csr: Obj) -> None:
+        """Raise 403 for who asks to be a master of the cluster."""
+        spec = csr.get("spec") or {}
+        if spec.get("signerName") != CLIENT:
+            return
+        try:
+            groups = parsed(spec).subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        except ValueError:
+            return  # what is no request is refused by its validation
+        if any(group.value == MASTERS for group in groups):
+            why = f"use of {CLIENT} signer with {MASTERS} group is not allowed"
+            raise status.forbidden(kind, csr["metadata"].get("name", ""), why)
 
     def sign(self, csr: Obj, now: datetime) -> str:
         """Return the certificate of an approved request: PEM, in base64."""
         spec, request = csr["spec"], parsed(csr["spec"])
-        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
         seconds = min(spec.get("expirationSeconds") or YEAR_S, YEAR_S)
         builder = (
             x509.CertificateBuilder()
             .subject_name(request.subject)
-            .issuer_name(issuer)
             .public_key(request.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - BACKDATE)
@@ -103,9 +124,25 @@ class Certifier:
         if extended := [oid for name, oid in EXTENDED.items() if name in usages]:
             builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        signed = builder.add_extension(identifier, critical=False).sign(self._key, hashes.SHA256())
+        if names := self._names(request):
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        signed = self._sign(builder)
         return base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
+
+    def _names(self, request: x509.CertificateSigningRequest) -> list[x509.GeneralName]:
+        """Return what else a certificate's owner is called. A URI tells a cluster, so that no request chooses it."""
+        try:
+            asked = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            asked = x509.SubjectAlternativeName([])
+        own = [x509.UniformResourceIdentifier(self._server)] if self._server else []
+        return own + [name for name in asked if not isinstance(name, x509.UniformResourceIdentifier)]
+
+
+def _acts(old: Obj, new: Obj) -> bool:
+    """Tell whether a change of status says anything that a signer answers for."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    return any(before.get(field) != after.get(field) for field in ("certificate", "conditions"))
 
 
 def parsed(spec: Obj) -> x509.CertificateSigningRequest:

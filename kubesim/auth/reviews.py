@@ -11,7 +11,7 @@ from kubesim.api.status import FieldError, bad_request, invalid, invalid_value
 from kubesim.auth.attributes import Attributes
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.rbac import Authorizer
-from kubesim.auth.tokens import ISSUER
+from kubesim.auth.tokens import ISSUER, InvalidToken
 from kubesim.auth.users import User
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -79,10 +79,12 @@ class Reviewer:
 
     def _token(self, spec: Obj, now: datetime) -> Obj:
         """Return whose a token is."""
-        user = self._authenticator.user_of(str(spec.get("token", "")), now)
-        if user is None:
-            return {"user": {}, "error": "[invalid bearer token, Token has been invalidated]"}
-        return {"authenticated": True, "user": user.info(), "audiences": spec.get("audiences") or [ISSUER]}
+        wanted = [name for name in spec.get("audiences") or () if isinstance(name, str)] or [ISSUER]
+        try:
+            user, audiences = self._authenticator.identified(str(spec.get("token", "")), now, wanted)
+        except InvalidToken as error:
+            return {"user": {}, "error": str(error)}
+        return {"authenticated": True, "user": user.info(), "audiences": audiences}
 
 
 def expiration(kind: Kind, spec: Obj) -> int:

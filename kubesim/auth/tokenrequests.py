@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kubesim.api.status import not_found
+from kubesim.api.status import bad_request, conflict, not_found
 from kubesim.auth.reviews import expiration
-from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.errors import Obj
 from kubesim.schema.registry import Registry
 from kubesim.store import Store
 from kubesim.times import stamp
+
+BINDABLE = ("Pod", "Secret", "Node")
 
 
 def answer(
@@ -25,10 +27,36 @@ def answer(
     spec = review.get("spec") if isinstance(review.get("spec"), dict) else {}
     assert spec is not None
     seconds = expiration(requests, spec)
-    bound = spec.get("boundObjectRef") if isinstance(spec.get("boundObjectRef"), dict) else None
-    named = bound if bound and isinstance(bound.get("kind"), str) and isinstance(bound.get("name"), str) else None
-    token = signer.issue(account, spec.get("audiences") or [], seconds, now, named)
+    audiences, bound = (
+        spec.get("audiences") or [ISSUER],
+        _bound(store, registry, namespace, spec.get("boundObjectRef")),
+    )
+    token = signer.issue(account, audiences, seconds, now, *bound)
     status = {"token": token, "expirationTimestamp": stamp(signer.expiry(now, seconds))}
     meta = {"name": name, "namespace": namespace, "creationTimestamp": stamp(now)}
     head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": meta}
-    return head | {"spec": {**spec, "expirationSeconds": seconds}, "status": status}
+    told = {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": spec.get("boundObjectRef")}
+    return head | {"spec": told, "status": status}
+
+
+def _bound(store: Store, registry: Registry, namespace: str, reference: object) -> list[Obj]:
+    """Return the objects that a token ends with: a pod comes with its node. Raises 400, 404 or 409."""
+    if not isinstance(reference, dict):
+        return []
+    version, kind, name = (str(reference.get(field) or "") for field in ("apiVersion", "kind", "name"))
+    if version != "v1" or kind not in BINDABLE:
+        what = f"{version if '/' in version else f'/{version}'}, Kind={kind}"
+        raise bad_request(f"cannot bind token to object of type {what}")
+    kinds = registry.by_kind("v1", kind)
+    obj = store.get(kinds, namespace if kinds.namespaced else "", name)
+    if obj is None:
+        raise not_found(kinds, name)
+    found, uid = obj["metadata"]["uid"], reference.get("uid")
+    if uid and uid != found:
+        why = f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have"
+        raise conflict(kinds, name, f"{why} been deleted and then recreated")
+    bound = [{"kind": kind, "name": name, "uid": found}]
+    node = (obj.get("spec") or {}).get("nodeName") if kind == "Pod" else ""
+    if node and (holder := store.get(registry.by_resource("nodes"), "", node)) is not None:
+        bound.append({"kind": "Node", "name": node, "uid": holder["metadata"]["uid"]})
+    return bound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,12 +19,18 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from kubesim.errors import Obj
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+ALGORITHM = "ES256"
+BINDABLE = ("pod", "secret", "node")
 KNOWN_TOKENS = 1024  # how many checked signatures are remembered: each costs a fifth of a millisecond
 COORDINATE = 32  # bytes of one P-256 number in a signature (RFC 7518, 3.4)
 
 
 class InvalidToken(Exception):
     """The bearer token is not one of ours, has expired, or its account is gone."""
+
+
+class Expired(InvalidToken):
+    """The bearer token was one of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class Claims:
     token_id: str
     expires: datetime
     audiences: tuple[str, ...]
+    bound: dict[str, tuple[str, str]]
+    """Name and uid of the pod, secret and node that the token ends with, by ``pod``, ``secret`` and ``node``."""
 
 
 class TokenSigner:
@@ -44,6 +53,9 @@ class TokenSigner:
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
         self._key = key
         self._public = key.public_key()
+        spki = serialization.PublicFormat.SubjectPublicKeyInfo
+        public = self._public.public_bytes(serialization.Encoding.DER, spki)
+        self._key_id = _base64(hashlib.sha256(public).digest())
         self._signed_claims = lru_cache(KNOWN_TOKENS)(self._checked_claims)
 
     @classmethod
@@ -70,15 +82,26 @@ class TokenSigner:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
-    def issue(self, account: Obj, audiences: list[str], seconds: int, now: datetime, bound: Obj | None = None) -> str:
-        """Return a token for a ServiceAccount object, valid for ``seconds``; ``bound`` is a pod or secret."""
+    def key_set(self) -> Obj:
+        """Return the JSON Web Key Set (RFC 7517) with which others check the tokens."""
+        numbers = self._public.public_numbers()
+        point = {
+            name: _base64(value.to_bytes(COORDINATE, "big")) for name, value in (("x", numbers.x), ("y", numbers.y))
+        }
+        return {"keys": [{"use": "sig", "kty": "EC", "kid": self._key_id, "alg": ALGORITHM, "crv": "P-256", **point}]}
+
+    def issue(self, account: Obj, audiences: list[str], seconds: int, now: datetime, *bound: Obj) -> str:
+        """Return a token for a ServiceAccount object, valid for ``seconds`` while all of ``bound`` are there.
+
+        These are references to a pod, secret or node: kind, name and uid.
+        """
         meta = account["metadata"]
         private: Obj = {
             "namespace": meta["namespace"],
             "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},
         }
-        if bound:
-            private[bound["kind"].lower()] = {"name": bound["name"], "uid": bound.get("uid", "")}
+        for found in bound:
+            private[found["kind"].lower()] = {"name": found["name"], "uid": found.get("uid", "")}
         claims = {
             "aud": audiences or [ISSUER],
             "exp": int((now + timedelta(seconds=seconds)).timestamp()),
@@ -89,7 +112,7 @@ class TokenSigner:
             "nbf": int(now.timestamp()),
             "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
         }
-        signed = f"{_encode({'alg': 'ES256', 'typ': 'JWT'})}.{_encode(claims)}"
+        signed = f"{_encode({'alg': ALGORITHM, 'kid': self._key_id})}.{_encode(claims)}"
         r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(COORDINATE, "big") + s.to_bytes(COORDINATE, "big")
         return f"{signed}.{_base64(signature)}"
@@ -112,11 +135,16 @@ class TokenSigner:
                 claims["jti"],
                 expires,
                 tuple(claims["aud"]),
+                {
+                    name: (entry["name"], entry["uid"])
+                    for name in BINDABLE
+                    if (entry := claims["kubernetes.io"].get(name))
+                },
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidToken("the token's claims are incomplete") from error
         if now >= expires:
-            raise InvalidToken("service account token has expired")
+            raise Expired("service account token has expired")
         return found
 
     def _checked_claims(self, token: str) -> Obj:

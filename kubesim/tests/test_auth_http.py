@@ -1,11 +1,16 @@
 """Credentials over HTTP: tokens, impersonation, reviews, and streams that end with the right to them."""
 
 import asyncio
+import base64
 
+import orjson
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from kubesim.auth.authn import Authenticator
-from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.clock import RealClock
 from kubesim.errors import ApiError
 from kubesim.tests.live import serving, session
@@ -113,6 +118,80 @@ async def test_a_token_lives_at_least_ten_minutes(admin, token):
     async with admin.post(f"{ACCOUNTS}/oncall/token", json={"spec": {"expirationSeconds": 5}}) as response:
         assert response.status == 422
         assert "may not specify a duration less than 10 minutes" in (await response.json())["message"]
+
+
+async def bound_token(admin, kind, name, **spec):
+    path = f"{ACCOUNTS}/oncall/token"
+    reference = {"apiVersion": "v1", "kind": kind, "name": name}
+    async with admin.post(path, json={"spec": {"boundObjectRef": reference, **spec}}) as response:
+        return response.status, await response.json()
+
+
+async def reviewed(admin, token, *audiences):
+    review = {"spec": {"token": token, "audiences": [*audiences]}}
+    async with admin.post("/apis/authentication.k8s.io/v1/tokenreviews", json=review) as response:
+        return (await response.json())["status"]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Secret"])
+async def test_a_token_ends_with_what_it_is_bound_to(live, admin, token, kind):
+    objects = f"/api/v1/namespaces/training/{kind.lower()}s"
+    spec = {"containers": [{"name": "a", "image": "a"}], "schedulingGates": [{"name": "example.com/wait"}]}
+    await admin.post(objects, json={"metadata": {"name": "tied"}} | ({"spec": spec} if kind == "Pod" else {}))
+    code, answer = await bound_token(admin, kind, "tied")
+    assert code == 201
+    assert answer["spec"]["boundObjectRef"]["name"] == "tied"
+    held = answer["status"]["token"]
+    user = (await reviewed(admin, held))["user"]
+    assert user["extra"].get("authentication.kubernetes.io/pod-name") == (["tied"] if kind == "Pod" else None)
+    await admin.delete(f"{objects}/tied")
+    assert await reviewed(admin, held) == {
+        "user": {}, "error": "[invalid bearer token, service account token has been invalidated]",
+    }  # fmt: skip
+    async with live.client(held) as client, client.get(MAPS) as response:
+        assert response.status == 401
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "message"),
+    [
+        ("Pod", 404, 'pods "none" not found'),
+        ("Node", 404, 'nodes "none" not found'),
+        ("ConfigMap", 400, "cannot bind token to object of type /v1, Kind=ConfigMap"),
+    ],
+)
+async def test_a_token_is_bound_to_nothing_that_is_not_there(admin, token, kind, code, message):
+    found, answer = await bound_token(admin, kind, "none")
+    assert (found, answer["message"]) == (code, message)
+
+
+async def test_a_token_is_good_only_for_those_it_is_for(live, admin, token):
+    async with admin.post(f"{ACCOUNTS}/oncall/token", json={"spec": {"audiences": ["x", "y"]}}) as response:
+        held = (await response.json())["status"]["token"]
+    async with live.client(held) as client, client.get(MAPS) as response:
+        assert response.status == 401
+    assert (await reviewed(admin, held, "x", "z"))["audiences"] == ["x"]
+    assert (await reviewed(admin, held))["error"] == (
+        f'[invalid bearer token, token audiences ["x" "y"] is invalid for the target audiences ["{ISSUER}"]]'
+    )
+    assert (await reviewed(admin, "nonsense"))["error"] == "invalid bearer token"
+
+
+async def test_others_can_check_tokens_with_the_published_keys(admin, token):
+    async with admin.get("/.well-known/openid-configuration") as response:
+        found = await response.json()
+    assert found["issuer"] == ISSUER
+    async with admin.get("/openid/v1/jwks") as response:
+        assert response.content_type == "application/jwk-set+json"
+        (key,) = (await response.json(content_type=None))["keys"]
+    x, y = (int.from_bytes(base64.urlsafe_b64decode(key[name] + "=")) for name in ("x", "y"))
+    public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+    signed, _, signature = token.rpartition(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    numbers = encode_dss_signature(int.from_bytes(raw[:32]), int.from_bytes(raw[32:]))
+    public.verify(numbers, signed.encode(), ec.ECDSA(hashes.SHA256()))
+    head = orjson.loads(base64.urlsafe_b64decode(signed.split(".")[0] + "=="))
+    assert head == {"alg": key["alg"], "kid": key["kid"]}
 
 
 def context_of(live, folder, user, *groups, cluster=""):

@@ -11,6 +11,7 @@ from kubesim import changelog
 from kubesim.changelog import ChangeLog, ChangeLogError, Changes, Saver
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.pki import CertificateAuthority
 from kubesim.saved import key
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -143,7 +144,14 @@ async def test_what_a_full_disk_refused_is_written_later(file, monkeypatch, capl
 
 async def test_a_cluster_comes_back_with_its_objects_token_and_users(file):
     clock = RealClock()
-    first = await Cluster.create(ClusterSpec("a", clock.now(), 1, 8), clock, "https://127.0.0.1:1", b"CA", keep=True)
+    authority = CertificateAuthority.create(clock.now())
+    first = await Cluster.create(
+        ClusterSpec("a", clock.now(), 1, 8),
+        clock,
+        "https://127.0.0.1:1",
+        authority,
+        keep=True,
+    )
     saver = Saver(file, first.changes, clock)
     await saver.start()
     maps = first.operations.registry.by_resource("configmaps")
@@ -155,7 +163,7 @@ async def test_a_cluster_comes_back_with_its_objects_token_and_users(file):
     await first.stop()
     await saver.stop()
 
-    second = await Cluster.restore(again(file), clock, "https://127.0.0.1:1", b"CA")
+    second = await Cluster.restore(again(file), clock, "https://127.0.0.1:1", authority)
     try:
         assert second.operations.get(maps, "default", "kept")["data"] == {"a": "b"}
         assert second.store.get(maps, "default", "gone") is None

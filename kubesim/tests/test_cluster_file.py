@@ -8,6 +8,7 @@ from kubesim import clusterfile
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.located import FileError
+from kubesim.pki import CertificateAuthority
 
 FULL = """\
 nodes:
@@ -59,7 +60,9 @@ async def cluster_of(folder, text):
     path.write_text(text)
     clock = RealClock()
     spec = ClusterSpec("a", clock.now())
-    cluster = await Cluster.create(spec, clock, "https://127.0.0.1:1", b"CA", clusterfile.read(path))
+    cluster = await Cluster.create(
+        spec, clock, "https://127.0.0.1:1", CertificateAuthority.create(clock.now()), clusterfile.read(path)
+    )
     yield cluster
     await cluster.stop()
 
