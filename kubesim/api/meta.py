@@ -108,14 +108,15 @@ def check_version(kind: Kind, old: Obj, new: Obj) -> None:
     """Raise 409 where the request was made for another version or another object of that name."""
     before, after = old["metadata"], new["metadata"]
     version, uid = after.get("resourceVersion"), after.get("uid")
-    if not version and not kind.unconditional_update:
+    anything = not version or (version.isdecimal() and not int(version))  # 0 is no version
+    if anything and not kind.unconditional_update:
         error = status.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise status.invalid(replace(kind, kind=kind.plural), before["name"], [error])
     if version and not version.isdecimal():
         raise status.bad_request(f"strconv.ParseUint: parsing {status.show(version)}: invalid syntax")
     if uid and uid != before["uid"]:
         raise status.conflict(kind, before["name"], _in_storage(kind, before, uid_mismatch(uid, before["uid"])))
-    if version and version != before["resourceVersion"]:
+    if not anything and version != before["resourceVersion"]:
         raise status.conflict(kind, before["name"])
 
 

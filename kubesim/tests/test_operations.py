@@ -254,6 +254,13 @@ def test_an_update_with_a_stale_version_is_a_conflict(ops):
     )
 
 
+def test_an_update_with_version_0_means_whichever_there_is(ops):
+    first = ops.create(DEPLOYMENTS, "ml", deployment())
+    ops.patch(DEPLOYMENTS, "ml", "web", {"spec": {"replicas": 2}})
+    first["metadata"]["resourceVersion"] = "0"
+    assert ops.update(DEPLOYMENTS, "ml", "web", first)["spec"]["replicas"] == first["spec"]["replicas"]
+
+
 def test_generation_counts_changes_of_the_spec_only(ops):
     ops.create(DEPLOYMENTS, "ml", deployment())
     labelled = ops.patch(DEPLOYMENTS, "ml", "web", {"metadata": {"labels": {"a": "b"}}})
