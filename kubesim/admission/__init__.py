@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from kubesim.admission import limits, namespaces, platform, pods, podsecurity, policies, prepare, quota
-from kubesim.admission.validation import check_finalizers, validate_custom, validate_new, validate_update
+from kubesim.admission.validation import check_finalizers, inplace, validate_custom, validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 CHANGING = ("services", "persistentvolumeclaims")
 """Kinds that can come to ask for more of a quota when they change."""
+IN_PLACE = {"ephemeralcontainers": inplace.ephemeral_errors, "resize": inplace.resize_errors}
+"""What is wrong with a change of a pod through these subresources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,11 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
             quota.check(ops, kind, new, old)
     elif subresource == "status":
         validate_custom(kind, old, new)
+    elif subresource in IN_PLACE:
+        errors = IN_PLACE[subresource](old, new)
+        if errors:
+            raise status.invalid(kind, new["metadata"]["name"], errors)
+        quota.check(ops, kind, new, old)
     podsecurity.check(ops, kind, old, new, subresource, options)
     policies.check(ops, kind, old, new, subresource, options)
 

@@ -173,6 +173,7 @@ class Kubelets:
             return PodRecord(pod, containers, parse(saved["bound_at"]), node.ip, node.address(uid, saved["ip"]))
         containers = _containers(pod, "initContainers", "initContainerStatuses", now)
         containers += _containers(pod, "containers", "containerStatuses", now)
+        containers += _containers(pod, "ephemeralContainers", "ephemeralContainerStatuses", now)
         bound = parse(status["startTime"]) if status.get("startTime") else now
         address = node.ip if pod["spec"].get("hostNetwork") else node.address(uid, status.get("podIP", ""))
         return PodRecord(pod, containers, bound, node.ip, address)
@@ -246,7 +247,10 @@ def _containers(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container
     shown = {item["name"]: item for item in pod.get("status", {}).get(statuses, ())}
     init = specs == "initContainers"
     uid = pod["metadata"]["uid"]
-    return [from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())]
+    found = [from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())]
+    for container in found:
+        container.ephemeral = specs == "ephemeralContainers"
+    return found
 
 
 def _lease(node: Node, renewed: str) -> Obj:

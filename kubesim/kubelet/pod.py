@@ -20,7 +20,7 @@ from kubesim.kubelet.probes import Probes
 from kubesim.kubelet.programs import Program
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.status import PodRecord, pod_status
+from kubesim.kubelet.status import PodRecord, group, pod_status
 from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
 from kubesim.times import go_milliseconds, parse
@@ -63,6 +63,7 @@ class PodWorker:
     async def sync(self, pod: Obj) -> float | None:
         """Bring the pod up to now; returns the seconds until the next stage is due, None for never."""
         self.record.pod = pod
+        self.record.take_in(self.now)
         ending = pod["metadata"].get("deletionTimestamp") is not None
         if not self._resumed:
             await self._resume()
@@ -191,7 +192,7 @@ class PodWorker:
         """A container begins when volumes and sandbox are there and the init containers before it are through."""
         if not self._mounts.done:
             return None
-        before = self.record.init
+        before = [] if container.ephemeral else self.record.init
         if container.init:
             before = before[: before.index(container)]
         if not all(self.record.passed(earlier) for earlier in before):
@@ -372,6 +373,8 @@ class PodWorker:
             container.enter("crashLoop", self.now)
 
     def _stays_down(self, container: Container, code: int) -> bool:
+        if container.ephemeral:
+            return True
         if self.record.is_sidecar(container):
             return all(main.done for main in self.record.main)
         if container.init:
@@ -446,7 +449,7 @@ class PodWorker:
 
 
 def _path(container: Container) -> str:
-    return f"spec.{'initContainers' if container.init else 'containers'}{{{container.name}}}"
+    return f"spec.{group(container)}{{{container.name}}}"
 
 
 def _after(seconds: float) -> Due:

@@ -57,6 +57,7 @@ class Container:
     init: bool
     since: datetime
     state: str = "waiting"
+    ephemeral: bool = False
     restarts: int = 0
     instance: Instance | None = None
     previous: Instance | None = None

@@ -15,6 +15,11 @@ OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "Containe
 RUNTIME = "containerd"
 
 
+def group(container: Container) -> str:
+    """Return the list of a pod's spec in which a container stands."""
+    return "initContainers" if container.init else "ephemeralContainers" if container.ephemeral else "containers"
+
+
 @dataclass
 class PodRecord:
     """A pod on a node: its object, its containers in order, and what the node gave it."""
@@ -44,7 +49,12 @@ class PodRecord:
     @property
     def main(self) -> list[Container]:
         """The app containers."""
-        return [container for container in self.containers if not container.init]
+        return [container for container in self.containers if not container.init and not container.ephemeral]
+
+    @property
+    def ephemeral(self) -> list[Container]:
+        """The containers that somebody has added to look into the pod."""
+        return [container for container in self.containers if container.ephemeral]
 
     @property
     def full_name(self) -> str:
@@ -68,9 +78,15 @@ class PodRecord:
 
     def spec(self, container: Container) -> Obj:
         """Return the spec of a container."""
-        name = "initContainers" if container.init else "containers"
-        found: Obj = next(item for item in self.pod["spec"][name] if item["name"] == container.name)
+        found: Obj = next(item for item in self.pod["spec"][group(container)] if item["name"] == container.name)
         return found
+
+    def take_in(self, now: datetime) -> None:
+        """Know the ephemeral containers that have been added."""
+        known = {container.name for container in self.containers}
+        for spec in self.pod["spec"].get("ephemeralContainers") or ():
+            if spec["name"] not in known:
+                self.containers.append(Container(spec["name"], False, now, ephemeral=True))
 
     def passed(self, container: Container) -> bool:
         """Whether the containers after this init container may begin."""
@@ -98,6 +114,8 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
         status["observedGeneration"] = generation
     if record.init:
         status["initContainerStatuses"] = [_container_status(record, container, now) for container in record.init]
+    if record.ephemeral:
+        status["ephemeralContainerStatuses"] = [_container_status(record, item, now) for item in record.ephemeral]
     if record.sandboxed:
         status |= {"podIP": record.ip, "podIPs": [{"ip": record.ip}]}
     return status
@@ -131,6 +149,8 @@ def _phase(record: PodRecord) -> str:
 
 def is_ready(record: PodRecord, container: Container) -> bool:
     """Whether a container counts as ready."""
+    if container.ephemeral:
+        return False
     if record.is_sidecar(container) or not container.init:
         return container.running and container.startup_done and container.ready
     return container.succeeded

@@ -26,6 +26,7 @@ POD = Kind(
         Subresource("log", verbs=("get",)),
         Subresource("portforward", "PodPortForwardOptions", verbs=("create", "get")),
         Subresource("proxy", "PodProxyOptions", verbs=PROXY_VERBS),
+        Subresource("resize"),
         STATUS,
     ),
     fields=(

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from kubesim import kubelet
+from kubesim.errors import ApiError
 from kubesim.kubelet.mains import Main
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.seam import Refused, RuntimeFailure
@@ -418,3 +419,61 @@ async def test_a_pod_that_does_nothing_costs_nothing():
         assert timers < 20
         assert not any(isinstance(task, Main) for task in tasks)
         assert all(not worker.sandbox.boxes["main"].machine for worker in w.kubelets._workers.values())
+
+
+async def test_an_ephemeral_container_joins_a_running_pod_and_never_restarts():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.tick(2)
+        obj = await w.pod()
+        added = {"name": "look", "image": "busybox:1.36", "command": ["sh", "-c", "echo seen; exit 3"]}
+        obj = {**obj, "spec": {**obj["spec"], "ephemeralContainers": [added]}}
+        await w.client.update("pods", obj, subresource="ephemeralcontainers")
+        await w.tick(5)
+        obj = await w.pod()
+        (status,) = obj["status"]["ephemeralContainerStatuses"]
+        assert (status["state"]["terminated"]["exitCode"], status["restartCount"], status["ready"]) == (3, 0, False)
+        assert obj["status"]["phase"] == "Running"
+        assert w.kubelets.logs("default", "web", "look") == b"seen\n"
+        assert "spec.ephemeralContainers{look}" in [e["involvedObject"].get("fieldPath") for e in await w.events()]
+        await w.check_models()
+
+
+async def test_an_ephemeral_container_is_neither_changed_nor_removed():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        added = [{"name": "look", "image": "busybox:1.36"}]
+
+        async def put(entries):
+            change = {"spec": {"ephemeralContainers": entries}}
+            await w.client.patch("pods", "web", "default", change, subresource="ephemeralcontainers")
+
+        await put(added)
+        for change, what in (([], "removed"), ([{"name": "look", "image": "busybox:1.37"}], "changed")):
+            with pytest.raises(ApiError, match=f'existing ephemeral containers "look" may not be {what}'):
+                await put(change)
+
+
+async def test_a_pod_is_resized_in_place():
+    async with world() as w:
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
+        await w.create("pods", pod("web", container("nginx:1.27", resources=resources)))
+        await w.tick(2)
+
+        async def resize(**requests):
+            change = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
+            await w.client.patch("pods", "web", "default", change, patch_type="strategic", subresource="resize")
+
+        await resize(cpu="2")
+        await w.tick(2)
+        obj = await w.pod()
+        assert obj["spec"]["containers"][0]["image"] == "nginx:1.27"
+        assert state(obj)["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}}
+        assert state(obj)["restartCount"] == 0
+        with pytest.raises(ApiError, match="only cpu and memory resources are mutable"):
+            await resize(**{"ephemeral-storage": "1Gi"})
+        with pytest.raises(ApiError, match="Pod QOS Class may not change as a result of resizing|cannot be removed"):
+            await w.client.patch(
+                "pods", "web", "default", [{"op": "remove", "path": "/spec/containers/0/resources/requests"}],
+                patch_type="json", subresource="resize",
+            )  # fmt: skip
