@@ -45,6 +45,7 @@ async def exit_(shell: Shell, argv: list[str]) -> int:
     except ShellError as error:
         await shell.complain(error.text, argv[0])
         status = 2
+    shell.leaving = True
     raise ExitShell(status)
 
 
@@ -93,10 +94,12 @@ async def exec_(shell: Shell, argv: list[str]) -> int:
         search(shell.process.view, args[0], shell.state.get("PATH") or "") if "/" not in args[0] else None
     except FileError:
         await shell.complain(f"{args[0]}: not found", argv[0])
+        shell.leaving = not shell.interactive
         raise ExitShell(127) from None
     program = await shell.program(args)
     if program is None:
         raise ExitShell(shell.status)
+    shell.leaving = True
     return await shell.become(program, shell.state.environment())
 
 

@@ -391,7 +391,7 @@ async def _where(shell: Shell, names: list[str], *, verbose: bool) -> int:
 
 async def history(shell: Shell, argv: list[str]) -> int:
     """Show what was typed."""
-    lines = getattr(shell, "typed", [])
+    lines = shell.typed
     if argv[1:2] == ["-c"]:
         lines.clear()
         return 0

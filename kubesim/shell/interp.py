@@ -68,7 +68,8 @@ class Shell(Values):
         self.sourced = 0
         self.substituted = 0
         self.subshell = False
-        self.command_string = False
+        self.typed: list[str] = []
+        self.leaving = False  # exit was typed
 
     # running
 

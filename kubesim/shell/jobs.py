@@ -12,6 +12,11 @@ from kubesim.shell.signals import DEATHS, NAMES, NUMBERS
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
+
+class Interrupted(Exception):
+    """A command in front was ended by Ctrl-C: so is the list or loop that it was part of."""
+
+
 STOPPED = 128 + NUMBERS["TSTP"]
 
 
@@ -62,6 +67,7 @@ class Jobs:
         if self.shell.interactive:
             for process in processes:
                 process.group = processes[0].pid
+                process.handlers = {name: None for name, text in self.shell.state.traps.items() if not text}
                 process.on_stop = job.halted.set
         return job
 
@@ -124,6 +130,7 @@ class Jobs:
         if not name or not DEATHS.get(name):
             if name == "INT" and self.shell.interactive:
                 await self.shell.process.error("\n")
+                raise Interrupted
             return
         text = DEATHS[name]
         shell = self.shell

@@ -328,6 +328,11 @@ class Process:
         """The signal that has ended this process, or ""."""
         return self._fatal if self.status is not None else ""
 
+    @property
+    def dying(self) -> bool:
+        """Whether a signal has been sent that ends this process."""
+        return bool(self._fatal)
+
     async def error(self, text: str) -> None:
         """Write text to standard error as it stands."""
         await self.flush()

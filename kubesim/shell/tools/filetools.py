@@ -390,7 +390,10 @@ async def _chmod(process: Process, name: str, spec: str, *, recursive: bool) -> 
             await process.tick()
             mode = changed_mode(node, spec, process.view.umask)
             if mode is None:
-                return await process.fail(f"invalid mode: '{spec}'")
+                if process.busybox:
+                    return await process.fail(f"invalid mode '{spec}'")
+                await kit.usage(process, f"invalid mode: '{spec}'")
+                return 1
             if process.view.uid not in (0, node.uid):
                 raise FileError("EPERM", path)
             node.mode = mode

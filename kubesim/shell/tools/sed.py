@@ -556,13 +556,20 @@ class Editor:
         at = count = size = 0
         done = False
         text = self.space
+        before = -1
         while at <= len(text):
             match = self.search(command.pattern, text, at)
             if not match:
                 break
             await self.process.tick()
-            count += 1
             start, end = match.span()
+            if end == start == before:  # nothing right after a match is none
+                out.append(text[at : at + 1])
+                at += 1
+                before = -1
+                continue
+            before = end
+            count += 1
             out.append(text[at:start])
             if count >= command.number:
                 piece = _filled(command.parts, match)

@@ -1,0 +1,327 @@
+"""Line editing on a terminal in raw mode: emacs keys, history with search, completion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+from kubesim.shell.machine import Process
+from kubesim.shell.terminal import Terminal
+
+LONGEST = 8192
+MOST_SHOWN = 200
+Completer = Callable[[str], Awaitable[tuple[str, list[str]]]]
+"""text before the cursor -> (the word being completed, what it may become)."""
+KEYS = {
+    b"\x01": "home", b"\x05": "end", b"\x02": "left", b"\x06": "right", b"\x10": "up", b"\x0e": "down", b"\x0b": "kill_end",
+    b"\x15": "kill_start", b"\x17": "kill_word", b"\x19": "yank", b"\x0c": "clear", b"\x12": "search", b"\x14": "swap",
+    b"\x08": "rub", b"\x7f": "rub", b"\t": "complete", b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right",
+    b"\x1b[D": "left", b"\x1b[H": "home", b"\x1b[F": "end", b"\x1b[1~": "home", b"\x1b[4~": "end", b"\x1b[3~": "delete",
+    b"\x1bOA": "up", b"\x1bOB": "down", b"\x1bOC": "right", b"\x1bOD": "left", b"\x1bOH": "home", b"\x1bOF": "end",
+    b"\x1bb": "word_left", b"\x1bf": "word_right", b"\x1bd": "kill_word_right", b"\x1b\x7f": "kill_word_left",
+    b"\x1b[1;5D": "word_left", b"\x1b[1;5C": "word_right", b"\x1b[1;3D": "word_left", b"\x1b[1;3C": "word_right",
+    b"\x1b.": "last_word",
+}  # fmt: skip
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z]|[^\[O])")
+
+
+class Interrupt(Exception):
+    """Ctrl-C while a line was edited."""
+
+
+class Keyboard:
+    """Single keys from a terminal: characters, control characters, escape sequences."""
+
+    def __init__(self, process: Process, terminal: Terminal) -> None:
+        self.process = process
+        self.terminal = terminal
+        self.waiting = b""
+
+    async def key(self) -> bytes:
+        """Return the next key, ``b""`` at the end of input."""
+        while True:
+            found = self._take()
+            if found:
+                return found
+            await self.process.flush()
+            data = await self.terminal.read(1024)
+            if not data:
+                last, self.waiting = self.waiting, b""
+                return last
+            self.waiting += data
+
+    def _take(self) -> bytes:
+        data = self.waiting
+        if not data:
+            return b""
+        if data[0] == 0x1B:
+            match = _ESCAPE.match(data)
+            size = match.end() if match else len(data) if data != b"\x1b" and len(data) > 8 else 0
+            if data == b"\x1b" and not self.terminal.pending:
+                size = 1
+        else:
+            size = 1 if data[0] < 0x80 else 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4
+            size = size if len(data) >= size else 0
+        found, self.waiting = data[:size], data[size:]
+        return found
+
+    def give_back(self) -> None:
+        """Return what was typed ahead to the terminal."""
+        if self.waiting:
+            self.terminal.unread(self.waiting)
+            self.waiting = b""
+
+
+class LineEditor:
+    """Reads one line after another."""
+
+    def __init__(self, process: Process, terminal: Terminal, history: list[str], complete: Completer) -> None:
+        self.process = process
+        self.terminal = terminal
+        self.history = history
+        self.complete = complete
+        self.keyboard = Keyboard(process, terminal)
+        self.prompt = ""
+        self.text = ""
+        self.cursor = 0
+        self.row = 0
+        self.place = 0
+        self.kept = ""
+        self.killed = ""
+        self.tabs = 0
+
+    async def line(self, prompt: str) -> str | None:
+        """Return the line that is typed, None at the end of input; raises Interrupt."""
+        self.prompt, self.text, self.cursor, self.row = prompt, "", 0, 0
+        self.place, self.kept = len(self.history), ""
+        self.terminal.mode(raw=True)
+        try:
+            await self.process.write(prompt)
+            while True:
+                key = await self.keyboard.key()
+                if key in (b"\r", b"\n"):
+                    await self._finish("")
+                    return self.text
+                if key == b"" or key == b"\x04" and not self.text:
+                    return None
+                if key == b"\x03":
+                    await self._finish("^C")
+                    raise Interrupt
+                await self._press(key)
+        finally:
+            self.keyboard.give_back()
+            self.terminal.mode(raw=False)
+
+    async def _finish(self, mark: str) -> None:
+        if self.cursor != len(self.text):
+            self.cursor = len(self.text)
+            await self._draw()
+        await self.process.write(mark + "\n")
+        await self.process.flush()
+
+    async def _press(self, key: bytes) -> None:
+        name = KEYS.get(key, "delete" if key == b"\x04" else "")
+        self.tabs = self.tabs + 1 if name == "complete" else 0
+        if name:
+            await getattr(self, "_key_" + name)()
+            if name not in ("complete", "clear"):
+                await self._draw()
+        elif key[0] >= 0x20 and key[0] != 0x7F:
+            await self._insert(key.decode("utf-8", "replace"))
+
+    async def _insert(self, text: str) -> None:
+        if len(self.text) + len(text) > LONGEST:
+            await self.process.write("\a")
+            return
+        end = self.cursor == len(self.text)
+        self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
+        self.cursor += len(text)
+        columns = self.terminal.size[1]
+        if end and (self._width(self.prompt) + self.cursor) % columns and len(text) == 1:
+            await self.process.write(text)
+            self.row = (self._width(self.prompt) + self.cursor) // columns
+        else:
+            await self._draw()
+
+    def _width(self, prompt: str) -> int:
+        return len(re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[\x01\x02\a]", "", prompt.rsplit("\n", 1)[-1]))
+
+    async def _draw(self) -> None:
+        columns = self.terminal.size[1]
+        start = self._width(self.prompt)
+        end, at = start + len(self.text), start + self.cursor
+        out = (
+            "\r" + (f"\x1b[{self.row}A" if self.row else "") + "\x1b[J" + self.prompt.rsplit("\n", 1)[-1] + self.text
+        )
+        if end % columns == 0 and end:
+            out += " \r"
+        up = end // columns - at // columns
+        out += (f"\x1b[{up}A" if up else "") + "\r" + (f"\x1b[{at % columns}C" if at % columns else "")
+        self.row = at // columns
+        await self.process.write(out)
+
+    # keys
+
+    async def _key_home(self) -> None:
+        self.cursor = 0
+
+    async def _key_end(self) -> None:
+        self.cursor = len(self.text)
+
+    async def _key_left(self) -> None:
+        self.cursor = max(self.cursor - 1, 0)
+
+    async def _key_right(self) -> None:
+        self.cursor = min(self.cursor + 1, len(self.text))
+
+    def _word(self, step: int) -> int:
+        at = self.cursor
+        if step < 0:
+            while at > 0 and not self.text[at - 1].isalnum():
+                at -= 1
+            while at > 0 and self.text[at - 1].isalnum():
+                at -= 1
+            return at
+        while at < len(self.text) and not self.text[at].isalnum():
+            at += 1
+        while at < len(self.text) and self.text[at].isalnum():
+            at += 1
+        return at
+
+    async def _key_word_left(self) -> None:
+        self.cursor = self._word(-1)
+
+    async def _key_word_right(self) -> None:
+        self.cursor = self._word(1)
+
+    def _kill(self, start: int, end: int) -> None:
+        self.killed = self.text[start:end]
+        self.text = self.text[:start] + self.text[end:]
+        self.cursor = start
+
+    async def _key_kill_end(self) -> None:
+        self._kill(self.cursor, len(self.text))
+
+    async def _key_kill_start(self) -> None:
+        self._kill(0, self.cursor)
+
+    async def _key_kill_word(self) -> None:
+        head = self.text[: self.cursor].rstrip()
+        self._kill(head.rfind(" ") + 1, self.cursor)
+
+    async def _key_kill_word_left(self) -> None:
+        self._kill(self._word(-1), self.cursor)
+
+    async def _key_kill_word_right(self) -> None:
+        self._kill(self.cursor, self._word(1))
+
+    async def _key_yank(self) -> None:
+        await self._insert(self.killed)
+
+    async def _key_rub(self) -> None:
+        if self.cursor:
+            self.text = self.text[: self.cursor - 1] + self.text[self.cursor :]
+            self.cursor -= 1
+
+    async def _key_delete(self) -> None:
+        self.text = self.text[: self.cursor] + self.text[self.cursor + 1 :]
+
+    async def _key_swap(self) -> None:
+        at = min(self.cursor, len(self.text) - 1)
+        if at > 0:
+            self.text = self.text[: at - 1] + self.text[at] + self.text[at - 1] + self.text[at + 1 :]
+            self.cursor = at + 1
+
+    async def _key_last_word(self) -> None:
+        if self.history:
+            await self._insert((self.history[-1].split() or [""])[-1])
+
+    async def _key_clear(self) -> None:
+        self.row = 0
+        await self.process.write("\x1b[H\x1b[2J" + self.prompt.rpartition("\n")[0])
+        await self._draw()
+
+    async def _key_up(self) -> None:
+        self._recall(-1)
+
+    async def _key_down(self) -> None:
+        self._recall(1)
+
+    def _recall(self, step: int) -> None:
+        if not 0 <= self.place + step <= len(self.history):
+            return
+        if self.place == len(self.history):
+            self.kept = self.text
+        self.place += step
+        self.text = self.history[self.place] if self.place < len(self.history) else self.kept
+        self.cursor = len(self.text)
+
+    async def _key_search(self) -> None:
+        """Search the history backwards while the pattern is typed."""
+        pattern, at = "", len(self.history)
+        found, prompt = "", self.prompt
+        while True:
+            self.prompt = f"(reverse-i-search)`{pattern}': "
+            self.text, self.cursor = found, found.find(pattern) if pattern in found else len(found)
+            await self._draw()
+            key = await self.keyboard.key()
+            if key == b"\x12":
+                at, found = self._find(pattern, at - 1, found)
+            elif key in (b"\x7f", b"\x08"):
+                pattern = pattern[:-1]
+                at, found = self._find(pattern, len(self.history) - 1, "")
+            elif key[:1] >= b"\x20" and key[:1] != b"\x7f":
+                pattern += key.decode("utf-8", "replace")
+                at, found = self._find(pattern, min(at, len(self.history) - 1), found)
+            else:
+                break
+        self.prompt = prompt
+        if key in (b"\x03", b"\x07"):
+            self.text, self.cursor = "", 0
+        elif key:
+            self.cursor = len(self.text)
+            self.keyboard.waiting = (b"" if key == b"\x1b" else key) + self.keyboard.waiting
+
+    def _find(self, pattern: str, start: int, found: str) -> tuple[int, str]:
+        for at in range(start, -1, -1):
+            if pattern and pattern in self.history[at]:
+                return at, self.history[at]
+        return start + 1, found
+
+    async def _key_complete(self) -> None:
+        word, choices = await self.complete(self.text[: self.cursor])
+        if not choices:
+            await self.process.write("\a")
+            return
+        common = _common(choices)
+        if len(choices) == 1:
+            done = choices[0] + ("" if choices[0].endswith(("/", "=")) else " ")
+            await self._insert(done[len(word) :])
+            await self._draw()
+        elif len(common) > len(word):
+            await self._insert(common[len(word) :])
+            await self._draw()
+        elif self.tabs > 1:
+            await self._show(choices)
+        else:
+            await self.process.write("\a")
+
+    async def _show(self, choices: list[str]) -> None:
+        names = [
+            choice.rstrip("/").rsplit("/", 1)[-1] + "/" * choice.endswith("/") for choice in choices[:MOST_SHOWN]
+        ]
+        wide = max(map(len, names)) + 2
+        count = max(self.terminal.size[1] // wide, 1)
+        rows = -(-len(names) // count)
+        out = "\n"
+        for row in range(rows):
+            out += "".join(f"{name:<{wide}}" for name in names[row::rows]).rstrip() + "\n"
+        self.row = 0
+        await self.process.write(out)
+        await self._draw()
+
+
+def _common(choices: list[str]) -> str:
+    first, last = min(choices), max(choices)
+    size = next((at for at, char in enumerate(first) if last[at : at + 1] != char), len(first))
+    return first[:size]

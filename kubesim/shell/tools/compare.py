@@ -1,0 +1,348 @@
+"""Programs that compare or judge: diff, cmp, expr, file, ldd, getent."""
+
+from __future__ import annotations
+
+import difflib
+
+from kubesim.shell import regexes
+from kubesim.shell.arith import wrap
+from kubesim.shell.errors import FileError
+from kubesim.shell.files import Device, Directory, File, Link
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
+from kubesim.shell.tools.ls import when
+
+MOST_LINES = 3000
+
+
+async def diff(process: Process) -> int:
+    """Show how two files or trees differ."""
+    opts = await kit.options(
+        process,
+        "abBcdeiNqrsTtuU:wy",
+        {
+            "unified?": "u",
+            "brief": "q",
+            "recursive": "r",
+            "ignore-case": "i",
+            "ignore-all-space": "w",
+            "new-file": "N",
+            "color?": "color",
+            "label=": "L",
+        },
+    )
+    if len(opts.args) != 2:
+        await kit.usage(
+            process,
+            f"missing operand after '{(opts.args or ['diff'])[-1]}'"
+            if len(opts.args) < 2
+            else f"extra operand '{opts.args[2]}'",
+        )
+    old, new = opts.args
+    return await _pair(process, old, new, opts, 0)
+
+
+async def _pair(process: Process, old: str, new: str, opts: kit.Options, depth: int) -> int:
+    first, second = (None if name == "-" else process.view.find(name) for name in (old, new))
+    if isinstance(first, Directory) and isinstance(second, Directory):
+        return await _trees(process, old, new, opts, depth)
+    if isinstance(first, Directory):
+        old = f"{old.rstrip('/')}/{new.rsplit('/', 1)[-1]}"
+    elif isinstance(second, Directory):
+        new = f"{new.rstrip('/')}/{old.rsplit('/', 1)[-1]}"
+    texts = []
+    for name in (old, new):
+        try:
+            handle = process.fds[0] if name == "-" else process.open(name)
+            texts.append(kit.text(await kit.everything(process, handle)))
+        except FileError as error:
+            if "N" not in opts:
+                return await process.fail(f"{name}: {error.text}", 2)
+            texts.append("")
+    return await _differ(process, (old, new), texts, opts)
+
+
+async def _trees(process: Process, old: str, new: str, opts: kit.Options, depth: int) -> int:
+    status = 0
+    left, right = process.view.directory(old).names(), process.view.directory(new).names()
+    for name in sorted({*left, *right}):
+        await process.tick()
+        paths = (f"{old.rstrip('/')}/{name}", f"{new.rstrip('/')}/{name}")
+        if (name not in left or name not in right) and "N" not in opts:
+            await process.write(f"Only in {old if name in left else new}: {name}\n")
+            status = 1
+        elif "r" in opts and depth < 32 or not isinstance(process.view.find(paths[0]), Directory):
+            status = await _pair(process, *paths, opts, depth + 1) or status
+    return status
+
+
+async def _differ(process: Process, names: tuple[str, str], texts: list[str], opts: kit.Options) -> int:
+    if texts[0] == texts[1]:
+        if "s" in opts:
+            await process.write(f"Files {names[0]} and {names[1]} are identical\n")
+        return 0
+    lines = [text.splitlines() for text in texts]
+    keys = [[_key(line, opts) for line in each] for each in lines]
+    if keys[0] == keys[1] and opts.any("iwb"):
+        return 0
+    if "q" in opts:
+        await process.write(f"Files {names[0]} and {names[1]} differ\n")
+        return 1
+    if max(map(len, lines)) > MOST_LINES:
+        return await process.fail("memory exhausted", 2)
+    matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=True)
+    unified = opts.any("uU") or process.busybox
+    if unified:
+        await _unified(process, names, texts, lines, matcher, opts)
+    else:
+        await _plain(process, texts, lines, matcher)
+    return 1
+
+
+def _key(line: str, opts: kit.Options) -> str:
+    line = line.lower() if "i" in opts else line
+    return "".join(line.split()) if "w" in opts else " ".join(line.split()) if "b" in opts else line
+
+
+async def _plain(
+    process: Process, texts: list[str], lines: list[list[str]], matcher: difflib.SequenceMatcher[str]
+) -> None:
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        left = f"{i1 + 1},{i2}" if i2 - i1 > 1 else str(i2 if tag != "insert" else i1)
+        right = f"{j1 + 1},{j2}" if j2 - j1 > 1 else str(j2 if tag != "delete" else j1)
+        await process.write(f"{left}{ {'insert': 'a', 'delete': 'd'}.get(tag, 'c') }{right}\n")
+        for at in range(i1, i2):
+            await process.write(f"< {lines[0][at]}\n" + _unended(texts[0], at == len(lines[0]) - 1))
+        if tag == "replace":
+            await process.write("---\n")
+        for at in range(j1, j2):
+            await process.write(f"> {lines[1][at]}\n" + _unended(texts[1], at == len(lines[1]) - 1))
+
+
+def _unended(text: str, last: bool) -> str:
+    return "\\ No newline at end of file\n" if last and not text.endswith("\n") else ""
+
+
+async def _unified(
+    process: Process,
+    names: tuple[str, str],
+    texts: list[str],
+    lines: list[list[str]],
+    matcher: difflib.SequenceMatcher[str],
+    opts: kit.Options,
+) -> None:
+    labels = opts.all("L")
+    for mark, name, label in zip(("---", "+++"), names, [*labels, "", ""][:2], strict=True):
+        node = process.view.find(name) if name != "-" else None
+        at = when(process, node.mtime if node else process.machine.now(), full=True)
+        await process.write(f"{mark} {label or (name if process.busybox else f'{name}{chr(9)}{at}')}\n")
+    context = int(opts.get("U", "3")) if opts.get("U", "3").isdecimal() else 3
+    for group in matcher.get_grouped_opcodes(context):
+        i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]
+        await process.write(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n")
+        for tag, a1, a2, b1, b2 in group:
+            for at in range(a1, a2):
+                mark = " " if tag == "equal" else "-"
+                await process.write(mark + lines[0][at] + "\n" + _unended(texts[0], at == len(lines[0]) - 1))
+            for at in range(b1, b2) if tag != "equal" else ():
+                await process.write("+" + lines[1][at] + "\n" + _unended(texts[1], at == len(lines[1]) - 1))
+
+
+def _range(start: int, end: int) -> str:
+    if end - start == 1:
+        return str(start + 1)
+    return f"{start + 1 if end > start else start},{end - start}"
+
+
+async def cmp(process: Process) -> int:
+    """Tell where two files begin to differ."""
+    opts = await kit.options(process, "sln:", {"silent": "s", "quiet": "s"})
+    if len(opts.args) < 2:
+        await kit.usage(process, "missing operand after 'cmp'")
+    data = []
+    for name in opts.args[:2]:
+        try:
+            handle = process.fds[0] if name == "-" else process.open(name)
+            data.append(await kit.everything(process, handle))
+        except FileError as error:
+            return await process.fail(f"{name}: {error.text}", 2)
+    if data[0] == data[1]:
+        return 0
+    shortest = min(len(data[0]), len(data[1]))
+    at = next((index for index in range(shortest) if data[0][index] != data[1][index]), shortest)
+    if "s" not in opts:
+        if at == shortest:
+            shorter = opts.args[len(data[1]) < len(data[0])]
+            shown = (
+                f"EOF on {shorter}"
+                if process.busybox
+                else f"EOF on {shorter} after byte {shortest}, line {data[0][:at].count(10)}"
+            )
+            await process.fail(shown)
+        else:
+            line = data[0][:at].count(b"\n") + 1
+            await process.write(f"{opts.args[0]} {opts.args[1]} differ: char {at + 1}, line {line}\n")
+    return 1
+
+
+class _ExprError(Exception):
+    """An expression that is none."""
+
+
+class _Expr:
+    """expr's expressions, by precedence."""
+
+    LEVELS = (("|",), ("&",), ("<", "<=", "=", "==", "!=", ">=", ">"), ("+", "-"), ("*", "/", "%"), (":",))
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+        self.at = 0
+        self.depth = 0
+
+    def level(self, number: int) -> str:
+        if number == len(self.LEVELS):
+            return self.primary()
+        left = self.level(number + 1)
+        while self.at < len(self.words) and self.words[self.at] in self.LEVELS[number]:
+            op = self.words[self.at]
+            self.at += 1
+            left = self.apply(op, left, self.level(number + 1))
+        return left
+
+    def primary(self) -> str:
+        if self.at >= len(self.words):
+            raise _ExprError(f"syntax error: missing argument after '{self.words[-1] if self.words else ''}'")
+        word = self.words[self.at]
+        self.at += 1
+        if word == "(" and self.depth < 30:
+            self.depth += 1
+            found = self.level(0)
+            self.depth -= 1
+            if self.words[self.at : self.at + 1] != [")"]:
+                raise _ExprError("syntax error: expecting ')'")
+            self.at += 1
+            return found
+        if word in ("length", "substr", "index", "match") and self.at < len(self.words):
+            return self.function(word)
+        return word
+
+    def function(self, name: str) -> str:
+        count = {"length": 1, "substr": 3}.get(name, 2)
+        args = [self.primary() for _ in range(count)]
+        if name == "length":
+            return str(len(args[0]))
+        if name == "substr":
+            start, size = (int(arg) if arg.isdecimal() else 0 for arg in args[1:])
+            return args[0][start - 1 : start - 1 + size] if start else ""
+        if name == "index":
+            return str(next((at for at, char in enumerate(args[0], 1) if char in args[1]), 0))
+        return self.apply(":", *args)
+
+    def apply(self, op: str, left: str, right: str) -> str:
+        if op == ":":
+            match = regexes.compile_posix(right.removeprefix("^"), extended=False).match(
+                left, timeout=regexes.MATCH_S
+            )
+            if match and match.re.groups:
+                return match[1] or ""
+            return str(match.end() if match else 0)
+        if op == "|":
+            return left if left not in ("", "0") else right if right != "" else "0"
+        if op == "&":
+            return left if left not in ("", "0") and right not in ("", "0") else "0"
+        numbers = [_integer(left), _integer(right)]
+        if op in ("+", "-", "*", "/", "%"):
+            return self.arithmetic(op, numbers)
+        a, b = numbers if None not in numbers else [left, right]  # type: ignore[list-item]
+        found = {"<": a < b, "<=": a <= b, "=": a == b, "==": a == b, "!=": a != b, ">=": a >= b, ">": a > b}  # type: ignore[operator]
+        return str(int(found[op]))
+
+    def arithmetic(self, op: str, numbers: list[int | None]) -> str:
+        a, b = numbers
+        if a is None or b is None:
+            raise _ExprError("non-integer argument")
+        if op in "/%" and b == 0:
+            raise _ExprError("division by zero")
+        if op in "/%":
+            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return str(quotient if op == "/" else a - quotient * b)
+        return str(wrap(a + b if op == "+" else a - b if op == "-" else a * b))
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if text.lstrip("-").isdecimal() and len(text) < 20 else None
+
+
+async def expr(process: Process) -> int:
+    """Evaluate an expression of words."""
+    words = process.argv[1:]
+    if not words:
+        await kit.usage(process, "missing operand")
+    reader = _Expr(words)
+    try:
+        found = reader.level(0)
+        if reader.at < len(words):
+            raise _ExprError(f"syntax error: unexpected argument '{words[reader.at]}'")
+    except (_ExprError, regexes.RegexError, TimeoutError) as error:
+        return await process.fail(str(error), 2)
+    await process.write(found + "\n")
+    return int(found in ("", "0"))
+
+
+async def file(process: Process) -> int:
+    """Say what files are."""
+    opts = await kit.options(process, "bkLi", {"brief": "b", "mime-type": "i"})
+    for name in opts.args:
+        node = process.view.find(name, follow="L" in opts)
+        if isinstance(node, Directory):
+            kind = "directory"
+        elif isinstance(node, Link):
+            kind = f"symbolic link to {node.target}"
+        elif isinstance(node, Device):
+            kind = f"character special ({node.major}/{node.minor})"
+        elif isinstance(node, File):
+            kind = _content(bytes(node.content()[:4096]), node)
+        else:
+            kind = f"cannot open `{name}' (No such file or directory)"
+        await process.write((kind if "b" in opts else f"{name}: {kind}") + "\n")
+    return 0
+
+
+def _content(head: bytes, node: File) -> str:
+    if not head:
+        return "empty"
+    if head.startswith(b"\x7fELF"):
+        machine = "ARM aarch64" if node.platform == "arm64" else "x86-64"
+        return f"ELF 64-bit LSB pie executable, {machine}, version 1 (SYSV), dynamically linked, interpreter /lib64/ld-linux-x86-64.so.2, stripped"
+    if head.startswith(b"\x1f\x8b"):
+        return "gzip compressed data, max compression"
+    if head.startswith(b"#!"):
+        shell = head[2:].split(b"\n")[0].decode("utf-8", "replace").strip()
+        known = {"/bin/sh": "POSIX shell script", "/bin/bash": "Bourne-Again shell script"}
+        return f"{known.get(shell, f'a {shell} script')}, ASCII text executable"
+    if head[:1] in (b"{", b"[") and head.rstrip()[-1:] in (b"}", b"]"):
+        return "JSON text data"
+    if b"\0" in head:
+        return "data"
+    return "ASCII text" if head.isascii() else "Unicode text, UTF-8 text"
+
+
+async def ldd(process: Process) -> int:
+    """Show the libraries that a program needs."""
+    for name in process.argv[1:]:
+        node = process.view.find(name)
+        if node is None:
+            return await process.fail(f"{name}: No such file or directory")
+        if not isinstance(node, File) or not node.program:
+            await process.write("\tnot a dynamic executable\n")
+            return 1
+        await process.write(
+            "\tlinux-vdso.so.1 (0x00007ffd2b5f2000)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f1d8a000000)\n"
+            "\t/lib64/ld-linux-x86-64.so.2 (0x00007f1d8a3d5000)\n"
+        )
+    return 0
+
+
+TOOLS: dict[str, Tool] = {"diff": diff, "cmp": cmp, "expr": expr, "file": file, "ldd": ldd}

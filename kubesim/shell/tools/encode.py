@@ -1,0 +1,425 @@
+"""Programs about bytes: base64, checksums, od, xxd, hexdump, gzip, tar."""
+
+from __future__ import annotations
+
+import base64 as base64_codec
+import binascii
+import gzip as gzip_codec
+import hashlib
+import io
+import tarfile
+import zlib
+from datetime import UTC, datetime
+
+from kubesim.shell.errors import FileError, Leave
+from kubesim.shell.files import Directory, File, Link, Node
+from kubesim.shell.handles import Handle
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit, ls
+from kubesim.shell.tools.users import name_of
+
+MOST_UNPACKED = 32 << 20
+PIECE = 64 << 10
+
+
+async def _input(process: Process, args: list[str]) -> bytes:
+    handle = await kit.opened(process, args[0] if args else "-")
+    if handle is None:
+        raise Leave(1)
+    return await kit.everything(process, handle)
+
+
+async def base64(process: Process) -> int:
+    """Encode or decode base 64."""
+    opts = await kit.options(process, "dDiw:", {"decode": "d", "wrap=": "w", "ignore-garbage": "i"})
+    data = await _input(process, opts.args)
+    if opts.any("dD"):
+        text = b"".join(data.split())
+        try:
+            await process.write(base64_codec.b64decode(text, validate="i" not in opts))
+        except (binascii.Error, ValueError):
+            good = text[: len(text) // 4 * 4]
+            try:
+                await process.write(base64_codec.b64decode(good, validate=True))
+            except (binascii.Error, ValueError):
+                pass
+            return await process.fail("invalid input" if not process.busybox else "truncated input")
+        return 0
+    text = base64_codec.b64encode(data)
+    wide = int(opts.get("w", "76")) if opts.get("w", "76").isdecimal() else 76
+    if wide == 0:
+        await process.write(text)
+        return 0
+    for at in range(0, len(text), wide):
+        await process.write(text[at : at + wide] + b"\n")
+    return 0
+
+
+async def checksum(process: Process) -> int:
+    """Print or check digests; the program's name says which."""
+    opts = await kit.options(process, "bctw", {"check": "c", "quiet": "q", "status": "S"})
+    kind = process.name.removesuffix("sum")
+    status = 0
+    for name in opts.args or ["-"]:
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+        elif "c" in opts:
+            status = await _check(process, kind, handle) or status
+        else:
+            await process.write(f"{await _digest(process, kind, handle)}  {name}\n")
+    return status
+
+
+async def _digest(process: Process, kind: str, handle: Handle) -> str:
+    hashed = hashlib.new(kind, usedforsecurity=False)
+    while data := await handle.read(PIECE):
+        hashed.update(data)
+        await process.tick(8)
+    return hashed.hexdigest()
+
+
+async def _check(process: Process, kind: str, handle: Handle) -> int:
+    bad = 0
+    async for line in kit.texts(process, handle):
+        wanted, _, name = line.partition("  ")
+        file = await kit.opened(process, name.lstrip("*"))
+        good = file is not None and await _digest(process, kind, file) == wanted
+        bad += not good
+        await process.write(f"{name}: {'OK' if good else 'FAILED'}\n")
+    if bad:
+        await process.fail(f"WARNING: {bad} computed checksum{'s' * (bad > 1)} did NOT match")
+    return int(bool(bad))
+
+
+def _printable(data: bytes) -> str:
+    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
+
+
+async def xxd(process: Process) -> int:
+    """Dump bytes in hexadecimal, or undo that."""
+    opts = await kit.options(process, "rpl:c:s:ug:")
+    data = await _input(process, opts.args)
+    if "r" in opts:
+        lines = data.decode("latin-1").splitlines()
+        text = "".join(line if "p" in opts else line.partition(":")[2].split("  ")[0] for line in lines)
+        digits = "".join(char for char in text if char in "0123456789abcdefABCDEF")
+        await process.write(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+        return 0
+    data = data[int(opts.get("s", "0")) :][: int(opts.get("l")) if "l" in opts else None]
+    wide = max(int(opts.get("c", "30" if "p" in opts else "16")), 1)
+    for at in range(0, len(data), wide):
+        piece = data[at : at + wide]
+        if "p" in opts:
+            await process.write(piece.hex() + "\n")
+            continue
+        pairs = " ".join(piece[index : index + 2].hex() for index in range(0, len(piece), 2))
+        await process.write(f"{at:08x}: {pairs:<{wide * 5 // 2}} {_printable(piece)}\n")
+    return 0
+
+
+async def hexdump(process: Process) -> int:
+    """Dump bytes as words, or with -C as bytes with their text."""
+    opts = await kit.options(process, "Cn:s:v", {"canonical": "C"})
+    data = (await _input(process, opts.args))[: int(opts.get("n")) if "n" in opts else None]
+    last = b""
+    starred = False
+    for at in range(0, len(data), 16):
+        piece = data[at : at + 16]
+        if piece == last and "v" not in opts and len(piece) == 16:
+            if not starred:
+                await process.write("*\n")
+            starred = True
+            continue
+        last, starred = piece, False
+        if "C" in opts:
+            first, second = piece[:8].hex(" "), piece[8:].hex(" ")
+            await process.write(f"{at:08x}  {first:<23}  {second:<23}  |{_printable(piece)}|\n")
+        else:
+            padded = piece + bytes(len(piece) % 2)
+            words = " ".join(f"{padded[i + 1]:02x}{padded[i]:02x}" for i in range(0, len(padded), 2))
+            await process.write(f"{at:07x} {words}\n")
+    if data:
+        await process.write(f"{len(data):08x}\n" if "C" in opts else f"{len(data):07x}\n")
+    return 0
+
+
+_NAMED = {0: "\\0", 7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r"}
+
+
+async def od(process: Process) -> int:
+    """Dump bytes in octal and other ways."""
+    opts = await kit.options(process, "A:t:cxbdN:j:vw:")
+    data = (await _input(process, opts.args))[int(opts.get("j", "0")) :]
+    data = data[: int(opts.get("N")) if "N" in opts else None]
+    kind = "c" if "c" in opts else "o1" if "b" in opts else "x2" if "x" in opts else opts.get("t", "o2")
+    radix = opts.get("A", "o")
+    form = {"o": "{:07o}", "x": "{:06x}", "d": "{:07d}"}.get(radix, "")
+    for at in range(0, len(data), 16):
+        await process.write(form.format(at) + _od_row(data[at : at + 16], kind) + "\n")
+    if form:
+        await process.write(form.format(len(data)) + "\n")
+    return 0
+
+
+def _od_row(piece: bytes, kind: str) -> str:
+    if kind.startswith(("c", "a")):
+        cells = [_NAMED.get(byte) or (chr(byte) if 32 <= byte < 127 else f"{byte:03o}") for byte in piece]
+        return "".join(f"{cell:>4}" for cell in cells)
+    size = int(kind[1:2]) if kind[1:2] in ("1", "2", "4", "8") else 2 if kind[0] == "o" and len(kind) == 1 else 4
+    words = [int.from_bytes(piece[at : at + size], "little") for at in range(0, len(piece), size)]
+    wide = {"x": size * 2, "o": {1: 3, 2: 6, 4: 11, 8: 22}[size]}.get(kind[0], {1: 4, 2: 6, 4: 11, 8: 20}[size])
+    shape = {"x": f"0{wide}x", "o": f"0{wide}o"}.get(kind[0], f"{wide}d")
+    return "".join(f" {word:{shape}}" for word in words)
+
+
+# compression
+
+
+async def gzip(process: Process) -> int:
+    """Compress or decompress files; the program's name says which."""
+    opts = await kit.options(
+        process, "cdfklnqrtv123456789", {"decompress": "d", "stdout": "c", "keep": "k", "force": "f"}
+    )
+    undo = process.name in ("gunzip", "zcat") or "d" in opts
+    names = opts.args or ["-"]
+    status = 0
+    for name in names:
+        if undo and name != "-" and process.view.find(name) is None and process.view.find(name + ".gz"):
+            name += ".gz"
+        handle = await kit.opened(process, name)
+        if handle is None:
+            status = 1
+            continue
+        data = await kit.everything(process, handle)
+        out = await _unzipped(process, name, data) if undo else gzip_codec.compress(data, mtime=0)
+        if out is None:
+            status = 1
+        elif name == "-" or "c" in opts or process.name == "zcat":
+            await process.write(out)
+        else:
+            status = await _replace(process, name, out, undo=undo, keep="k" in opts) or status
+    return status
+
+
+async def _unzipped(process: Process, name: str, data: bytes) -> bytes | None:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        out = unpacker.decompress(data, MOST_UNPACKED)
+    except zlib.error:
+        shown = name if name != "-" else "stdin"
+        await process.fail("invalid magic" if process.busybox else f"{shown}: not in gzip format")
+        return None
+    if not unpacker.eof:
+        await process.fail(f"{name}: unexpected end of file")
+        return None
+    return out
+
+
+async def _replace(process: Process, name: str, out: bytes, *, undo: bool, keep: bool) -> int:
+    if undo and not name.endswith((".gz", ".tgz")):
+        return await process.fail(f"{name}: unknown suffix -- ignored")
+    new = (
+        name.removesuffix(".gz").removesuffix(".tgz") + (".tar" if name.endswith(".tgz") else "")
+        if undo
+        else name + ".gz"
+    )
+    try:
+        process.view.write(new, out)
+        if not keep:
+            process.view.remove(name)
+    except FileError as error:
+        return await process.fail(f"{new}: {error.text}")
+    return 0
+
+
+# tar
+
+
+async def tar(process: Process) -> int:
+    """Make, list and unpack archives."""
+    argv = list(process.argv[1:])
+    if argv and not argv[0].startswith("-"):
+        argv[0] = "-" + argv[0]
+    opts = await kit.options(
+        process,
+        "cxtrf:C:zvmpkPOoJjhT:X:",
+        {
+            "create": "c",
+            "extract": "x",
+            "list": "t",
+            "file=": "f",
+            "directory=": "C",
+            "gzip": "z",
+            "verbose": "v",
+            "no-same-owner": "o",
+            "no-same-permissions": "o",
+            "to-stdout": "O",
+            "strip-components=": "strip",
+            "exclude=": "exclude",
+            "numeric-owner": "o",
+            "same-permissions": "p",
+        },
+        argv=argv,
+    )
+    if not opts.any("cxt"):
+        if process.busybox:
+            return await process.fail("one of '-txc' options must be given")
+        await process.fail("You must specify one of the '-Acdtrux', '--delete' or '--test-label' options")
+        await process.error("Try 'tar --help' or 'tar --usage' for more information.\n")
+        return 2
+    try:
+        if "c" in opts:
+            return await _create(process, opts)
+        return await _unpack(process, opts)
+    except FileError as error:
+        return await _fatal(process, f"{error.path}: Cannot open: {error.text}")
+
+
+async def _fatal(process: Process, text: str) -> int:
+    await process.fail(text)
+    await process.fail("Error is not recoverable: exiting now")
+    return 2
+
+
+async def _create(process: Process, opts: kit.Options) -> int:
+    view = process.view
+    out = process.fds[1] if opts.get("f", "-") == "-" else process.open(opts.get("f"), "w")
+    start = view.cwd
+    if "C" in opts:
+        view.cwd = view.place(opts.get("C")).path
+    status = 0
+    whole = bytearray()
+    for name in opts.args:
+        if view.find(name, follow=False) is None:
+            status = 2
+            await process.fail(
+                f"{name}: Cannot stat: No such file or directory"
+                if not process.busybox
+                else f"{name}: No such file or directory"
+            )
+            continue
+        if name.startswith("/") and "P" not in opts:
+            await process.fail(
+                "Removing leading `/' from member names"
+                if not process.busybox
+                else "removing leading '/' from member names"
+            )
+        for path, node in view.tree(name):
+            await process.tick()
+            if path in opts.all("exclude"):
+                continue
+            header = _header(process, path, node)
+            data = bytes(node.content()) if isinstance(node, File) else b""
+            whole += header.tobuf(tarfile.GNU_FORMAT) + data + bytes(-len(data) % 512)
+            if "v" in opts:
+                await process.error(header.name + "/" * isinstance(node, Directory) + "\n")
+            if len(whole) > kit.MOST_DATA:
+                return await _fatal(process, "memory exhausted")
+    whole += bytes(1024)
+    whole += bytes(-len(whole) % 10240)
+    view.cwd = start
+    if status and not process.busybox:
+        await process.fail("Exiting with failure status due to previous errors")
+    await out.write(gzip_codec.compress(bytes(whole), mtime=0) if "z" in opts else bytes(whole))
+    return status
+
+
+def _header(process: Process, path: str, node: Node) -> tarfile.TarInfo:
+    header = tarfile.TarInfo(path.lstrip("/") or "./")
+    header.mode, header.mtime = node.mode, int(node.mtime)
+    header.uid, header.gid = node.uid, node.gid
+    header.uname, header.gname = name_of(process.view, node.uid), name_of(process.view, node.gid, "/etc/group")
+    if isinstance(node, Directory):
+        header.type = tarfile.DIRTYPE
+    elif isinstance(node, Link):
+        header.type, header.linkname = tarfile.SYMTYPE, node.target
+    elif isinstance(node, File):
+        header.size = len(node.content())
+    return header
+
+
+async def _unpack(process: Process, opts: kit.Options) -> int:
+    source = process.fds[0] if opts.get("f", "-") == "-" else process.open(opts.get("f"))
+    data = await kit.everything(process, source)
+    if data[:2] == b"\x1f\x8b":
+        unpacked = await _unzipped(process, opts.get("f", "-"), data)
+        if unpacked is None:
+            return await _fatal(process, "Child returned status 1")
+        data = unpacked
+    try:
+        archive = tarfile.open(fileobj=io.BytesIO(data), mode="r:")  # noqa: SIM115
+        for member in archive:
+            await process.tick()
+            if opts.args and not any(
+                member.name == name or member.name.startswith(name.rstrip("/") + "/") for name in opts.args
+            ):
+                continue
+            await _member(process, opts, archive, member)
+    except (tarfile.TarError, EOFError, ValueError, zlib.error):
+        if process.busybox:
+            return await process.fail("invalid tar magic")
+        await process.fail("This does not look like a tar archive")
+        await process.fail("Exiting with failure status due to previous errors")
+        return 2
+    return 0
+
+
+async def _member(process: Process, opts: kit.Options, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    name = member.name.lstrip("/")
+    shown = name + "/" * member.isdir()
+    if "t" in opts:
+        if "v" in opts:
+            at = datetime.fromtimestamp(member.mtime, UTC)
+            mode = ls.mode(Directory(mode=member.mode) if member.isdir() else File(mode=member.mode))
+            shown = f"{mode} {member.uname or member.uid}/{member.gname or member.gid} {member.size:9d} {at:%Y-%m-%d %H:%M} {shown}"
+        await process.write(shown + "\n")
+        return
+    if "v" in opts:
+        await process.write(shown + "\n")
+    parts = name.rstrip("/").split("/")[int(opts.get("strip", "0")) :]
+    if not parts or ".." in parts:
+        return
+    path = "/".join(filter(None, [opts.get("C").rstrip("/") or ("/" if opts.get("C") else ""), *parts])).replace(
+        "//", "/"
+    )
+    file = archive.extractfile(member) if member.isreg() else None
+    if "O" in opts:
+        await process.write(file.read() if file else b"")
+        return
+    _store(process, path, member, file.read() if file else b"")
+
+
+def _store(process: Process, path: str, member: tarfile.TarInfo, data: bytes) -> None:
+    view = process.view
+    made = "/" if path.startswith("/") else ""
+    parts = [part for part in path.split("/") if part]
+    for part in parts if member.isdir() else parts[:-1]:
+        made = f"{made.rstrip('/')}/{part}" if made else part
+        if view.find(made) is None:
+            view.mkdir(made)
+    if member.issym():
+        if view.find(path, follow=False):
+            view.remove(path)
+        view.add(path, Link(target=member.linkname))
+    elif member.isreg():
+        view.write(path, data)
+    node = view.find(path, follow=False)
+    if node is not None and not isinstance(node, Link):
+        node.mode, node.mtime = member.mode & 0o7777, float(member.mtime)
+
+
+TOOLS: dict[str, Tool] = {
+    "base64": base64,
+    "md5sum": checksum,
+    "sha1sum": checksum,
+    "sha256sum": checksum,
+    "sha512sum": checksum,
+    "xxd": xxd,
+    "hexdump": hexdump,
+    "od": od,
+    "gzip": gzip,
+    "gunzip": gzip,
+    "zcat": gzip,
+    "tar": tar,
+}
