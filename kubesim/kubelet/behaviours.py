@@ -190,7 +190,7 @@ def workload(name: str, seed: str) -> Program:
         if repeated is not None:
             yield from _repeat(repeated, horizon, limit, seed)
 
-    return Program(run, term_code=data.get("term"))
+    return Program(run, term_code=data.get("term"), load=name)
 
 
 def _repeat(entry: dict[str, Any], horizon: float, limit: int, seed: str) -> Iterator[Output]:

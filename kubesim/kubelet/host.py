@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.volumes import NodeDisk
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
@@ -27,6 +28,7 @@ class Node:
     images: set[str] = field(default_factory=set)
     taken: dict[str, str] = field(default_factory=dict)
     """Pod uid -> address."""
+    gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))
     disk: NodeDisk = field(default_factory=lambda: NodeDisk(rootfs.files("debian").root))
 
     def address(self, uid: str, wanted: str = "") -> str:

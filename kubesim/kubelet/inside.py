@@ -15,13 +15,14 @@ from kubesim.kubelet.host import Host
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.pods import PodNetwork
 from kubesim.shell import rootfs
-from kubesim.shell.files import Directory, File, Files, Mount, View
+from kubesim.shell.files import Device, Directory, File, Files, Mount, View
 from kubesim.shell.machine import Machine
 from kubesim.shell.tools import TOOLS
 
 BASES = {"python": "debian", "cuda": "debian", "none": "distroless"}
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
+DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 MOST_COLLECTED = 1 << 20
 CLUSTER_DOMAIN, DNS = "cluster.local", "10.96.0.10"
@@ -50,7 +51,7 @@ def check_user(record: PodRecord, spec: Obj, name: str) -> None:
         raise ConfigError(f'{text} (pod: "{record.full_name}", container: {name})')
 
 
-def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host) -> Machine:
+def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) -> Machine:
     """Return a fresh machine with the files of a container's image."""
     image = record.images[spec["image"]]
     context = {**(record.pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
@@ -63,8 +64,22 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host) -> Machine:
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
     made.memory = int(quantity.parse(str(limits.get("memory") or "4Gi")))
     made.address = record.ip
+    made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
+    if made.devices.has_driver:
+        _add_driver(made)
     made.network = PodNetwork(host.client, host.fabric, record.ip, record.pod["metadata"]["namespace"])
     return made
+
+
+def _add_driver(made: Machine) -> None:
+    """Put in what the container toolkit puts in: the driver's programs and the device files."""
+    for path in DRIVER_PROGRAMS:
+        folder, name = _folder(made.files, path)
+        folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
+    devices = made.devices.view(made.clock.now()).all() if made.devices else []
+    mounted = made.files.mounts["/dev"].directory
+    for name, minor in [("nvidiactl", 255), *((f"nvidia{item.device.minor}", item.device.minor) for item in devices)]:
+        mounted.put(name, Device(kind="null", major=195, minor=minor, mtime=made.now()))
 
 
 def _add_program(files: Files, path: str) -> None:

@@ -10,10 +10,12 @@ from typing import Any, Unpack
 from kubesim.client import Client
 from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
+from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import logs, timings
 from kubesim.kubelet.access import Access
+from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.pod import PodWorker
@@ -100,6 +102,10 @@ class Kubelets:
             worker, container, LogOptions(**options), self._clock, lambda: self._workers.get(key) is worker
         )
 
+    def gpus(self, node: str) -> NodeGpus:
+        """Return the devices of a node. Raises KeyError for one that is not ours."""
+        return self._nodes[node].gpus
+
     def _worker(self, namespace: str, pod: str, container: str) -> PodWorker:
         worker = self._workers.get(f"{namespace}/{pod}")
         if worker is None:
@@ -119,6 +125,7 @@ class Kubelets:
             cidr=obj["spec"].get("podCIDR", "10.244.0.0/24"),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=set(self._saved.pop(f"images/{name}", ())),
+            gpus=_gpus(obj),
         )
         await self._report(name)
 
@@ -237,6 +244,13 @@ class Kubelets:
         await self._client.patch("nodes", name, "", {"status": {"conditions": others + fresh}}, subresource="status")
 
 
+def _gpus(node: Obj) -> NodeGpus:
+    """Return the devices of a node, by what its labels and its capacity say."""
+    meta, capacity = node["metadata"], node["status"].get("capacity") or {}
+    label = (meta.get("labels") or {}).get(PRODUCT_LABEL, "")
+    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), parse(meta["creationTimestamp"]))
+
+
 def _saved(record: PodRecord) -> dict[str, Any]:
     """Return what a later start needs of a pod's record."""
     containers = [container.dump() for container in record.containers]
@@ -247,7 +261,9 @@ def _containers(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container
     shown = {item["name"]: item for item in pod.get("status", {}).get(statuses, ())}
     init = specs == "initContainers"
     uid = pod["metadata"]["uid"]
-    found = [from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())]
+    found = [
+        from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())
+    ]
     for container in found:
         container.ephemeral = specs == "ephemeralContainers"
     return found

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import behaviours, knocks, timings
 from kubesim.kubelet.environment import ConfigError
+from kubesim.kubelet.gpus import cut
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image, PullError, pull
 from kubesim.kubelet.mounts import Mounts
@@ -69,6 +70,7 @@ class PodWorker:
             await self._resume()
         if not ending:
             await self._mounts.sync()
+            await self._stop_changed()
         if ending and not self._started_ending:
             await self._begin_ending()
         elif ending:
@@ -81,6 +83,13 @@ class PodWorker:
         await self._report()
         moments = [moment for moment in (due[0] if due else None, self._mounts.retry_at) if moment is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
+
+    async def _stop_changed(self) -> None:
+        """Stop containers whose image has been changed: they start again with the new one."""
+        for container in self.record.containers:
+            if self.record.changed(container):
+                text = f"Container {container.name} definition changed, will be restarted"
+                await self._halt(container, text, self._grace)
 
     async def _resume(self) -> None:
         """Take up what ran before the kubelet was started again."""
@@ -139,7 +148,9 @@ class PodWorker:
         spec = self.record.spec(container)
         image = self.record.images[spec["image"]]
         env = behaviours.environment(spec, self.record.pod)
-        return behaviours.program(image, self.argv(container), env, self._architecture, seed=self.record.uid)
+        program = behaviours.program(image, self.argv(container), env, self._architecture, seed=self.record.uid)
+        instance = container.instance
+        return cut(program, *instance.cut) if instance is not None and instance.cut is not None else program
 
     def argv(self, container: Container) -> tuple[str, ...]:
         """Return the command line of a container whose image is on the node."""
@@ -290,6 +301,7 @@ class PodWorker:
             container.restarts += 1
         container.previous = container.instance
         container.instance = Instance(container_id(self.record.uid, container.name, container.restarts), self.now)
+        container.instance.image = self.record.spec(container)["image"]
         await self._normal(container, "Created", f"Created container: {container.name}")
         why = self.sandbox.start(container)
         if why:
@@ -325,7 +337,7 @@ class PodWorker:
 
     async def exited(self, container: Container) -> None:
         """Note the end of the process, by itself or by our signal."""
-        instance = container.instance
+        instance, changed = container.instance, self.record.changed(container)
         assert instance is not None
         ending, natural = self.sandbox.ending(container), self.process_ends(container)
         self._unwatch(container)
@@ -339,6 +351,8 @@ class PodWorker:
         self.sandbox.ended(container)
         if self._started_ending:
             container.enter("done", self.now)
+        elif changed:
+            await self.begin(container)
         else:
             await self.ended(container)
 

@@ -45,6 +45,8 @@ class Program:
     run: Run
     term_code: int | None = None
     term_after: float = 0.2
+    load: str = ""
+    """What it does to the GPUs that it has (``gpu/loads.yaml``)."""
     start_error: str = ""
     """The runtime's text if the process cannot even be started."""
 

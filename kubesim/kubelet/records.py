@@ -24,6 +24,10 @@ class Instance:
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    image: str = ""
+    """What it was started from: the pod may ask for another by now."""
+    cut: tuple[float, int] | None = None
+    """(seconds after the start, CUDA error) where a fault of a GPU ended a computed process."""
     log: LogFile | None = None
     """What a process that really runs has printed; a computed one's log is computed."""
 
@@ -44,8 +48,11 @@ class Instance:
         """Rebuild from ``dump``, after a journey through JSON."""
         if data is None:
             return None
-        times = {name: parse(data[name]) if data[name] else None for name in ("started_at", "finished_at")}
-        kept = data.get("log")
+        times: dict[str, Any] = {
+            name: parse(data[name]) if data[name] else None for name in ("started_at", "finished_at")
+        }
+        kept, cut = data.get("log"), data.get("cut")
+        times["cut"] = (cut[0], cut[1]) if cut else None
         return cls(**{**data, **times, "log": None if kept is None else LogFile.load(kept)})
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kubesim.clock import Clock
 from kubesim.errors import Obj
+from kubesim.gpu.board import NoDevice
 from kubesim.kubelet import behaviours, inside, servers, volumes
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
@@ -92,6 +93,7 @@ class Sandbox:
         env: dict[str, str] = {}
         if real or spec.get("env") or spec.get("envFrom"):
             env = await environment(sources, record, spec)
+        env = {**env, **self._devices(container, spec)}
         box = Box(env, [*self.worker.argv(container)])
         if real:
             box.argv = [expand(word, env) for word in self.worker.command(container)]
@@ -110,7 +112,32 @@ class Sandbox:
             return error
         box.started = True
         self.listen(container)
+        self._use_devices(container)
         return ""
+
+    def _devices(self, container: Container, spec: Obj) -> dict[str, str]:
+        """Give a container its GPUs; returns the variables that come with them. Raises ``ConfigError``."""
+        try:
+            return self.host.node.gpus.allocate(self.owner(container), spec, self.host.clock.now())
+        except NoDevice as error:
+            raise ConfigError(str(error)) from error
+
+    def _use_devices(self, container: Container) -> None:
+        """Let a computed process work its GPUs."""
+        instance, box = container.instance, self.boxes[container.name]
+        if instance is None or box.machine is not None or instance.cut is not None:
+            return
+
+        def die(error: int) -> None:
+            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), error)
+            self.host.wake()
+
+        program, argv = self.worker.program(container), self.worker.argv(container)
+        self.host.node.gpus.start(self.owner(container), program, argv, instance.started_at, die)
+
+    def owner(self, container: Container) -> str:
+        """Return the name under which the devices know a container."""
+        return f"{self.worker.record.pod['metadata']['namespace']}/{self.worker.record.name}/{container.name}"
 
     def _spawn(self, container: Container, box: Box, clock: Clock) -> str:
         """Run a container's own process in its machine."""
@@ -150,6 +177,7 @@ class Sandbox:
         box.started = True
         self.listen(container)
         if box.machine is None:
+            self._use_devices(container)
             return
         began = max(instance.started_at, self.host.clock.now() - timedelta(seconds=LONGEST_S))
         clock = ReplayClock(self.host.clock, began)
@@ -162,7 +190,10 @@ class Sandbox:
         """Open the ports of a container whose server is known."""
         record = self.worker.record
         spec = record.spec(container)
-        found = {} if self.boxes[container.name].machine else servers.known(record, spec)
+        def look(wanted: bool) -> Awaitable[View | None]:
+            return self._view(container, wanted=wanted)
+
+        found = {} if self.boxes[container.name].machine else servers.known(record, spec, look)
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)
         self.servers[container.name] = [*found]
@@ -201,6 +232,7 @@ class Sandbox:
 
     def ended(self, container: Container) -> None:
         """Note that a container's process has ended: everything in it goes."""
+        self.host.node.gpus.end(self.owner(container), self.host.clock.now())
         for port in self.servers.pop(container.name, []):
             self.host.fabric.shut(self.worker.record.ip, port)
         box = self.boxes.pop(container.name, None)
@@ -211,6 +243,8 @@ class Sandbox:
 
     def stop(self) -> None:
         """Leave everything as it is and look no further."""
+        for container in self.worker.record.containers:
+            self.host.node.gpus.release(self.owner(container), self.host.clock.now())
         for name in [*self.boxes]:
             box = self.boxes.pop(name)
             if box.main is not None:
@@ -257,12 +291,18 @@ class Sandbox:
             box.machine = await self._entered(container, box)
         return box, box.machine
 
+    async def _view(self, container: Container, *, wanted: bool) -> View | None:
+        """Return the files of a container that somebody has entered, or whose files are ``wanted`` in any case."""
+        box = self.boxes.get(container.name)
+        machine = (await self.inside(container))[1] if wanted else box.machine if box is not None else None
+        return View(machine.files, machine.now) if machine is not None else None
+
     async def _entered(self, container: Container, box: Box) -> Machine:
         """Return a machine for a container whose own process is computed: that stands in it as its first."""
         spec = self.worker.record.spec(container)
         sources = Sources(self.host.client, self.worker.record.pod["metadata"]["namespace"])
         with suppress(ConfigError):
-            box.env = await environment(sources, self.worker.record, spec)
+            box.env = {**await environment(sources, self.worker.record, spec), **self._devices(container, spec)}
         machine = await self._machine(container, spec, box, self.host.clock)
         program = Program("", "", box.argv[0] if box.argv else "/", tuple(box.argv))
         first = Process(machine, program, box.env, View(machine.files, machine.now), {})
@@ -278,7 +318,7 @@ class Sandbox:
             mounts = await self._volumes()
         except MountError as error:
             raise ConfigError(str(error)) from error
-        machine = inside.machine(record, spec, clock, self.host)
+        machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         inside.mount(machine, record, spec, mounts, box.env)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)
         return machine

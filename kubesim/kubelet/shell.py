@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kubesim.gpu.nodes import KERNEL
+from kubesim.gpu.board import KERNEL
 from kubesim.kubelet.programs import Exit, Halt, Line, Output, Run, Watch
 
 NOT_FOUND = 127

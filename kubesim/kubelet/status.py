@@ -77,9 +77,20 @@ class PodRecord:
         return all(self.passed(container) for container in self.init)
 
     def spec(self, container: Container) -> Obj:
-        """Return the spec of a container."""
+        """Return the spec of a container; while it runs, with the image that it runs."""
+        found, instance = self._wanted(container), container.instance
+        return {**found, "image": instance.image} if instance is not None and self.changed(container) else found
+
+    def _wanted(self, container: Container) -> Obj:
         found: Obj = next(item for item in self.pod["spec"][group(container)] if item["name"] == container.name)
         return found
+
+    def changed(self, container: Container) -> bool:
+        """Whether a container runs another image than its pod asks for."""
+        instance = container.instance
+        if instance is None or not instance.image or instance.finished_at is not None:
+            return False
+        return bool(instance.image != self._wanted(container)["image"])
 
     def take_in(self, now: datetime) -> None:
         """Know the ephemeral containers that have been added."""
