@@ -12,6 +12,8 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
+from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.node import LEASE_NAMESPACE
 from kubesim.network.fabric import Fabric
 from kubesim.store import Store
 from kubesim.streaming.seam import Containers, Forward, Refused, Run
@@ -24,15 +26,22 @@ class Nodes:
         self._client = InProcessClient(operations, store, user="kubelet", signer=signer)
         self._clock = clock
         self._kubelets: Kubelets | None = None
+        self._announcer: Announcer | None = None
         self.fabric = Fabric()
 
     async def start(self, state: Obj) -> None:
         """Run the kubelets of all nodes there are; ``state`` is all that ``changes`` returned."""
         names = [obj["metadata"]["name"] for obj in (await self._client.list("nodes")).items]
+        leases = await self._client.list("leases.coordination.k8s.io", LEASE_NAMESPACE)
+        known = {obj["metadata"]["name"] for obj in leases.items}
         self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state, fabric=self.fabric)
+        self._announcer = Announcer(self._client, self._clock, names, fresh=[n for n in names if n not in known])
+        await self._announcer.start()
 
     async def stop(self) -> None:
         """Stop the kubelets; the pods stay as the API shows them."""
+        if self._announcer is not None:
+            await self._announcer.stop()
         if self._kubelets is not None:
             await self._kubelets.stop()
 

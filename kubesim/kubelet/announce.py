@@ -1,0 +1,82 @@
+"""What kubelets say of their nodes in events: that they start, what state their nodes come to, and cordons."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.informer import Informer, WorkQueue
+from kubesim.recorder import Recorder
+
+STATES = {
+    ("MemoryPressure", "False"): "NodeHasSufficientMemory",
+    ("MemoryPressure", "True"): "NodeHasInsufficientMemory",
+    ("DiskPressure", "False"): "NodeHasNoDiskPressure",
+    ("DiskPressure", "True"): "NodeHasDiskPressure",
+    ("PIDPressure", "False"): "NodeHasSufficientPID",
+    ("PIDPressure", "True"): "NodeHasInsufficientPID",
+    ("Ready", "True"): "NodeReady",
+    ("Ready", "False"): "NodeNotReady",
+}
+"""Condition and status -> event. What the control plane finds (Unknown) is for it to say."""
+ENFORCED = "Updated Node Allocatable limit across pods"
+
+
+class Announcer:
+    """Speaks for the kubelets of some nodes; those of ``fresh`` start for the first time."""
+
+    def __init__(self, client: Client, clock: Clock, names: Collection[str], fresh: Collection[str]) -> None:
+        self._nodes = Informer(client, clock, "nodes")
+        self._queue = WorkQueue(clock, self._announce, "announcements")
+        self._recorders = {name: Recorder(client, clock, "kubelet", name) for name in names}
+        self._said: dict[str, list[str]] = {name: [] for name in fresh}
+        """Node -> the states that have been announced."""
+
+    async def start(self) -> None:
+        """Announce what is, then what changes."""
+        await self._nodes.start()
+        for name in self._recorders.keys() - self._said.keys():
+            node = self._nodes.get("", name)
+            self._said[name] = _states(node) if node is not None else []
+        for name, said in self._said.items():
+            if not said:
+                await self._recorders[name].normal(_reference(name), "Starting", "Starting kubelet.")
+                await self._recorders[name].normal(_reference(name), "NodeAllocatableEnforced", ENFORCED)
+        self._nodes.add_handler(self._changed)
+        self._queue.start()
+
+    async def stop(self) -> None:
+        """Say no more."""
+        await self._queue.stop()
+        await self._nodes.stop()
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None or new["metadata"]["name"] not in self._recorders:
+            return
+        if _states(new) != self._said[new["metadata"]["name"]]:
+            self._queue.add(new["metadata"]["name"])
+
+    async def _announce(self, name: str) -> None:
+        node = self._nodes.get("", name)
+        if node is None:
+            return
+        states, said = _states(node), self._said[name]
+        self._said[name] = states
+        for reason in states:
+            if reason not in said and (said or reason != "NodeSchedulable"):
+                await self._recorders[name].normal(_reference(name), reason, f"Node {name} status is now: {reason}")
+
+
+def _states(node: Obj) -> list[str]:
+    """Return what a node's conditions and its cordon amount to, as reasons of events."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    found = [STATES[c["type"], c["status"]] for c in conditions if (c["type"], c["status"]) in STATES]
+    cordoned = node.get("spec", {}).get("unschedulable")
+    return [*found, "NodeNotSchedulable" if cordoned else "NodeSchedulable"]
+
+
+def _reference(name: str) -> Obj:
+    """Return a node as a kubelet names its own: the name stands for the uid."""
+    return {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}
