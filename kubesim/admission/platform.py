@@ -20,6 +20,8 @@ PROTECTION = {
 """The finalizers that keep a volume as long as somebody uses it."""
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+NODE_PORTS = range(30000, 32768)
+OUT_OF_RANGE = "provided port is not in the valid range. The range of valid ports is"
 DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
 
@@ -93,7 +95,10 @@ def service(ops: Operations, new: Obj, options: Options) -> None:
         errors.append(status.invalid_value("spec.clusterIPs", [address], why))
     taken = {(port.get("nodePort"), port["protocol"]) for other in others for port in other.get("ports", ())}
     for at, port in enumerate(spec.get("ports", ())):
-        if port.get("nodePort") and (port["nodePort"], port["protocol"]) in taken:
+        if port.get("nodePort") and port["nodePort"] not in NODE_PORTS:
+            why = f"{OUT_OF_RANGE} {NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            errors.append(status.invalid_value(f"spec.ports[{at}].nodePort", port["nodePort"], why))
+        elif port.get("nodePort") and (port["nodePort"], port["protocol"]) in taken:
             why = "provided port is already allocated"
             errors.append(status.invalid_value(f"spec.ports[{at}].nodePort", port["nodePort"], why))
     if errors:
@@ -141,12 +146,37 @@ def definition(ops: Operations, new: Obj, options: Options) -> None:
     }
 
 
+def api_service(ops: Operations, new: Obj, options: Options) -> None:
+    """A group that another server should serve is not available without its service, nor without an answer."""
+    backend = new["spec"].get("service")
+    if not backend:
+        return
+    place = backend.get("namespace", ""), backend.get("name", "")
+    there = ops.store.get(ops.registry.by_resource("services"), *place)
+    reason, message = ("ServiceNotFound", f'service/{place[1]} in "{place[0]}" is not present')
+    if there is not None:
+        reason, message = "MissingEndpoints", f'endpoints for service/{place[1]} in "{place[0]}" have no addresses'
+    new["status"] = {"conditions": [_condition(ops, "Available", "False", reason, message)]}
+
+
+def service_cidr(ops: Operations, new: Obj, options: Options) -> None:
+    """A range of addresses is ready at once."""
+    new["status"] = {"conditions": [_condition(ops, "Ready", "True", "", "Kubernetes Service CIDR is ready")]}
+
+
+def _condition(ops: Operations, name: str, state: str, reason: str, message: str) -> Obj:
+    now = meta.rfc3339(ops.clock.now())
+    return {"type": name, "status": state, "lastTransitionTime": now, "reason": reason, "message": message}
+
+
 STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "persistentvolumes": volume,
     "persistentvolumeclaims": claim,
     "ingresses.networking.k8s.io": ingress,
     "services": service,
     "certificatesigningrequests.certificates.k8s.io": certificate_request,
+    "apiservices.apiregistration.k8s.io": api_service,
+    "servicecidrs.networking.k8s.io": service_cidr,
     "nodes": node,
     "daemonsets.apps": daemonset,
     "customresourcedefinitions.apiextensions.k8s.io": definition,

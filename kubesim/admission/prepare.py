@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kubesim.admission.platform import NODE_PORTS
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
@@ -23,7 +24,6 @@ GATED = {
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
 WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
-NODE_PORTS = range(30000, 32768)
 QOS_RESOURCES = ("cpu", "memory")
 
 

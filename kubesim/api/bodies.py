@@ -16,6 +16,7 @@ from kubesim.schema.registry import Kind
 
 MAX_BODY = 3 * 1024 * 1024
 SHOWN = 30
+TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -118,12 +119,12 @@ async def read_patch(request: web.Request, *, custom: bool = False) -> tuple[str
         what = (
             "error decoding YAML: error converting YAML to JSON" if patch_type == "apply" else "error decoding patch"
         )
-        raise bad_request(f"{what}: {error}") from error
+        raise bad_request(str(error) if patch_type == "strategic" else f"{what}: {error}") from error
     wanted, go_type = (list, "[]handlers.jsonPatchOp") if patch_type == "json" else (dict, "map[string]interface {}")
     if not isinstance(patch, wanted):
         why = f"json: cannot unmarshal {_go_type(patch)} into Go value of type {go_type}"
         where = "YAML: error unmarshaling JSON: while decoding JSON" if patch_type == "apply" else "patch"
-        raise bad_request(f"error decoding {where}: {why}")
+        raise bad_request(why if patch_type == "strategic" else f"error decoding {where}: {why}")
     return patch_type, patch
 
 
@@ -142,14 +143,22 @@ def _document(body: bytes, kind: str, *, yaml_too: bool) -> Obj:
     try:
         value = _yaml(body) if yaml_too else _json(body)
     except ValueError as error:
-        problem = f"couldn't get version/kind; json parse error: {error}"
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {problem}") from error
+        raise _unrecognized(kind, str(error), body) from error
     if not isinstance(value, dict):
-        problem = (
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into Go value"
-        )
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {problem}")
+        raise _unrecognized(kind, f"json: cannot unmarshal {_go_type(value)} into Go value of type {TYPE_META}", body)
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name) or "", str):
+            why = f"json: cannot unmarshal {_go_type(value[name])} into Go struct field .{name} of type string"
+            raise _unrecognized(kind, why, body)
     return value
+
+
+def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+    """400 for a body that holds no object; it shows how the body begins."""
+    text = body[:SHOWN].decode(errors="replace") if body.startswith(b"{") else body[:SHOWN].hex()
+    shown = f"{text} ..." if len(body) > SHOWN else text or "<empty>"
+    problem = f"couldn't get version/kind; json parse error: {why} ({shown})"
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {problem}")
 
 
 def _json(body: bytes) -> Any:

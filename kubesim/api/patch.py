@@ -98,7 +98,7 @@ def strategic_patch(target: Obj, patch: Obj, shape: Shape | None) -> Obj:
     """Apply a strategic merge patch; ``shape`` knows the merge keys. Raises 400 for directives that make no sense."""
     if not isinstance(patch, dict):
         raise bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+            "json: cannot unmarshal array into Go value of type map[string]interface {}"
         )
     merged = _merge_map(target, patch, shape)
     assert isinstance(merged, dict)

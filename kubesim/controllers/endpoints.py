@@ -40,7 +40,9 @@ class EndpointsController(Controller):
         self.pods.add_handler(self._changed)
 
     def _endpoints_changed(self, old: Obj | None, new: Obj | None) -> None:
-        self.queue.add(queue_key(new or old))
+        """Make them again when they are gone; those that others made for no service stay as they are."""
+        if new is None:
+            self.queue.add(queue_key(old))
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at the services of a pod whose address, readiness or labels changed."""

@@ -61,6 +61,8 @@ STATIC: dict[str, Obj] = {
     "V1RuleWithOperations": {"scope": "*"},
     "V1NamedRuleWithOperations": {"scope": "*"},
     "AdmissionregistrationV1ServiceReference": {"port": 443},
+    "ApiregistrationV1ServiceReference": {"port": 443},
+    "V1DeviceToleration": {"operator": "Equal"},
     "V1ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
     "V1MatchResources": {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}},
     "V1FlowSchemaSpec": {"matchingPrecedence": 1000},
@@ -153,9 +155,18 @@ def priority_level_spec(obj: Obj) -> None:
         obj.setdefault("exempt", {"nominalConcurrencyShares": 0, "lendablePercent": 0})
 
 
+def device_request(obj: Obj) -> None:
+    """Without a count, one device is asked for."""
+    obj["allocationMode"] = obj.get("allocationMode") or "ExactCount"
+    if obj["allocationMode"] == "ExactCount":
+        obj["count"] = obj.get("count") or 1
+
+
 COMPUTED: dict[str, Callable[[Any], None]] = {
     "V1CustomResourceDefinitionNames": definition_names,
     "V1CustomResourceDefinitionSpec": definition_spec,
+    "V1ExactDeviceRequest": device_request,
+    "V1DeviceSubRequest": device_request,
     "V1StatefulSetSpec": statefulset_spec,
     "V1DaemonSetSpec": daemonset_spec,
     "V1ReplicationController": replication_controller,

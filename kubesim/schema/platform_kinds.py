@@ -94,7 +94,7 @@ PLATFORM = (
     _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),
     _admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
     Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", False, "V1APIService", categories=EXTENSIONS,
-         subresources=(STATUS,), generation=True, unconditional_update=False, names="path"),
+         subresources=(STATUS,), unconditional_update=False, names="path"),
     Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False,
          "V1CustomResourceDefinition", short_names=("crd", "crds"), categories=EXTENSIONS, subresources=(STATUS,),
          generation=True, returns_deleted=True, cleanup="customresourcecleanup.apiextensions.k8s.io",

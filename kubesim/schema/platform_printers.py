@@ -134,6 +134,14 @@ def csr_condition(csr: Obj, now: datetime) -> str:
     return word + failed + (",Issued" if dig(csr, "status.certificate") else "")
 
 
+def claim_state(claim: Obj, now: datetime) -> str:
+    """Return ``allocated,reserved``."""
+    going = ["deleted"] if dig(claim, "metadata.deletionTimestamp") else []
+    if not dig(claim, "status.allocation"):
+        return ",".join(going or ["pending"])
+    return ",".join([*going, "allocated", *(["reserved"] if dig(claim, "status.reservedFor") else [])])
+
+
 def csr_duration(csr: Obj, now: datetime) -> str:
     """Return how long a certificate was asked for."""
     seconds = dig(csr, "spec.expirationSeconds")
@@ -337,6 +345,9 @@ PLATFORM: dict[str, tuple[Column, ...]] = {
         Column("MaxPods", "spec.maxReplicas", type="integer"),
         Column("Replicas", "status.currentReplicas", type="integer"),
     ),
+    "deviceclasses.resource.k8s.io": (NAME, AGE),
+    "resourceclaims.resource.k8s.io": kind_columns(Column("State", claim_state)),
+    "resourceclaimtemplates.resource.k8s.io": (NAME, AGE),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": WEBHOOKS,
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": WEBHOOKS,
     "validatingadmissionpolicies.admissionregistration.k8s.io": kind_columns(

@@ -63,7 +63,19 @@ def stateful_set_errors(obj: Obj) -> list[FieldError]:
         shown = _shown(strategy, "partition", "maxUnavailable")
         errors.append(invalid_value("spec.updateStrategy", shown, "must be 'RollingUpdate' or 'OnDelete'"))
     errors += all_errors(STATEFUL, obj)
-    return [*errors, *selector_errors(spec, "statefulset"), *always_errors(spec)]
+    return [*errors, *selector_errors(_with_claims(spec), "statefulset"), *always_errors(spec)]
+
+
+def _with_claims(spec: Obj) -> Obj:
+    """Return the specification with a volume for each claim, as its pods will have it."""
+    template, claims = spec.get("template") or {}, spec.get("volumeClaimTemplates")
+    if not claims:
+        return spec
+    pod = template.get("spec") or {}
+    names = [claim.get("metadata", {}).get("name", "") for claim in claims]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    kept = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": [*kept, *volumes]}}}
 
 
 def stateful_set_update_errors(old: Obj, new: Obj) -> list[FieldError]:

@@ -1,0 +1,127 @@
+"""What the comparison of transcripts with a real control plane has found and what must stay mended."""
+
+import pytest
+
+from kubesim.tests.live import serving
+
+SPACE = "/api/v1/namespaces/default"
+TEMPLATE = {
+    "metadata": {"labels": {"app": "db"}},
+    "spec": {"containers": [{"name": "db", "image": "db", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]},
+}
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+SPEC = {"serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": TEMPLATE}
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
+        yield live
+
+
+async def post(live, path, body):
+    async with live.client() as client, client.post(path, json=body) as response:
+        return response.status, await response.json()
+
+
+async def cells(live, path):
+    """Return the names of a table's narrow columns, and its first row."""
+    async with live.client(Accept=TABLE) as client, client.get(path) as response:
+        table = await response.json()
+    return [column["name"] for column in table["columnDefinitions"] if not column["priority"]], table["rows"][0][
+        "cells"
+    ]
+
+
+async def test_a_stateful_set_mounts_the_volumes_of_its_claims(live):
+    path = "/apis/apps/v1/namespaces/default/statefulsets"
+    spec = {**SPEC, "volumeClaimTemplates": [CLAIM]}
+    code, made = await post(live, path, {"metadata": {"name": "db"}, "spec": spec})
+    assert code == 201
+    assert "volumes" not in made["spec"]["template"]["spec"]
+    code, refused = await post(live, path, {"metadata": {"name": "other"}, "spec": SPEC})
+    assert code == 422
+    assert 'volumeMounts[0].name: Not found: "data"' in refused["message"]
+
+
+async def test_endpoints_that_somebody_made_for_no_service_stay(live):
+    subsets = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]
+    code, _ = await post(live, f"{SPACE}/endpoints", {"metadata": {"name": "outside"}, "subsets": subsets})
+    assert code == 201
+    for name in ("one", "two"):  # the controller has seen the first by the time the second is made
+        spec = {"selector": {"a": name}, "ports": [{"port": 80}]}
+        assert (await post(live, f"{SPACE}/services", {"metadata": {"name": name}, "spec": spec}))[0] == 201
+    query = {"watch": "true", "fieldSelector": "metadata.name=two", "timeoutSeconds": "20"}
+    async with live.client() as client:
+        async with client.get(f"{SPACE}/endpoints", params=query) as response:
+            assert b'"two"' in await response.content.readline()
+        async with client.get(f"{SPACE}/endpoints/outside") as response:
+            assert response.status == 200
+
+
+async def test_a_claim_for_devices_asks_for_one_and_is_pending(live):
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    code, made = await post(live, path, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
+    assert code == 201
+    exactly = made["spec"]["devices"]["requests"][0]["exactly"]
+    assert (exactly["allocationMode"], exactly["count"]) == ("ExactCount", 1)
+    names, row = await cells(live, path)
+    assert names == ["Name", "State", "Age"]
+    assert row[:2] == ["c", "pending"]
+
+
+async def test_a_port_of_the_nodes_lies_in_their_range(live):
+    spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": 1}]}
+    code, refused = await post(live, f"{SPACE}/services", {"metadata": {"name": "low"}, "spec": spec})
+    assert code == 422
+    assert refused["message"] == (
+        'Service "low" is invalid: spec.ports[0].nodePort: Invalid value: 1: '
+        "provided port is not in the valid range. The range of valid ports is 30000-32767"
+    )
+
+
+async def test_a_group_without_a_server_is_not_available(live):
+    service = {"namespace": "default", "name": "nosuch"}
+    spec = {"group": "example.org", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+            "insecureSkipTLSVerify": True, "service": service}  # fmt: skip
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    code, made = await post(live, path, {"metadata": {"name": "v1.example.org"}, "spec": spec})
+    assert code == 201
+    assert made["spec"]["service"]["port"] == 443
+    condition = made["status"]["conditions"][0]
+    assert (condition["reason"], condition["message"]) == (
+        "ServiceNotFound", 'service/nosuch in "default" is not present',
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        (b"", "unexpected end of JSON input (<empty>)"),
+        (b"x", "invalid character 'x' looking for beginning of value (78)"),
+        (b"x" * 40, f"looking for beginning of value ({'78' * 30} ...)"),
+        (b'{"a"', 'unexpected end of JSON input ({"a")'),
+        (b'{"kind":1}', 'number into Go struct field .kind of type string ({"kind":1})'),
+    ],
+)
+async def test_a_body_that_is_no_object_is_shown(live, body, end):
+    headers = {"Content-Type": "application/json"}
+    async with live.client() as client, client.post(f"{SPACE}/configmaps", data=body, headers=headers) as response:
+        found = await response.json()
+    assert (response.status, found["message"][-len(end) :]) == (400, end)
+
+
+@pytest.mark.parametrize(
+    ("form", "prefix"), [("strategic-merge-patch", ""), ("merge-patch", "error decoding patch: ")]
+)
+async def test_a_patch_that_is_no_object_is_refused(live, form, prefix):
+    path, headers = f"{SPACE}/configmaps/kube-root-ca.crt", {"Content-Type": f"application/{form}+json"}
+    async with live.client() as client, client.patch(path, data=b'"x"', headers=headers) as response:
+        found = await response.json()
+    why = "json: cannot unmarshal string into Go value of type map[string]interface {}"
+    assert found["message"] == prefix + why
