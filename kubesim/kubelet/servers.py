@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mimetypes
+import posixpath
+from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,8 +12,14 @@ from typing import Any
 import yaml
 
 from kubesim.errors import Obj
+from kubesim.kubelet.images import Image
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.fabric import HttpServer, Request, Response, Server
+from kubesim.shell.files import File, View
+
+INDEX = "index.html"
+Inside = Callable[[bool], Awaitable[View | None]]
+"""Returns the files of a container; nothing where nobody has entered it, unless they are wanted in any case."""
 
 
 class Pages(HttpServer):
@@ -27,15 +36,50 @@ class Pages(HttpServer):
         return Response(page.get("status", 200), page.get("body", "").encode(), {**self._headers, **kind})
 
 
-def known(record: PodRecord, spec: Obj) -> dict[int, Server]:
+class Site(Pages):
+    """Serves the files below a folder of a container: those of its image as long as nothing can have changed them."""
+
+    def __init__(self, entry: dict[str, Any], inside: Inside, *, mounted: bool) -> None:
+        super().__init__(entry["pages"], entry["headers"])
+        self._root = entry["root"]
+        self._files = entry["files"]
+        self._inside = inside
+        self._mounted = mounted
+
+    async def respond(self, request: Request) -> Response:
+        """Answer a request."""
+        name = posixpath.normpath("/" + request.path).lstrip("/")
+        view = await self._inside(self._mounted)
+        name = posixpath.join(name, INDEX) if not name or request.path.endswith("/") else name
+        data = self._files[name].encode() if view is None and name in self._files else None
+        found = view.find(f"{self._root}/{name}") if view is not None else None
+        if isinstance(found, File):
+            data = bytes(found.content())
+        if data is None:
+            return await super().respond(request)
+        kind = mimetypes.guess_type(name)[0] or "text/plain"
+        return Response(200, data, {**self._headers, "Content-Type": kind})
+
+
+def known(record: PodRecord, spec: Obj, inside: Inside) -> dict[int, Server]:
     """Return what a container whose process is computed listens with: its image's ports, and those it declares."""
     image = record.images.get(spec["image"])
     if image is None or not image.behaviour:
         return {}
     entry = _table().get(image.behaviour) or _table()["server"]
     declared = [port["containerPort"] for port in spec.get("ports") or () if port.get("protocol", "TCP") == "TCP"]
-    server = Pages(entry["pages"], entry.get("headers", {}))
+    server: Server = Pages(entry["pages"], entry.get("headers", {}))
+    if "root" in entry:
+        paths = [mount["mountPath"].rstrip("/") + "/" for mount in spec.get("volumeMounts") or ()]
+        root = entry["root"] + "/"
+        server = Site(entry, inside, mounted=any(root.startswith(path) or path.startswith(root) for path in paths))
     return dict.fromkeys([*entry.get("ports", ()), *declared], server)
+
+
+def files(image: Image) -> dict[str, str]:
+    """Return the files that an image has for its server, by path."""
+    entry = _table().get(image.behaviour) or {}
+    return {f"{entry['root']}/{name}": text for name, text in (entry.get("files") or {}).items()}
 
 
 @cache
