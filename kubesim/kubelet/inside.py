@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
-from kubesim.kubelet import agnhost, tools
+from kubesim.kubelet import agnhost, servers, tools
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.status import PodRecord
@@ -59,6 +59,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made = rootfs.machine(BASES.get(image.base, image.base), clock, hostname=hostname(record))
     for path in image.programs.values():
         _add_program(made.files, path)
+    for path, text in servers.files(image).items():
+        _put(made.files, path, text)
     played = tools.workload(image, host.node.architecture, record.uid)
     made.tools = ChainMap({"agnhost": agnhost.run, "workload": played}, TOOLS)  # type: ignore[arg-type]
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
