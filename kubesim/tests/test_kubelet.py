@@ -282,3 +282,19 @@ async def test_a_silent_kubelet_makes_its_node_unknown():
         ready = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
         assert (ready["status"], ready["message"]) == ("Unknown", "Kubelet stopped posting node status.")
         assert [t["key"] for t in node["spec"]["taints"]] == ["node.kubernetes.io/unreachable"]
+
+
+async def test_a_container_whose_image_is_changed_starts_again_with_the_new_one():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27"), restartPolicy="Never"))
+        await w.tick(2)
+        patch = {"spec": {"containers": [{"name": "main", "image": "nginx:1.28"}]}}
+        await w.client.patch("pods", "web", "default", patch, patch_type="strategic")
+        await w.tick(5)
+        status = status_of(await w.pod())
+        assert (status["restartCount"], status["image"]) == (1, "docker.io/library/nginx:1.28")
+        assert "running" in status["state"]
+        assert await w.messages("Killing") == ["Container main definition changed, will be restarted"]
+        await w.client.delete("pods", "web", "default")
+        await w.tick(5)
+        assert await w.items("pods") == []
