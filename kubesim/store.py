@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import orjson
 
+from kubesim import sharing
 from kubesim.api import status
 from kubesim.clock import Clock
 from kubesim.errors import Obj
@@ -44,16 +45,9 @@ class Stored(dict[str, Any]):
 
     @classmethod
     def seal(cls, obj: Obj) -> Stored:
-        """Copy an object and keep the bytes that the copy went through.
-
-        They are copied once more: what the encoder returns holds on to all of its buffer, some 8 kB for 1 kB of text.
-        """
-        return cls.from_raw(bytes(memoryview(orjson.dumps(obj))))
-
-    @classmethod
-    def from_raw(cls, raw: bytes) -> Stored:
-        """Read an object from its JSON."""
-        stored = cls(orjson.loads(raw))
+        """Copy an object and keep its JSON."""
+        copy, raw = sharing.copy(obj)
+        stored = cls(copy)
         stored.raw = raw
         stored.memo = {}
         return stored
@@ -246,7 +240,7 @@ class Store:
         It is told all objects, by table; what is in a table of no kind is left out.
         """
         version, raw = dump
-        objects = {name: [Stored.from_raw(obj) for obj in table] for name, table in raw.items()}
+        objects = {name: [Stored.seal(orjson.loads(obj)) for obj in table] for name, table in raw.items()}
         kinds = kinds_of(objects)
         self.resource_version = self._floor = version + RESTART_GAP
         for name in objects.keys() & kinds.keys():

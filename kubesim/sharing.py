@@ -1,0 +1,78 @@
+"""Copies that have in common what is alike: a spec in all versions of an object, roles in all clusters of a process.
+
+Nothing that the store holds is ever changed, so equal parts may be one. Those that were seen last are remembered by
+their JSON; what has been forgotten is only kept twice.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from kubesim.errors import Obj
+
+MOST_BYTES = 4 * 1024 * 1024
+_seen: OrderedDict[bytes, Any] = OrderedDict()
+_names: dict[str, bytes] = {}
+_size = 0
+
+
+def copy(obj: Obj) -> tuple[Obj, bytes]:
+    """Return a copy of an object and its JSON."""
+    found: Obj = {}
+    parts = []
+    for name, value in obj.items():
+        found[name], raw = _COPIES.get(name, _part)(value)
+        parts.append(_key(name) + raw)
+    return found, b"{%b}" % b",".join(parts)
+
+
+def _copies(values: Any) -> tuple[Any, bytes]:
+    """Return copies of the entries of a list."""
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        return _part(values)
+    found = [copy(value) for value in values]
+    return [value for value, _ in found], b"[%b]" % b",".join([raw for _, raw in found])
+
+
+def _part(value: Any) -> tuple[Any, bytes]:
+    """Return a value, or one that was seen before and is equal, and its JSON."""
+    raw = orjson.dumps(value)
+    if value is None or isinstance(value, str | int):
+        return value, raw
+    found = _seen.get(raw)
+    if found is not None:
+        _seen.move_to_end(raw)
+        return found, raw
+    found = orjson.loads(raw)
+    # once more a copy: what the encoder returns holds on to all of its buffer
+    _seen[bytes(memoryview(raw))] = found
+    _make_room(len(raw))
+    return found, raw
+
+
+def _make_room(size: int) -> None:
+    """Forget what was seen longest ago."""
+    global _size
+    _size += size
+    while _size > MOST_BYTES:
+        oldest, _ = _seen.popitem(last=False)
+        _size -= len(oldest)
+
+
+def _key(name: str) -> bytes:
+    """Return a field's name as it stands in JSON."""
+    if name not in _names:
+        if len(_names) > 10_000:
+            _names.clear()
+        _names[name] = orjson.dumps(name) + b":"
+    return _names[name]
+
+
+_COPIES: dict[str, Callable[[Any], tuple[Any, bytes]]] = {
+    "metadata": lambda value: copy(value) if isinstance(value, dict) else _part(value),
+    "managedFields": _copies,
+}

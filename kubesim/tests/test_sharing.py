@@ -1,0 +1,56 @@
+"""Copies that share what is alike."""
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubesim import sharing
+from kubesim.sharing import copy
+
+POD = {
+    "metadata": {"name": "a", "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {"f:phase": {}}}}]},
+    "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+}
+
+
+def test_equal_parts_are_one_and_different_ones_are_not():
+    first, second = copy(POD)[0], copy({**POD, "status": {"phase": "Running"}})[0]
+    assert first["spec"] is second["spec"]
+    assert first["spec"] is not POD["spec"]
+    managers = [found["metadata"]["managedFields"][0] for found in (first, second)]
+    assert managers[0]["fieldsV1"] is managers[1]["fieldsV1"]
+    assert first["metadata"] is not second["metadata"]
+
+
+@pytest.mark.parametrize("values", [(1, True), (1, 1.0), (0, False), ({"a": 1}, {"a": 1.0})])
+def test_what_python_takes_for_equal_is_not_for_json(values):
+    for value in values:
+        found, raw = copy({"spec": {"value": value}})
+        assert orjson.dumps(found) == raw == orjson.dumps({"spec": {"value": value}})
+
+
+@pytest.mark.parametrize("metadata", [None, 3, [], {"managedFields": None}, {"managedFields": [1]}, {"metadata": {}}])
+def test_metadata_of_any_shape_is_copied(metadata):
+    assert copy({"metadata": metadata})[0] == {"metadata": metadata}
+
+
+def test_what_was_seen_long_ago_is_forgotten(monkeypatch):
+    monkeypatch.setattr(sharing, "MOST_BYTES", 1000)
+    kept = [copy({"spec": {"number": number}})[0] for number in range(200)]
+    assert sum(map(len, sharing._seen)) <= 1000
+    assert copy(kept[0])[0] == kept[0]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(obj=st.dictionaries(st.sampled_from(["metadata", "managedFields", "spec", "ü\n"]), JSON))
+def test_a_copy_is_what_json_makes_of_it(obj):
+    assert copy(obj)[1] == orjson.dumps(obj)
+    assert orjson.dumps(copy(obj)[0]) == orjson.dumps(obj)
