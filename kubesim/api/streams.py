@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -22,9 +23,11 @@ from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
+from kubesim.streaming.upgrade import is_websocket
 
 DEFAULT_WATCH_SECONDS = 3600.0  # upstream: 30 to 60 minutes at random
 WATCH_TYPE = "application/json"
+LOG_PROTOCOLS = ("binary.k8s.io", "base64.binary.k8s.io")
 LOG_OPTIONS = Kind("", "v1", "PodLogOptions", "pods/log")
 
 
@@ -138,24 +141,34 @@ async def log(backend: Backend, request: web.Request, info: RequestInfo, user: U
         raise not_found(pods, info.name)
     wanted = _log_request(backend, request, info, pod)
     pieces = backend.nodes.read(pod, wanted)
-    response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
+    response: web.StreamResponse = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
+    if is_websocket(request):
+        response = web.WebSocketResponse(protocols=LOG_PROTOCOLS, compress=False)
     with backend.fairness.stream(user):
         async with backend.guard.stream(still_allowed(backend, request, info, user)):
-            first = await anext(pieces, None)
+            first = await anext(pieces, b"")
             await response.prepare(request)
-            if first:
+            if first or is_websocket(request):  # an empty message tells that the socket is open
                 await _send(first, response, backend, user)
             async for piece in pieces:
                 await _send(piece, response, backend, user)
     if not response.prepared:
         raise ApiError(401, "Unauthorized", "Unauthorized")
-    await response.write_eof()
+    if isinstance(response, web.WebSocketResponse):
+        await response.close()
+    else:
+        await response.write_eof()
     return response
 
 
 async def _send(piece: bytes, response: web.StreamResponse, backend: Backend, user: User) -> None:
     """Write a piece of a log, at the pace that the user's share allows."""
-    await response.write(piece)
+    if not isinstance(response, web.WebSocketResponse):
+        await response.write(piece)
+    elif response.ws_protocol == LOG_PROTOCOLS[1]:
+        await response.send_str(base64.b64encode(piece).decode())
+    else:
+        await response.send_bytes(piece)
     if pause := backend.fairness.charge(user, len(piece)):
         await backend.clock.sleep(pause)
 
