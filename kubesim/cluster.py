@@ -154,6 +154,7 @@ class Cluster:
         authorizer = Authorizer(policies)
         shared = server if urlsplit(server).path.strip("/") else ""
         self._certifier = Certifier(ca.sign, authorizer, shared)
+        self.operations.allows = authorizer.allows
         self.operations.checks += [Escalation(authorizer).check, self._certifier.check]
         authenticator = Authenticator(keys.signer, keys.admin_token, policies, shared)
         self._seeder = Seeder(self.operations, ca.pem)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
+from kubesim.auth.attributes import Attributes
+from kubesim.auth.users import User, service_account_user
 from kubesim.cel import CelError, compiled
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -63,9 +65,26 @@ class Request:
             "namespace": metadata.get("namespace", ""), "dryRun": self.options.dry_run,
             "userInfo": user.info() if user is not None else {"username": self.options.user},
         }  # fmt: skip
+        about = {"group": kind.group, "resource": kind.plural, "subresource": self.subresource}
+        asked = about | {"namespace": metadata.get("namespace", ""), "name": metadata.get("name", "")}
         return {
             "object": self.new, "oldObject": self.old, "request": request, "namespaceObject": self.namespace(),
+            "authorizer": {"requestResource": asked},
         }  # fmt: skip
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions whose answers depend on who asks."""
+        return {"check": self._check}
+
+    def _check(self, question: Obj, verb: str = "") -> Obj:
+        """Ask the authorizer what an expression has put together."""
+        user = self.options.requester or User(self.options.user)
+        if account := question.get("account"):
+            namespace, _, name = account.partition(":")
+            user = service_account_user(namespace, name, "")
+        names = ("group", "resource", "subresource", "namespace", "name", "path")
+        asked = Attributes(verb, **{name: str(question.get(name, "")) for name in names})
+        return {"allowed": self.ops.allows(user, asked), "reason": ""}
 
 
 def check(ops: Operations, kind: Kind, old: Obj | None, new: Obj | None, subresource: str, options: Options) -> None:
@@ -163,20 +182,22 @@ def _parameters(request: Request, spec: Obj, binding: Obj) -> Iterator[Obj | Non
 
 def _failures(request: Request, spec: Obj, params: Obj | None) -> Iterator[tuple[Obj, str]]:
     """Yield each validation that does not hold, with its message; none where a condition leaves the request out."""
-    scope = {**request.variables(), "params": params, "variables": {}}
+    scope, functions = {**request.variables(), "params": params, "variables": {}}, request.functions()
     fails = spec.get("failurePolicy", "Fail") == "Fail"
     try:
-        if not all(compiled(entry["expression"]).run(scope) for entry in spec.get("matchConditions") or ()):
+        if not all(
+            compiled(entry["expression"]).run(scope, functions) for entry in spec.get("matchConditions") or ()
+        ):
             return
     except CelError as error:
         if fails:
             yield {}, str(error)
         return
-    broken = _evaluate_variables(spec.get("variables") or (), scope)
+    broken = _evaluate_variables(spec.get("variables") or (), scope, functions)
     for validation in spec.get("validations") or ():
         expression = validation["expression"]
         try:
-            if compiled(expression).run(scope) is not True:
+            if compiled(expression).run(scope, functions) is not True:
                 yield validation, _message(validation, scope)
         except CelError as error:
             why = next((text for name, text in broken.items() if f"variables.{name}" in expression), str(error))
@@ -184,13 +205,15 @@ def _failures(request: Request, spec: Obj, params: Obj | None) -> Iterator[tuple
                 yield validation, f"expression '{expression}' resulted in error: {why}"
 
 
-def _evaluate_variables(entries: Iterable[Obj], scope: dict[str, Any]) -> dict[str, str]:
+def _evaluate_variables(
+    entries: Iterable[Obj], scope: dict[str, Any], functions: dict[str, Callable[..., Any]]
+) -> dict[str, str]:
     """Add a policy's own variables to the scope, and return what is said of those that have no value."""
     broken = {}
     for entry in entries:
         name = entry["name"]
         try:
-            scope["variables"][name] = compiled(entry["expression"]).run(scope)
+            scope["variables"][name] = compiled(entry["expression"]).run(scope, functions)
         except CelError as error:
             broken[name] = f'composited variable "{name}" fails to evaluate: {error}'
     return broken

@@ -20,7 +20,8 @@ from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.api.typed import check_typed
-from kubesim.auth.users import MASTERS
+from kubesim.auth.attributes import Attributes
+from kubesim.auth.users import MASTERS, User
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
@@ -47,6 +48,8 @@ class Operations:
         self.registry = registry or Registry(builtin.all())
         self.checks: list[Check] = []
         """What is asked before every create and update, beside the rules of the kinds; each raises to refuse."""
+        self.allows: Callable[[User, Attributes], bool] = lambda user, asked: False
+        """Whether somebody may do something, for those rules that ask."""
         self._next_sweep: dict[str, datetime] = {}
 
     def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:

@@ -42,7 +42,7 @@ NEW: dict[str, Validator] = {
     "resourcequotas": bounds.quota_errors,
     "limitranges": bounds.limit_range_errors,
     **platform.NEW,
-    POLICIES: lambda obj: [*platform.NEW[POLICIES](obj), *policies.policy_errors(obj)],
+    POLICIES: policies.policy_errors,
 }
 
 CHANGED: dict[str, UpdateValidator] = {

@@ -168,11 +168,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         *_webhook((one_of("webhooks[].reinvocationPolicy", "IfNeeded", "Never"),)),
         one_of("webhooks[].sideEffects", "None", "NoneOnDryRun"),
     ),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": (
-        need("spec.matchConstraints"),
-        one_of("spec.failurePolicy", "Fail", "Ignore"),
-        need("spec.validations[].expression", "expression is not specified"),
-    ),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
         need("spec.policyName"),
         need("spec.validationActions", "at least one validation action is required"),
@@ -317,15 +312,6 @@ def handler_errors(obj: Obj) -> Iterator[FieldError]:
         )
 
 
-def admission_policy_errors(obj: Obj) -> Iterator[FieldError]:
-    """A policy validates or annotates something."""
-    spec = obj.get("spec") or {}
-    if not spec.get("validations") and not spec.get("auditAnnotations"):
-        why = "validations or auditAnnotations must contain at least one item"
-        yield required("spec.validations", why)
-        yield required("spec.auditAnnotations", why)
-
-
 def autoscaler_errors(obj: Obj) -> Iterator[FieldError]:
     """An autoscaler has a target, bounds that make sense, and whole metrics."""
     spec = obj.get("spec") or {}
@@ -382,7 +368,6 @@ MORE: dict[str, Callable[[Obj], Iterator[FieldError]]] = {
     "certificatesigningrequests.certificates.k8s.io": request_errors,
     "poddisruptionbudgets.policy": budget_errors,
     "runtimeclasses.node.k8s.io": handler_errors,
-    "validatingadmissionpolicies.admissionregistration.k8s.io": admission_policy_errors,
     "horizontalpodautoscalers.autoscaling": autoscaler_errors,
 }
 
