@@ -17,6 +17,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.schema.types import FieldType, Shape
 
+KUBECTL = "kubectl"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -36,7 +37,7 @@ def note_applied(new: Obj, options: Options) -> None:
     This changes no owner, so it comes after the owners are known.
     """
     annotations = new["metadata"].get("annotations") or {}
-    if options.wanted is not None and options.field_manager == "kubectl" and LAST_APPLIED in annotations:
+    if options.wanted is not None and options.field_manager == KUBECTL and LAST_APPLIED in annotations:
         text = orjson.dumps(options.wanted, option=orjson.OPT_SORT_KEYS).decode()
         new["metadata"]["annotations"] = {**annotations, LAST_APPLIED: f"{text}\n"}
 
@@ -85,8 +86,24 @@ def _check_conflicts(
         if entry.get("operation") == "Update":
             who += f" using {entry['apiVersion']}"
         conflicts += [(who, path) for path in _shared(changed, entry["fieldsV1"], "")]
+    if conflicts and options.field_manager == KUBECTL:
+        upgraded = _applied_before(current, shape)
+        conflicts = [(who, path) for who, path in conflicts if path not in upgraded]
     if conflicts:
         raise _conflict(kind, conflicts)
+
+
+def _applied_before(current: Obj, shape: Shape | None) -> set[str]:
+    """Return the paths that kubectl's client-side apply set and nobody changed since: they are its own."""
+    note = (current["metadata"].get("annotations") or {}).get(LAST_APPLIED, "")
+    try:
+        before = orjson.loads(note)
+    except orjson.JSONDecodeError:
+        return set()
+    if not isinstance(before, dict):
+        return set()
+    said_then, changed_since = fields_of(before, shape), fields_of(before, shape, old=current)
+    return {*_shared(said_then, said_then, "")} - {*_shared(changed_since, changed_since, "")}
 
 
 def _shared(changed: Fields, owned: Fields, path: str) -> list[str]:

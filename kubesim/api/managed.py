@@ -67,7 +67,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         for entry in entries:
             if entry is not mine:
                 entry["fieldsV1"] = _without(entry.get("fieldsV1", {}), changed)
-        mine["fieldsV1"] = _union(mine.get("fieldsV1", {}), changed)
+        mine["fieldsV1"] = {} if _to_none(kind, new, subresource) else _union(mine.get("fieldsV1", {}), changed)
         mine["time"] = rfc3339(now)
         if options.through:
             del mine["time"]
@@ -78,6 +78,14 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         new["metadata"]["managedFields"] = sorted(kept, key=_rank)
     else:
         new["metadata"].pop("managedFields", None)
+
+
+def _to_none(kind: Kind, new: Obj, subresource: str) -> bool:
+    """Tell whether something was scaled to nothing: a Scale leaves out a zero, and nobody owns what is left out."""
+    value: Any = new
+    for name in kind.scale.spec if kind.scale is not None and subresource == "scale" else ():
+        value = value.get(name) if isinstance(value, dict) else None
+    return bool(value == 0)
 
 
 def _before_first(kind: Kind, old: Obj, now: datetime) -> Obj:

@@ -1,5 +1,7 @@
 """What the comparison of transcripts with a real control plane has found and what must stay mended."""
 
+import json
+
 import pytest
 
 from kubesim.tests.live import serving
@@ -125,3 +127,39 @@ async def test_a_patch_that_is_no_object_is_refused(live, form, prefix):
         found = await response.json()
     why = "json: cannot unmarshal string into Go value of type map[string]interface {}"
     assert found["message"] == prefix + why
+
+
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"level": "info"}}
+NOTE = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+async def apply(live, manager, data):
+    path, headers = f"{SPACE}/configmaps/settings", {"Content-Type": "application/apply-patch+yaml"}
+    body, query = json.dumps({**MAP, "data": data}), {"fieldManager": manager}
+    async with live.client() as client, client.patch(path, data=body, headers=headers, params=query) as response:
+        return response.status, await response.json()
+
+
+async def test_kubectl_takes_over_what_its_client_side_apply_has_set(live):
+    noted = {**MAP, "metadata": {"name": "settings", "annotations": {NOTE: json.dumps(MAP)}}}
+    assert (await post(live, f"{SPACE}/configmaps?fieldManager=kubectl-client-side-apply", noted))[0] == 201
+    assert (await apply(live, "other", {"level": "debug"}))[0] == 409
+    assert (await apply(live, "kubectl", {"level": "debug"}))[0] == 200
+    code, refused = await apply(live, "other", {"level": "trace"})
+    assert (code, refused["message"]) == (409, 'Apply failed with 1 conflict: conflict with "kubectl": .data.level')
+
+
+async def test_nobody_owns_the_replicas_of_what_was_scaled_to_nothing(live):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "db", "image": "db"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "db"}}, "template": template}
+    assert (await post(live, path, {"metadata": {"name": "idle"}, "spec": spec}))[0] == 201
+    headers, owners = {"Content-Type": "application/merge-patch+json"}, {}
+    async with live.client() as client:
+        for replicas in (2, 0):
+            body = json.dumps({"spec": {"replicas": replicas}})
+            await client.patch(f"{path}/idle/scale?fieldManager=x", data=body, headers=headers)
+            async with client.get(f"{path}/idle") as response:
+                entries = (await response.json())["metadata"]["managedFields"]
+            owners[replicas] = [e["manager"] for e in entries if "f:replicas" in e["fieldsV1"].get("f:spec", {})]
+    assert owners == {2: ["x"], 0: []}
