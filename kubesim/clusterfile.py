@@ -9,6 +9,9 @@
       labels: {team: vision}
       taints:
       - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
+    addons:                      # what kubesim brings
+    - gpu-operator               # device plugin, feature discovery, dcgm-exporter
+    - monitoring                 # Prometheus, kube-state-metrics
     namespaces:
     - training                   # or metadata: {name: training, labels: {...}, annotations: {...}}
     - {name: serving, labels: {pod-security.kubernetes.io/enforce: baseline}}
@@ -35,6 +38,7 @@ from kubesim.located import FileError, Mapping, documents
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 
 MANAGER = "kubectl-create"
+ADDONS = Path(__file__).with_name("addons")
 T = TypeVar("T")
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -78,7 +82,8 @@ def read(path: Path) -> ClusterFile:
         raise fields.error("nodes", f"{name} is the name of more than one entry; give each its own")
     if pools is not None and sum(pool.count for pool in pools) > MAX_NODES:
         raise fields.error("nodes", f"there are more than {MAX_NODES}; give fewer")
-    objects = [*fields.each("namespaces", _namespace)]
+    objects = [found for addon in fields.each("addons", _addon) for found in addon]
+    objects += fields.each("namespaces", _namespace)
     for manifests in fields.each("manifests", _manifest):
         objects += manifests
     fields.end()
@@ -191,6 +196,15 @@ def _namespace(fields: _Fields, item: Any) -> Planned:
         raise fields.error("", f"a name or a mapping with one is expected, not {item!r}")
     obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     return Planned(fields.path, fields.line, obj)
+
+
+def _addon(fields: _Fields, item: Any) -> list[Planned]:
+    """Return the objects of something that kubesim brings."""
+    known = sorted(path.stem for path in ADDONS.glob("*.yaml"))
+    if item not in known:
+        raise fields.error("", f"one of {', '.join(known)} is expected, not {item!r}")
+    path = ADDONS / f"{item}.yaml"
+    return [found for document in documents(path) for found in _objects(path, document)]
 
 
 def _manifest(fields: _Fields, item: Any) -> list[Planned]:

@@ -27,8 +27,12 @@ LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at th
 INTERPRETED = frozenset({"agnhost", "agnhost-2"})
 SHELLS = ("sh", "bash", "ash")
 SERVERS = frozenset(
-    {"torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground"}
-)
+    {
+        "torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground",
+        "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin", "gpu-feature-discovery",
+        "gpu-operator",
+    }
+)  # fmt: skip
 """Programs that go on as their image's behaviour says."""
 
 

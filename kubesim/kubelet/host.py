@@ -10,6 +10,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.volumes import NodeDisk
+from kubesim.metrics.telemetry import Telemetry
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
@@ -50,3 +51,4 @@ class Host:
     node: Node
     fabric: Fabric
     wake: Callable[[], None]
+    telemetry: Telemetry

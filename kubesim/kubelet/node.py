@@ -21,6 +21,7 @@ from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
+from kubesim.metrics.telemetry import Telemetry
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.times import micro, parse
@@ -35,6 +36,7 @@ class Kubelets:
         self, client: Client, clock: Clock, names: tuple[str, ...], state: dict[str, Any], fabric: Fabric
     ) -> None:
         self.fabric = fabric
+        self.telemetry = Telemetry(client, clock, fabric)
         self._client = client
         self._clock = clock
         self._names = names
@@ -69,6 +71,7 @@ class Kubelets:
         await self._pods.stop()
         for worker in self._workers.values():
             worker.stop()
+        await self.telemetry.stop()
 
     def changes(self) -> dict[str, Any]:
         """Return what a later ``start`` needs beside the API's objects, as far as it has changed since the last call.
@@ -169,7 +172,9 @@ class Kubelets:
         node = self._nodes[pod["spec"]["nodeName"]]
         record = self._record(pod, node)
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        return PodWorker(Host(self._client, self._clock, node, self.fabric, lambda: self._queue.add(key)), record)
+        return PodWorker(
+            Host(self._client, self._clock, node, self.fabric, lambda: self._queue.add(key), self.telemetry), record
+        )
 
     def _record(self, pod: Obj, node: Node) -> PodRecord:
         uid, now = pod["metadata"]["uid"], self._clock.now()

@@ -28,6 +28,7 @@ from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container, container_id
 from kubesim.kubelet.replay import LONGEST_S, ReplayClock
 from kubesim.kubelet.volumes import MountError
+from kubesim.metrics.telemetry import EXPORTERS
 from kubesim.network.fabric import REASONS
 from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError
@@ -190,10 +191,14 @@ class Sandbox:
         """Open the ports of a container whose server is known."""
         record = self.worker.record
         spec = record.spec(container)
+
         def look(wanted: bool) -> Awaitable[View | None]:
             return self._view(container, wanted=wanted)
 
         found = {} if self.boxes[container.name].machine else servers.known(record, spec, look)
+        behaviour = record.images[spec["image"]].behaviour
+        if behaviour in EXPORTERS:
+            found |= self.host.telemetry.servers(behaviour, record.pod, lambda: self.host.node.gpus.board)
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)
         self.servers[container.name] = [*found]

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
+from pkgutil import iter_modules
 
 from kubesim.shell.machine import Tool
 
-THEMES = (
-    "sh",
-    *(
-        f"tools.{name}"
-        for name in ("awk", "filetools", "gpus", "grep", "ls", "order", "paths", "processes", "sed", "text")
-    ),
-)
-"""The modules of tools; the later one wins where two have the same."""
-
 
 class Tools(Mapping[str, Tool]):
-    """Every tool by name. Their modules are read when the first is asked for: a cluster answers before that."""
+    """Every tool by name: the ``TOOLS`` of every module of this package, and the shells.
+
+    The modules are read when the first tool is asked for: a cluster answers before that. A new module needs no entry.
+    """
 
     def __getitem__(self, name: str) -> Tool:
         return self._found[name]
@@ -32,8 +27,9 @@ class Tools(Mapping[str, Tool]):
 
     @cached_property
     def _found(self) -> dict[str, Tool]:
-        modules = [import_module(f"kubesim.shell.{theme}") for theme in THEMES]
-        return {name: tool for module in modules for name, tool in module.TOOLS.items()}
+        names = ["kubesim.shell.sh", *(f"{__name__}.{module.name}" for module in iter_modules(__path__))]
+        themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
+        return {name: tool for tools in themes for name, tool in tools.items()}
 
 
 TOOLS: Mapping[str, Tool] = Tools()

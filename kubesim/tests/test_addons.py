@@ -1,0 +1,107 @@
+"""The GPU operator's pods and monitoring in a cluster: found, scraped, asked, and broken as people break them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+import orjson
+import pytest
+import yaml
+
+from kubesim import clusterfile
+from kubesim.located import FileError
+from kubesim.network.fabric import Request
+from kubesim.tests.test_gpu_containers import trainer
+from kubesim.tests.world import World, pod, world
+
+RESOURCES = {
+    "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Service": "services",
+    "Deployment": "deployments.apps", "DaemonSet": "daemonsets.apps",
+    "ClusterRole": "clusterroles.rbac.authorization.k8s.io",
+    "ClusterRoleBinding": "clusterrolebindings.rbac.authorization.k8s.io",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def monitored() -> AsyncIterator[World]:
+    """A cluster of one node with both addons, and a training pod on two GPUs."""
+    async with world(count=1) as w:
+        for path in sorted(clusterfile.ADDONS.glob("*.yaml")):
+            for obj in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+                await w.client.create(RESOURCES[obj["kind"]], obj, namespace=obj["metadata"].get("namespace", ""))
+        await w.create("pods", pod("train", trainer(2)))
+        await w.tick(90)
+        yield w
+
+
+async def ask(w: World, query: str) -> list[tuple[dict[str, str], float]]:
+    found = [p for p in await w.items("pods", "monitoring") if p["metadata"]["name"].startswith("prometheus")]
+    server = w.kubelets.fabric.find(found[0]["status"]["podIP"], 9090)
+    answer = await server.respond(Request("GET", f"/api/v1/query?query={quote(query)}"))
+    document = orjson.loads(answer.body)
+    assert document["status"] == "success", document
+    return [(item["metric"], float(item["value"][1])) for item in document["data"]["result"]]
+
+
+async def test_every_pod_of_the_addons_is_ready(monitored):
+    for namespace in ("gpu-operator", "monitoring"):
+        found = await monitored.items("pods", namespace)
+        assert found
+        for item in found:
+            ready = next(c["status"] for c in item["status"]["conditions"] if c["type"] == "Ready")
+            assert ready == "True", item["metadata"]["name"]
+    await monitored.check_models()
+
+
+async def test_prometheus_knows_who_works_on_which_gpu(monitored):
+    assert all(value == 1 for _, value in await ask(monitored, "up"))
+    found = await ask(monitored, 'DCGM_FI_DEV_GPU_UTIL{pod="train"}')
+    assert [metric["gpu"] for metric, _ in found] == ["0", "1"]
+    assert all(value > 80 for _, value in found)
+    assert await ask(monitored, 'kube_pod_status_phase{pod="train",phase="Running"} == 1')
+    limit = await ask(monitored, 'kube_pod_container_resource_limits{resource="nvidia_com_gpu"}')
+    assert [value for _, value in limit] == [2]
+
+
+async def test_metrics_are_lost_where_the_exporters_annotation_is(monitored):
+    template = {"template": {"metadata": {"annotations": {"prometheus.io/scrape": None}}}}
+    await monitored.client.patch("daemonsets.apps", "nvidia-dcgm-exporter", "gpu-operator", {"spec": template})
+    await monitored.tick(90)
+    assert await ask(monitored, "DCGM_FI_DEV_GPU_UTIL") == []
+    assert len(await ask(monitored, "up")) == 1
+
+
+async def test_metrics_are_lost_where_the_configuration_keeps_nothing(monitored):
+    found = (await monitored.client.get("configmaps", "prometheus", "monitoring"))["data"]["prometheus.yml"]
+    wrong = found.replace("prometheus_io_scrape", "prometheus_io_scraped")
+    await monitored.client.patch("configmaps", "prometheus", "monitoring", {"data": {"prometheus.yml": wrong}})
+    await monitored.tick(60)
+    assert await ask(monitored, "DCGM_FI_DEV_GPU_UTIL") == []
+    await monitored.client.patch("configmaps", "prometheus", "monitoring", {"data": {"prometheus.yml": found}})
+    await monitored.tick(60)
+    assert len(await ask(monitored, "DCGM_FI_DEV_GPU_UTIL")) == 8
+
+
+async def test_an_xid_reaches_the_metrics_and_the_alerts(monitored):
+    monitored.kubelets.gpus(monitored.node_names[0]).board.xid(0, 48, monitored.clock.now())
+    await monitored.tick(30)
+    assert [value for _, value in await ask(monitored, "DCGM_FI_DEV_XID_ERRORS > 0")] == [63]
+    assert await ask(monitored, 'kube_pod_container_status_restarts_total{pod="train"}')
+
+
+async def test_a_cluster_without_addons_follows_nothing():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(30)
+        assert not w.kubelets.telemetry.following
+
+
+def test_a_cluster_file_names_what_kubesim_brings(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text("addons: [gpu-operator]\n", encoding="utf-8")
+    kinds = {planned.obj["kind"] for planned in clusterfile.read(file).objects}
+    assert {"Namespace", "DaemonSet", "Service"} <= kinds
+    file.write_text("addons: [toaster]\n", encoding="utf-8")
+    with pytest.raises(FileError, match="one of gpu-operator, monitoring is expected, not 'toaster'"):
+        clusterfile.read(file)
