@@ -237,8 +237,8 @@ class Saver:
 
     async def start(self) -> None:
         """Write what there is, and from then on what changes."""
-        await self.save()
         self._changes.on_first = self._plan
+        await self.save()
 
     async def stop(self) -> None:
         """Write what has changed, and stop."""

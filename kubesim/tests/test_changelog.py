@@ -118,6 +118,30 @@ async def test_changes_are_written_soon_after_the_first_and_nothing_when_nothing
     assert written == [{b"a": b"2"}]
 
 
+async def test_what_changes_during_the_first_writing_is_written_too(file, monkeypatch):
+    monkeypatch.setattr(changelog, "DELAY_S", 0.01)
+    changes, wrote = Changes(), threading.Event()
+    append = file.append
+
+    def slow(taken, at):
+        if b"a" in taken:
+            asyncio.run_coroutine_threadsafe(noted(), loop).result(5)
+        append(taken, at)
+        if b"b" in taken:
+            wrote.set()
+
+    async def noted():
+        changes.note(b"b", b"1")
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(file, "append", slow)
+    changes.note(b"a", b"1")
+    saver = Saver(file, changes, RealClock())
+    await saver.start()
+    assert await asyncio.to_thread(wrote.wait, 5)
+    await saver.stop()
+
+
 async def test_what_a_full_disk_refused_is_written_later(file, monkeypatch, caplog):
     monkeypatch.setattr(changelog, "DELAY_S", 0.001)
     monkeypatch.setattr(changelog, "RETRY_S", 0.001)
