@@ -16,6 +16,8 @@ from kubesim.controllers.namespace import ROOT_CA, ROOT_CA_NOTE
 from kubesim.errors import ApiError, Obj
 from kubesim.store import Event
 
+MANAGER = "kube-apiserver"
+"""Who has set what a fresh cluster has."""
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 PRIORITIES = {
     "system-cluster-critical": (
@@ -62,7 +64,7 @@ class Seeder:
 
     def _plant_api_services(self) -> None:
         """Say of everything that is served that it is available."""
-        operations, options = self._operations, Options(user="system:apiserver")
+        operations, options = self._operations, Options(user="system:apiserver", field_manager=MANAGER)
         kind = operations.registry.by_resource(apiservices.RESOURCE)
         for obj in apiservices.objects(operations.registry, operations.clock.now()):
             made = operations.create(kind, "", obj, options=options)
@@ -84,7 +86,8 @@ class Seeder:
         """Create one object, unless it is there."""
         kind = self._operations.registry.by_resource(resource)
         try:
-            self._operations.create(kind, namespace, obj, options=Options(user="system:apiserver"))
+            options = Options(user="system:apiserver", field_manager=MANAGER)
+            self._operations.create(kind, namespace, obj, options=options)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise

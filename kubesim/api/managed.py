@@ -240,7 +240,7 @@ def _within(fields: Fields, present: Fields) -> Fields:
         if name == ".":
             kept[name] = inner
         elif name in present:
-            rest = _within(inner, present[name]) if inner and present[name] else inner
-            if rest or not inner:
+            rest = _within(inner, present[name])
+            if rest or not inner or not present[name]:
                 kept[name] = rest
     return kept

@@ -163,3 +163,21 @@ async def test_nobody_owns_the_replicas_of_what_was_scaled_to_nothing(live):
                 entries = (await response.json())["metadata"]["managedFields"]
             owners[replicas] = [e["manager"] for e in entries if "f:replicas" in e["fieldsV1"].get("f:spec", {})]
     assert owners == {2: ["x"], 0: []}
+
+
+async def test_an_emptied_structure_leaves_no_owners_of_what_was_in_it(live):
+    path, patch = f"{SPACE}/configmaps", {"Content-Type": "application/merge-patch+json"}
+    body = {"metadata": {"name": "filled"}, "data": {"a": "1", "b": "2"}}
+    assert (await post(live, f"{path}?fieldManager=x", body))[0] == 201
+    async with live.client() as client:
+        emptied = json.dumps({"data": {"a": None, "b": None}})
+        async with client.patch(f"{path}/filled?fieldManager=y", data=emptied, headers=patch) as response:
+            entries = (await response.json())["metadata"].get("managedFields", [])
+    assert not [entry for entry in entries if "f:a" in json.dumps(entry)]
+
+
+async def test_what_a_fresh_cluster_has_was_set_by_the_server(live):
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"
+    async with live.client() as client, client.get(path) as response:
+        entries = (await response.json())["metadata"]["managedFields"]
+    assert [entry["manager"] for entry in entries] == ["kube-apiserver"]

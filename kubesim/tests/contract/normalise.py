@@ -6,6 +6,9 @@ import re
 
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _RULES = (
+    (r"/tmp/transcripts-\w+/(left|right)/", "<home>/"),
+    (r"(-edit-)\w+(\.yaml)", r"\1random\2"),
+    (r"/tmp/[\w./-]*?([\w-]+\.yaml)", r"<folder>/\1"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "<time>"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
@@ -30,9 +33,6 @@ _RULES = (
     (r"(Duration|Age|AGE): +(\d+[dhms])+", r"\1: <age>"),
     (r"(Resource Version:  +)\d+", r"\1<version>"),
     (r"(resource version to be \d+, was) \d+", r"\1 <version>"),
-    (r"/tmp/transcripts-\w+/(left|right)/", "<home>/"),
-    (r"(-edit-)\w+(\.yaml)", r"\1random\2"),
-    (r"/tmp/[\w./-]*?([\w-]+\.yaml)", r"<folder>/\1"),
     (r"(LIVE|MERGED)-\d+", r"\1-<random>"),
     (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
 )

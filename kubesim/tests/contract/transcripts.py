@@ -212,13 +212,13 @@ def copy_nodes(kubectl: str, left: Path, right: Path) -> None:
     there = run(right, "get", "nodes", "-o", "name").split()
     for node in json.loads(run(left, "get", "nodes", "-o", "json"))["items"]:
         name = node["metadata"]["name"]
-        if f"node/{name}" in there:
-            continue
         kept = {key: node["metadata"].get(key, {}) for key in ("name", "labels", "annotations")}
-        fresh = {**node, "metadata": kept, "spec": {k: v for k, v in node["spec"].items() if k != "taints"}}
-        run(right, "create", "-f", "-", text=json.dumps(fresh))
-        status = json.dumps({"status": node["status"]})
-        run(right, "patch", "node", name, "--subresource=status", "--type=merge", "-p", status)
+        if f"node/{name}" not in there:
+            fresh = {**node, "metadata": kept, "spec": {k: v for k, v in node["spec"].items() if k != "taints"}}
+            run(right, "create", "-f", "-", text=json.dumps(fresh))
+            status = json.dumps({"status": node["status"]})
+            run(right, "patch", "node", name, "--subresource=status", "--type=merge", "-p", status)
+        run(right, "patch", "node", name, "--type=merge", "-p", json.dumps({"metadata": kept}))
 
 
 def finding(version: str, verdict: Verdict) -> Finding:
@@ -241,7 +241,6 @@ def judge(version: str, kubectl: str, options: Any) -> list[Finding]:
     kept = [Finding(**entry) for entry in json.loads(file.read_text())] if file and file.exists() else []
     if kept and not options.scene:
         return explained(kept)
-    copy_nodes(kubectl, options.left, options.right)
     findings = []
     for verdict in compare(kubectl, options.left, options.right, options.scene):
         findings.append(finding(version, verdict))
@@ -271,6 +270,7 @@ def main(arguments: list[str] | None = None) -> int:
         kubectls = {name: path for name, path in kubectls.items() if path in options.kubectl}
     if not kubectls:
         parser.error("no kubectl was found on PATH or in the folders that KUBECTLS names")
+    copy_nodes(list(every_kubectl().values())[-1], options.left, options.right)
     findings = [one for version, path in kubectls.items() for one in judge(version, path, options)]
     if options.write:
         options.write.write_text(report(findings))
