@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import limits, namespaces, platform, pods, podsecurity, policies, prepare, quota
+from kubesim.admission import limits, namespaces, platform, pods, podsecurity, policies, prepare, quota, warnings
 from kubesim.admission.validation import check_finalizers, inplace, validate_custom, validate_new, validate_update
 from kubesim.api import status
 from kubesim.api.duplicates import strict_text
@@ -148,6 +148,8 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     if kind.resource == "persistentvolumeclaims":
         limits.check_claim(ops, kind, new)
     validate_new(kind, new)
+    if options.requester is not None:  # nobody reads what the control plane would be told
+        options.warnings += warnings.of_new(kind, new)
     podsecurity.check(ops, kind, None, new, "", options)
     policies.check(ops, kind, None, new, "", options)
     quota.check(ops, kind, new)
@@ -167,6 +169,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
         validate_update(kind, old, new)
+        if options.requester is not None:
+            options.warnings += warnings.of_change(kind, old, new)
         if kind.resource in CHANGING:
             quota.check(ops, kind, new, old)
     elif subresource == "status":

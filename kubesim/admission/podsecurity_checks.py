@@ -8,6 +8,7 @@ from typing import Any
 
 from kubesim.errors import Obj
 
+NEWEST = 10_001
 Violation = tuple[str, str]
 """What is forbidden, and where it is done."""
 HOST_FLAGS = ("hostNetwork", "hostPID", "hostIPC")
@@ -15,12 +16,15 @@ SAFE_CAPABILITIES = frozenset((
     "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
     "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 ))  # fmt: skip
-SAFE_SYSCTLS = frozenset((
-    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
-))  # fmt: skip
+SAFE_SYSCTLS = {
+    0: ("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range"),
+    27: ("net.ipv4.ip_local_reserved_ports",),
+    29: ("net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+         "net.ipv4.tcp_keepalive_probes"),
+    32: ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+}  # fmt: skip
+"""The settings of the kernel that a pod may change, by the minor version that first let it."""
 SAFE_VOLUMES = frozenset((
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected",
     "secret", "name",
@@ -137,7 +141,7 @@ def host_probes(pod: Obj, spec: Obj) -> Violation | None:
         actions = [handler.get(way) or {} for handler in handlers for way in ("httpGet", "tcpSocket")]
         return [action["host"] for action in actions if action.get("host")]
 
-    names, found = named(spec, hosts), list(dict.fromkeys(host for c in containers(spec) for host in hosts(c)))
+    names, found = named(spec, hosts), sorted({host for c in containers(spec) for host in hosts(c)})
     if not names:
         return None
     verb, many = ("use" if len(names) > 1 else "uses"), ("s" if len(found) > 1 else "")
@@ -212,9 +216,15 @@ def seccomp_restricted(pod: Obj, spec: Obj) -> Violation | None:
     return ("seccompProfile", f"{who} {choice}") if names else None
 
 
-def sysctls(pod: Obj, spec: Obj) -> Violation | None:
-    names = [entry["name"] for entry in context(spec, "sysctls") or () if entry["name"] not in SAFE_SYSCTLS]
-    return ("forbidden sysctls", ", ".join(names)) if names else None
+def sysctls(minor: int) -> Callable[[Obj, Obj], Violation | None]:
+    """Return the control of a minor version."""
+    safe = {name for since, names in SAFE_SYSCTLS.items() if since <= minor for name in names}
+
+    def find(pod: Obj, spec: Obj) -> Violation | None:
+        names = [entry["name"] for entry in context(spec, "sysctls") or () if entry["name"] not in safe]
+        return ("forbidden sysctls", ", ".join(names)) if names else None
+
+    return find
 
 
 def host_process(pod: Obj, spec: Obj) -> Violation | None:
@@ -250,18 +260,24 @@ class Check:
 
     find: Callable[[Obj, Obj], Violation | None]
     since: int = 0
+    until: int = NEWEST
     instead_of: Callable[[Obj, Obj], Violation | None] | None = None
+    linux: int = NEWEST
+    """From which minor version on it is no concern of pods for Windows."""
 
 
 BASELINE = (
     Check(app_armor), Check(capabilities_baseline), Check(host_namespaces), Check(host_path), Check(host_ports),
-    Check(host_probes, since=34), Check(privileged), Check(proc_mount), Check(se_linux), Check(seccomp_baseline),
-    Check(sysctls), Check(host_process),
+    Check(host_probes, since=34), Check(privileged), Check(proc_mount), Check(se_linux),
+    Check(seccomp_baseline, since=19),
+    *(Check(sysctls(minor), minor, until) for minor, until in ((0, 27), (27, 29), (29, 32), (32, NEWEST))),
+    Check(host_process),
 )  # fmt: skip
 RESTRICTED = (
-    Check(privilege_escalation, since=8), Check(capabilities_restricted, since=22, instead_of=capabilities_baseline),
+    Check(privilege_escalation, since=8, linux=25),
+    Check(capabilities_restricted, since=22, instead_of=capabilities_baseline, linux=25),
     Check(restricted_volumes, instead_of=host_path), Check(run_as_non_root), Check(run_as_user, since=23),
-    Check(seccomp_restricted, since=19, instead_of=seccomp_baseline),
+    Check(seccomp_restricted, since=19, instead_of=seccomp_baseline, linux=25),
 )  # fmt: skip
 
 
@@ -269,8 +285,9 @@ def violations(level: str, minor: int, pod: Obj, spec: Obj) -> list[Violation]:
     """Return what a pod does that ``level`` of version 1.``minor`` forbids."""
     if level == "privileged":
         return []
-    stricter = [check for check in RESTRICTED if level == "restricted" and check.since <= minor]
+    stricter = [check for check in RESTRICTED if level == "restricted" and check.since <= minor < check.until]
     replaced = {check.instead_of for check in stricter}
-    usual = [check for check in BASELINE if check.since <= minor and check.find not in replaced]
-    found = (check.find(pod, spec) for check in (*usual, *stricter))
+    usual = [check for check in BASELINE if check.since <= minor < check.until and check.find not in replaced]
+    windows = (spec.get("os") or {}).get("name") == "windows"
+    found = (check.find(pod, spec) for check in (*usual, *stricter) if not (windows and check.linux <= minor))
     return [violation for violation in found if violation is not None]

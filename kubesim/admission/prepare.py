@@ -23,6 +23,7 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 QOS_RESOURCES = ("cpu", "memory")
 
@@ -70,9 +71,25 @@ def namespace(ops: Operations, new: Obj) -> None:
 
 def pod(ops: Operations, new: Obj) -> None:
     """A pod begins Pending with its class of service."""
+    _take_profiles(new)
     new["status"] = {"phase": "Pending", "qosClass": qos_class(new["spec"])}
     if new["spec"].get("schedulingGates"):
         new["status"]["conditions"] = [dict(GATED)]
+
+
+def _take_profiles(new: Obj) -> None:
+    """Write AppArmor profiles that are told in annotations, as they once were, where containers have them now."""
+    notes = new["metadata"].get("annotations") or {}
+    for holder in (*new["spec"].get("initContainers", ()), *new["spec"].get("containers", ())):
+        told = notes.get(f"{APPARMOR}{holder.get('name', '')}")
+        context = holder.get("securityContext") or {}
+        if told is None or context.get("appArmorProfile"):
+            continue
+        kind, _, name = told.partition("/")
+        profile = {"runtime": {"type": "RuntimeDefault"}, "unconfined": {"type": "Unconfined"},
+                   "localhost": {"type": "Localhost", "localhostProfile": name}}.get(kind)  # fmt: skip
+        if profile is not None:
+            holder["securityContext"] = {**context, "appArmorProfile": profile}
 
 
 def qos_class(spec: Obj) -> str:

@@ -95,3 +95,54 @@ def test_a_label_has_to_name_a_level_and_a_version(labels, says):
     with pytest.raises(ApiError) as caught:
         Small(**labels)
     assert says in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("level", "spec", "says"),
+    [
+        (
+            "baseline",
+            {"lifecycle": {"postStart": {"httpGet": {"host": "example.com", "port": 80}},
+                           "preStop": {"tcpSocket": {"host": "1.1.1.1", "port": 1}}}},
+            'probe or lifecycle host (container "main" uses probe or lifecycle hosts "1.1.1.1", "example.com")',
+        ),
+    ],
+)  # fmt: skip
+def test_hosts_are_named_in_order(level, spec, says):
+    small = Small(enforce=level)
+    body = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "image": "i", **spec}]}}
+    with pytest.raises(ApiError) as caught:
+        small.create("pods", body)
+    assert caught.value.message.endswith(says)
+
+
+@pytest.mark.parametrize(
+    ("version", "allowed"), [("v1.26", False), ("v1.31", False), ("v1.32", True), ("latest", True)]
+)
+def test_the_settings_of_the_kernel_that_are_safe_depend_on_the_version(version, allowed):
+    small = Small(enforce="baseline", enforce_version=version)
+    sysctls = [{"name": "net.ipv4.tcp_rmem", "value": "1"}]
+    body = {"metadata": {"name": "a"}, "spec": {**CASES["pods"]["plain"], "securityContext": {"sysctls": sysctls}}}
+    if allowed:
+        assert small.create("pods", body) == []
+        return
+    with pytest.raises(ApiError, match=r"forbidden sysctls \(net.ipv4.tcp_rmem\)"):
+        small.create("pods", body)
+
+
+def test_a_pod_for_windows_need_not_do_what_only_linux_knows():
+    spec = {**CASES["pods"]["plain"], "os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}
+    assert Small(enforce="restricted").create("pods", {"metadata": {"name": "a"}, "spec": spec}) == []
+
+
+def test_a_profile_in_an_annotation_is_one_of_the_container():
+    small = Small(enforce="baseline")
+    key = "container.apparmor.security.beta.kubernetes.io/main"
+    with pytest.raises(ApiError) as caught:
+        small.create(
+            "pods", {"metadata": {"name": "a", "annotations": {key: "unconfined"}}, "spec": CASES["pods"]["plain"]}
+        )
+    assert caught.value.message.endswith(
+        'forbidden AppArmor profiles (container "main" and annotation must not set AppArmor profile type to '
+        f'"Unconfined", "{key}="unconfined"")'
+    )

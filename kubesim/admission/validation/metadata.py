@@ -86,7 +86,10 @@ def dns_errors(name: str, rule: str = "label") -> list[str]:
     """Return what is wrong with a DNS name: a label, dns1035 or subdomain."""
     pattern, length = _RULES[rule]
     errors = [f"must be no more than {length} bytes"] if len(name) > length else []
-    return errors if re.fullmatch(pattern, name) else [*errors, _TEXTS[rule]]
+    if re.fullmatch(pattern, name):
+        return errors
+    dotted = rule == "label" and re.fullmatch(_RULES["subdomain"][0], name)
+    return [*errors, "must not contain dots" if dotted else _TEXTS[rule]]
 
 
 def path_errors(name: str) -> list[str]:

@@ -1,0 +1,203 @@
+"""What is told of a new or changed object that is accepted but will surprise its author, in upstream's words.
+
+Pods are told of only when they are made, templates also when they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubesim.admission.podsecurity import TEMPLATES
+from kubesim.admission.validation.metadata import dns_errors
+from kubesim.api.quantity import parse
+from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
+
+OLD_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
+SYSCTLS = 'non-functional in v1.11+; use the "sysctls" field instead'
+OLD_NOTES = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": SYSCTLS,
+    "security.alpha.kubernetes.io/unsafe-sysctls": SYSCTLS,
+}
+OLD_VOLUMES = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
+HOLDERS = ("initContainers", "containers", "ephemeralContainers")
+BYTES = ("memory", "ephemeral-storage")
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+NOTHING = "a null labelSelector results in matching no pod"
+NAMES = {"pods": "the Pod's hostname"} | dict.fromkeys(
+    ("deployments.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "cronjobs.batch"),
+    "Pod names and hostnames",
+)
+"""The kinds whose names are more than names, and what they are used in."""
+
+
+def of_new(kind: Kind, obj: Obj) -> list[str]:
+    """Return what is told of a new object."""
+    return [*_name(kind, obj), *_of_pod(kind, obj)]
+
+
+def of_change(kind: Kind, old: Obj, new: Obj) -> list[str]:
+    """Return what is told of a change."""
+    path = TEMPLATES.get(kind.resource)
+    return [] if path is None or old.get("spec") == new.get("spec") else list(_of_pod(kind, new))
+
+
+def _name(kind: Kind, obj: Obj) -> Iterator[str]:
+    name, used = obj["metadata"].get("name", ""), NAMES.get(kind.resource)
+    if used and (wrong := dns_errors(name)):
+        why = f"which can result in surprising behavior; a DNS label is recommended: [{' '.join(wrong)}]"
+        yield f"metadata.name: this is used in {used}, {why}"
+
+
+def _of_pod(kind: Kind, obj: Obj) -> Iterator[str]:
+    path = () if kind.resource == "pods" else TEMPLATES.get(kind.resource)
+    if path is None:
+        return
+    pod, where = obj, "".join(f"{step}." for step in path)
+    for step in path:
+        pod = pod.get(step) or {}
+    spec, notes = pod.get("spec") or {}, (pod.get("metadata") or {}).get("annotations") or {}
+    yield from _labels(spec, f"{where}spec")
+    yield from (f"{where}metadata.annotations[{key}]: {why}" for key, why in OLD_NOTES.items() if key in notes)
+    for at, volume in enumerate(spec.get("volumes") or ()):
+        yield from (f"{where}spec.volumes[{at}].{way}: {why}" for way, why in OLD_VOLUMES.items() if way in volume)
+    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        yield from _repeated(spec.get(field) or [], f"{where}spec.{field}", key)
+    yield from _bytes(spec.get("overhead") or {}, f"{where}spec.overhead")
+    for holder, place in _holders(spec, f"{where}spec"):
+        yield from _of_container(holder, place, notes, where)
+    yield from _ports(spec, f"{where}spec")
+    yield from _affinity(spec.get("affinity") or {}, f"{where}spec.affinity")
+
+
+def _holders(spec: Obj, path: str) -> Iterator[tuple[Obj, str]]:
+    for field in HOLDERS:
+        yield from ((holder, f"{path}.{field}[{at}]") for at, holder in enumerate(spec.get(field) or ()))
+
+
+def _labels(spec: Obj, path: str) -> Iterator[str]:
+    """Yield what is told of labels that nodes no longer have."""
+    selected = spec.get("nodeSelector") or {}
+    yield from (f"{path}.nodeSelector[{key}]: {OLD_LABELS[key]}" for key in sorted(selected) if key in OLD_LABELS)
+    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    preferred = node.get("preferredDuringSchedulingIgnoredDuringExecution") or []
+    where = f"{path}.affinity.nodeAffinity.{{}}DuringSchedulingIgnoredDuringExecution"
+    terms = [(term, f"{where.format('required')}.nodeSelectorTerms[{at}]") for at, term in enumerate(required)]
+    terms += [
+        (term.get("preference") or {}, f"{where.format('preferred')}[{at}].preference")
+        for at, term in enumerate(preferred)
+    ]
+    for term, place in terms:
+        for at, entry in enumerate(term.get("matchExpressions") or ()):
+            if (key := entry.get("key")) in OLD_LABELS:
+                yield f"{place}.matchExpressions[{at}].key: {key} is {OLD_LABELS[key]}"
+    for at, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
+        place, key = f"{path}.topologySpreadConstraints[{at}]", spread.get("topologyKey", "")
+        if key in OLD_LABELS:
+            yield f"{place}.topologyKey: {key} is {OLD_LABELS[key]}"
+        if spread.get("labelSelector") is None:
+            yield f"{place}.labelSelector: {NOTHING}"
+
+
+def _repeated(items: list[Obj], path: str, key: str) -> Iterator[str]:
+    seen = set()
+    for at, item in enumerate(items):
+        value = item.get(key) or ""
+        if value in seen:
+            yield f'{path}[{at}].{key}: duplicate {key} "{value}"'
+        seen.add(value)
+
+
+def _bytes(amounts: Obj, path: str) -> Iterator[str]:
+    for name in BYTES:
+        if name in amounts and parse(amounts[name]).denominator != 1:
+            yield f'{path}[{name}]: fractional byte value "{amounts[name]}" is invalid, must be an integer'
+
+
+def _of_container(holder: Obj, path: str, notes: Obj, where: str) -> Iterator[str]:
+    key = f"{APPARMOR}{holder.get('name', '')}"
+    if key in notes and (where == "" or not (holder.get("securityContext") or {}).get("appArmorProfile")):
+        yield f'{where}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+    resources = holder.get("resources") or {}
+    for name in BYTES:
+        for part in ("limits", "requests"):
+            given = (resources.get(part) or {}).get(name)
+            yield from _bytes({name: given} if given is not None else {}, f"{path}.resources.{part}")
+    seen = set()
+    for at, entry in enumerate(holder.get("env") or ()):
+        name, value = entry.get("name", ""), entry.get("value") or ""
+        refers = f"$({name})" in value and value != f"$({name})"
+        if name in seen and (entry.get("valueFrom") or not refers):
+            yield f'{path}.env[{at}]: hides previous definition of "{name}", which may be dropped when using apply'
+        seen.add(name)
+
+
+def _ports(spec: Obj, path: str) -> Iterator[str]:
+    """Yield what is told of ports that containers share."""
+    known: dict[tuple[int, str], list[tuple[str, Obj]]] = {}
+    named: dict[str, str] = {}
+    places = [
+        (f"{place}.ports[{at}]", port)
+        for holder, place in _holders(spec, path)
+        for at, port in enumerate(holder.get("ports") or ())
+    ]
+    for place, port in places:
+        others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "TCP")), [])
+        for other, held in others:
+            if what := _clash(port, held):
+                yield f"{place}: {what} port definition with {other}"
+        others.append((place, port))
+    for place, port in places:
+        name = port.get("name")
+        if name and (first := named.setdefault(name, place)) != place:
+            why = f"services and probes that select ports by name will use {first}"
+            yield f'{place}: duplicate port name "{name}" with {first}, {why}'
+
+
+def _clash(port: Obj, held: Obj) -> str:
+    """Return how two definitions of one port get in each other's way; empty where they do not."""
+    addresses, numbers = [(one.get("hostIP") or "", one.get("hostPort") or 0) for one in (port, held)], set()
+    numbers = {number for _, number in addresses}
+    if addresses[0] == addresses[1]:
+        return "duplicate"
+    if 0 in numbers:
+        return "overlapping"
+    ambiguous = len(numbers) == 1 and sum(not address for address, _ in addresses) == 1
+    return "dangerously ambiguous" if ambiguous else ""
+
+
+def _affinity(affinity: Obj, path: str) -> Iterator[str]:
+    """Yield what is told of terms that choose no pod."""
+    for way in ("podAffinity", "podAntiAffinity"):
+        rules, where = affinity.get(way) or {}, f"{path}.{way}.{{}}DuringSchedulingIgnoredDuringExecution[{{}}]"
+        required = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms = [(term, where.format("required", at)) for at, term in enumerate(required)]
+        terms += [
+            (entry.get("podAffinityTerm") or {}, f"{where.format('preferred', at)}.podAffinityTerm")
+            for at, entry in enumerate(preferred)
+        ]
+        yield from (f"{place}.labelSelector: {NOTHING}" for term, place in terms if term.get("labelSelector") is None)
