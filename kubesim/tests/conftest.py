@@ -1,4 +1,4 @@
-"""What holds after every test of kubesim."""
+"""What tests of kubesim begin with, and what holds after every one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ import orjson
 import pytest
 
 from kubesim import sharing
+from kubesim.api.operations import Operations
+from kubesim.clock import ManualClock
+from kubesim.store import Store
+from kubesim.tests.operations import NAMESPACES
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def ops(clock):
+    """The requests of a cluster with one namespace, ml."""
+    operations = Operations(Store(clock), clock)
+    operations.create(NAMESPACES, "", {"metadata": {"name": "ml"}})
+    return operations
 
 
 @pytest.fixture(autouse=True)
