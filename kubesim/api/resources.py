@@ -9,7 +9,7 @@ from typing import Any, cast
 from aiohttp import web
 
 from kubesim.admission.validation.metadata import path_errors
-from kubesim.api import bodies, connect, optionrules, streams
+from kubesim.api import bodies, connect, managed, optionrules, streams
 from kubesim.api.answers import Encoder, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
@@ -169,7 +169,10 @@ class Resources:
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         if kind.virtual:
             self._plain_only(call)
-            answer = self._backend.reviewer.answer(kind, obj, call.user, call.namespace, self._backend.clock.now())
+            now = self._backend.clock.now()
+            answer = self._backend.reviewer.answer(kind, obj, call.user, call.namespace, now)
+            if answer.get("spec"):
+                managed.record_new(kind, answer, self._options(call), now)
             return self._encoder(call).response(answer, 201)
         if info.subresource == "token":
             return self._encoder(call).response(self._token(call, obj), 201)

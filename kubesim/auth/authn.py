@@ -172,4 +172,4 @@ def _groups_of(name: str, groups: list[str]) -> tuple[str, ...]:
         found = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     if name == ANONYMOUS.name:
         return (*found, UNAUTHENTICATED)
-    return tuple(found) if AUTHENTICATED in found else (*found, AUTHENTICATED)
+    return tuple(found) if {AUTHENTICATED, UNAUTHENTICATED} & {*found} else (*found, AUTHENTICATED)

@@ -13,7 +13,7 @@ from kubesim.auth.authn import Authenticator
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.tokens import ISSUER, InvalidToken
 from kubesim.auth.users import User
-from kubesim.errors import Obj
+from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.times import stamp
 
@@ -35,12 +35,12 @@ class Reviewer:
             "SelfSubjectAccessReview": lambda: (self._access(kind, spec, user), spec),
             "SubjectAccessReview": lambda: (self._access(kind, spec, _subject(kind, spec)), spec),
             "LocalSubjectAccessReview": lambda: (self._local(kind, spec, namespace), spec),
-            "SelfSubjectRulesReview": lambda: (self._rules(spec, user), spec),
+            "SelfSubjectRulesReview": lambda: (self._rules(spec, user), {}),
             "SelfSubjectReview": lambda: ({"userInfo": user.info()}, None),
             "TokenReview": lambda: (self._token(spec, now), spec),
         }
         status, kept = handlers[kind.kind]()
-        meta: Obj = {"creationTimestamp": stamp(now)} if kept is None else {"creationTimestamp": None}
+        meta: Obj = {"creationTimestamp": stamp(now)} if kept is None else {}
         if namespace:
             meta["namespace"] = namespace
         answer = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
@@ -58,7 +58,7 @@ class Reviewer:
         asked = _object(spec.get("resourceAttributes")).get("namespace", "")
         if asked != namespace:
             error = invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace")
-            raise invalid(kind, "", [error])
+            raise _refused(kind, error)
         return self._access(kind, spec, _subject(kind, spec))
 
     def _rules(self, spec: Obj, user: User) -> Obj:
@@ -79,6 +79,8 @@ class Reviewer:
 
     def _token(self, spec: Obj, now: datetime) -> Obj:
         """Return whose a token is."""
+        if not spec.get("token"):
+            raise bad_request("token is required for TokenReview in authentication")
         wanted = [name for name in spec.get("audiences") or () if isinstance(name, str)] or [ISSUER]
         try:
             user, audiences = self._authenticator.identified(str(spec.get("token", "")), now, wanted)
@@ -106,6 +108,11 @@ def expiration(kind: Kind, spec: Obj) -> int:
     return int(seconds)
 
 
+def _refused(kind: Kind, error: FieldError) -> ApiError:
+    """Return the 422 of a review: upstream names its group alone."""
+    return invalid(replace(kind, kind=""), "", [error])
+
+
 def _object(value: Any) -> Obj:
     """Return a mapping; anything else counts as empty."""
     return value if isinstance(value, dict) else {}
@@ -121,7 +128,7 @@ def _subject(kind: Kind, spec: Obj) -> User:
     name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
     if not name and not groups:
         error = invalid_value("spec.user", "", "at least one of user or group must be specified")
-        raise invalid(kind, "", [error])
+        raise _refused(kind, error)
     return User(name, groups, spec.get("uid") or "")
 
 
@@ -130,7 +137,7 @@ def _attributes(kind: Kind, spec: Obj) -> Attributes:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) == (path is None):
         field = "spec.resourceAttributes" if resource is None else "spec.nonResourceAttributes"
-        raise invalid(kind, "", [invalid_value(field, None, ONE_OF)])
+        raise _refused(kind, invalid_value(field, None, ONE_OF))
     if resource is None:
         path = _object(path)
         return Attributes(str(path.get("verb", "")), path=str(path.get("path", "")))
