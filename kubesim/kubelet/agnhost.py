@@ -407,6 +407,30 @@ async def logs_generator(process: Process, given: dict[str, str]) -> int:
     return 0
 
 
+async def etc_hosts(process: Process, given: dict[str, str]) -> int:
+    """Print /etc/hosts."""
+    await process.write(process.view.read("/etc/hosts"))
+    return 0
+
+
+def _resolver(process: Process, word: str) -> list[str]:
+    """Return the words of the lines of /etc/resolv.conf that begin so."""
+    lines = [line.split() for line in process.view.read("/etc/resolv.conf").decode("utf-8", "replace").splitlines()]
+    return [item for line in lines if line[:1] == [word] for item in line[1:]]
+
+
+async def dns_suffix(process: Process, given: dict[str, str]) -> int:
+    """Print the search list of the resolver."""
+    await process.write(",".join(_resolver(process, "search")) + "\n")
+    return 0
+
+
+async def dns_server_list(process: Process, given: dict[str, str]) -> int:
+    """Print the name servers of the resolver."""
+    await process.write(",".join(_resolver(process, "nameserver")) + "\n")
+    return 0
+
+
 Command = Callable[[Process, dict[str, str]], Awaitable[int]]
 
 
@@ -421,6 +445,9 @@ async def guestbook(process: Process, given: dict[str, str]) -> int:
 
 
 COMMANDS: dict[str, Command] = {
+    "dns-server-list": dns_server_list,
+    "dns-suffix": dns_suffix,
+    "etc-hosts": etc_hosts,
     "entrypoint-tester": entrypoint_tester,
     "grpc-health-checking": grpc_health_checking,
     "guestbook": guestbook,

@@ -24,7 +24,7 @@ OCI_ERROR = (
     "unable to start container process: error during container init: exec: {cause}: unknown"
 )
 LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
-INTERPRETED = frozenset({"agnhost", "agnhost-2"})
+INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
 SHELLS = ("sh", "bash", "ash")
 SERVERS = frozenset(
     {

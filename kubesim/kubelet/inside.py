@@ -22,6 +22,8 @@ from kubesim.shell.tools import TOOLS
 BASES = {"python": "debian", "cuda": "debian", "none": "distroless"}
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
+OWN = ("agnhost", "nnp", "sysctl")
+"""The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 MOST_COLLECTED = 1 << 20
@@ -62,7 +64,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     for path, text in servers.files(image).items():
         _put(made.files, path, text)
     played = tools.workload(image, host.node.architecture, record.uid)
-    made.tools = ChainMap({"agnhost": agnhost.run, "workload": played}, TOOLS)  # type: ignore[arg-type]
+    own = {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
+    made.tools = ChainMap({"agnhost": agnhost.run, "workload": played, **own}, TOOLS)  # type: ignore[arg-type]
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
     made.memory = int(quantity.parse(str(limits.get("memory") or "4Gi")))
     made.address = record.ip
@@ -88,7 +91,8 @@ def _add_program(files: Files, path: str) -> None:
     """Put a program of the catalogue where the shell's image has none."""
     folder, name = _folder(files, path)
     if folder.get(name) is None:
-        tool = name if name == "agnhost" or name in TOOLS else "workload"
+        own = "agnhost" if name.startswith("agnhost") else name
+        tool = own if own in (*OWN, *TOOLS) else "workload"
         folder.put(name, File(mode=0o755, program=f"image:{tool}", data=b"\x7fELF"))
 
 

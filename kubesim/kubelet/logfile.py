@@ -18,11 +18,12 @@ KEPT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line and when it was printed."""
+    """One line and when it was printed; ``end`` is empty where no newline followed."""
 
     at: datetime
     text: str
     stream: str = "stdout"
+    end: str = "\n"
 
 
 @dataclass
@@ -49,7 +50,7 @@ class LogFile:
         for line in lines:
             self._add(line, at, stream)
         while len(rest) >= LONGEST_LINE:
-            self._add(rest[:LONGEST_LINE], at, stream)
+            self._add(rest[:LONGEST_LINE], at, stream, "")
             rest = rest[LONGEST_LINE:]
         if rest:
             self._partial[stream] = rest
@@ -57,15 +58,15 @@ class LogFile:
     def finish(self, at: datetime) -> None:
         """Add what was printed without a newline: the process has ended."""
         for stream, rest in [*self._partial.items()]:
-            self._add(rest, at, stream)
+            self._add(rest, at, stream, "")
         self._partial.clear()
 
-    def _add(self, line: bytes, at: datetime, stream: str) -> None:
+    def _add(self, line: bytes, at: datetime, stream: str, end: str = "\n") -> None:
         if self.size > ROTATE_BYTES:
             self.first += len(self.entries)
             self.entries, self.size = [], 0
         self.size += len(line) + 64
-        self.entries.append(Entry(at, line.decode("utf-8", "replace"), stream))
+        self.entries.append(Entry(at, line.decode("utf-8", "replace"), stream, end))
 
     def dump(self) -> list[list[str]]:
         """Return the newest lines for ``load``."""
@@ -75,10 +76,10 @@ class LogFile:
             size += len(entry.text) + 64
             if size > KEPT_BYTES:
                 break
-            kept.append([nano(entry.at), entry.text, entry.stream])
+            kept.append([nano(entry.at), entry.text, entry.stream, entry.end])
         return kept[::-1]
 
     @classmethod
     def load(cls, lines: list[Any]) -> LogFile:
         """Rebuild from ``dump``."""
-        return cls([Entry(parse(at), text, stream) for at, text, stream in lines])
+        return cls([Entry(parse(at), *rest) for at, *rest in lines])

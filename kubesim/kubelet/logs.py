@@ -141,4 +141,4 @@ def _moment(instance: Instance, line: Line) -> datetime:
 
 
 def _render(entry: Entry, options: LogOptions) -> str:
-    return f"{nano(entry.at)} {entry.text}\n" if options.timestamps else f"{entry.text}\n"
+    return f"{nano(entry.at)} {entry.text}{entry.end}" if options.timestamps else f"{entry.text}{entry.end}"

@@ -57,6 +57,9 @@ class PodWorker:
         self._resumed = False
         self._started_ending = False
         self._reported: Obj = {}
+        status = record.pod.get("status", {})
+        if status.get("reason") == "DeadlineExceeded":
+            record.failure = (status["reason"], status.get("message", ""))
         for container in record.containers:
             if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "neverPulled"):
                 self._remember(record.spec(container)["image"])
@@ -75,13 +78,16 @@ class PodWorker:
             await self._begin_ending()
         elif ending:
             self._hasten_ending()
+        deadline = self._deadline()
+        if deadline is not None and deadline <= self.now and not ending:
+            await self._overdue()
         while (due := self._next()) is not None and due[0] <= self.now:
             await STAGES[due[1].state].then(self, due[1])
         if ending and not any(container.running for container in self.record.containers):
             await self._finish_ending()
             return None
         await self._report()
-        moments = [moment for moment in (due[0] if due else None, self._mounts.retry_at) if moment is not None]
+        moments = [at for at in (due[0] if due else None, self._mounts.retry_at, self._deadline()) if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
 
     async def _stop_changed(self) -> None:
@@ -90,6 +96,20 @@ class PodWorker:
             if self.record.changed(container):
                 text = f"Container {container.name} definition changed, will be restarted"
                 await self._halt(container, text, self._grace)
+
+    def _deadline(self) -> datetime | None:
+        """When the pod has been active for as long as it may."""
+        seconds = self.record.pod["spec"].get("activeDeadlineSeconds")
+        over = seconds is None or bool(self.record.failure[0]) or all(c.done for c in self.record.main)
+        return None if over else self.record.bound_at + timedelta(seconds=seconds)
+
+    async def _overdue(self) -> None:
+        """End a pod that has been active for too long."""
+        text = "Pod was active on the node longer than the specified deadline"
+        self.record.failure = ("DeadlineExceeded", text)
+        await self._recorder.normal(self.record.pod, "DeadlineExceeded", text)
+        for container in self.record.containers:
+            await self._halt(container, f"Stopping container {container.name}", self._grace)
 
     async def _resume(self) -> None:
         """Take up what ran before the kubelet was started again."""
@@ -201,7 +221,7 @@ class PodWorker:
 
     def may_begin(self, container: Container) -> datetime | None:
         """A container begins when volumes and sandbox are there and the init containers before it are through."""
-        if not self._mounts.done:
+        if not self._mounts.done or self.record.failure[0]:
             return None
         before = [] if container.ephemeral else self.record.init
         if container.init:
@@ -387,7 +407,7 @@ class PodWorker:
             container.enter("crashLoop", self.now)
 
     def _stays_down(self, container: Container, code: int) -> bool:
-        if container.ephemeral:
+        if container.ephemeral or self.record.failure[0]:
             return True
         if self.record.is_sidecar(container):
             return all(main.done for main in self.record.main)

@@ -50,7 +50,8 @@ FORWARD_ERROR = (
     "IPv4: dial tcp4 127.0.0.1:{port}: {reason} IPv6 dial tcp6 [::1]:{port}: {reason} "
 )
 MESSAGE_PATH = "/dev/termination-log"
-LONGEST_MESSAGE = 4096
+LONGEST_MESSAGE = 4096  # bytes, as the next
+LONGEST_LOG_MESSAGE = 2048
 REFRESH_S = 40.0
 """How often a kubelet brings volumes up to date with the objects that they show."""
 
@@ -231,8 +232,7 @@ class Sandbox:
         text = bytes(box.message.data).decode("utf-8", "replace") if box is not None and box.message else ""
         log = container.instance.log if container.instance is not None else None
         if not text and code and log is not None and spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            text = "\n".join(entry.text for entry in log.entries[-80:])
-            text = text[-2048:] + "\n" if text else ""
+            text = "".join(entry.text + entry.end for entry in log.entries[-80:])[-LONGEST_LOG_MESSAGE:]
         return text[:LONGEST_MESSAGE]
 
     def ended(self, container: Container) -> None:

@@ -30,6 +30,8 @@ class PodRecord:
     host_ip: str
     ip: str
     images: dict[str, Image] = field(default_factory=dict)
+    failure: tuple[str, str] = ("", "")
+    """Why the kubelet has ended the pod, as reason and message; empty unless it has."""
 
     @property
     def name(self) -> str:
@@ -120,6 +122,8 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
         "qosClass": record.pod.get("status", {}).get("qosClass") or qos_class(record.pod["spec"]),
         "containerStatuses": [_container_status(record, container, now) for container in record.main],
     }
+    if record.failure[0]:
+        status |= {"reason": record.failure[0], "message": record.failure[1]}
     generation = record.pod["metadata"].get("generation")
     if generation:
         status["observedGeneration"] = generation
@@ -147,6 +151,8 @@ def qos_class(spec: Obj) -> str:
 
 
 def _phase(record: PodRecord) -> str:
+    if record.failure[0]:
+        return "Failed"
     if not record.initialized and not any(container.instance for container in record.main):
         failed = any(container.done and not container.succeeded for container in record.init)
         return "Failed" if failed else "Pending"

@@ -115,9 +115,11 @@ def _host_path(disk: NodeDisk, source: Obj) -> Directory:
     for name in filter(None, path.split("/")):
         below = here.get(name)
         if isinstance(below, File) and wanted in ("", "File", "FileOrCreate"):
-            holder = Directory()
-            holder.put("", below)
-            return holder
+            return _holder(below)
+        if below is None and wanted == "FileOrCreate" and path.rstrip("/").endswith(f"/{name}"):
+            below = File(mode=DEFAULT_MODE)
+            here.put(name, below)
+            return _holder(below)
         if not isinstance(below, Directory):
             if wanted in ("Directory", "File", "Socket", "CharDevice", "BlockDevice"):
                 what = {"Directory": "directory", "File": "file", "Socket": "socket file"}.get(wanted, "device")
@@ -126,6 +128,13 @@ def _host_path(disk: NodeDisk, source: Obj) -> Directory:
             here.put(name, below)
         here = below
     return here
+
+
+def _holder(file: File) -> Directory:
+    """Return a directory that stands for one file: its only entry has no name."""
+    holder = Directory()
+    holder.put("", file)
+    return holder
 
 
 async def _payload(client: Client, record: PodRecord, volume: Obj, now: datetime) -> Payload:

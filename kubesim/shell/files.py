@@ -177,7 +177,8 @@ class Files:
         if len(whole) > 4096:
             raise FileError("ENAMETOOLONG", path)
         todo = [part for part in whole.split("/") if part and part != "."][::-1]
-        trail: list[tuple[str, Directory, bool]] = [("/", self.root, False)]
+        readonly = "/" in self.mounts and self.mounts["/"].readonly
+        trail: list[tuple[str, Directory, bool]] = [("/", self.root, readonly)]
         return self._steps(trail, todo, path, follow=follow, user=user)
 
     def _steps(

@@ -99,7 +99,7 @@ def prepare(here: Shell) -> None:
     """Take over the environment and set what every shell sets."""
     state = here.state
     for name, value in here.process.env.items():
-        if name.isidentifier():
+        if name and "=" not in name:  # names that no shell can expand are passed on all the same
             state.variables[name] = Variable(value, exported=True)
     state.variables.setdefault("PATH", Variable(DEFAULT_PATH))
     state.variables["PWD"] = Variable(here.process.cwd, exported=True)

@@ -477,3 +477,37 @@ async def test_a_pod_is_resized_in_place():
                 "pods", "web", "default", [{"op": "remove", "path": "/spec/containers/0/resources/requests"}],
                 patch_type="json", subresource="resize",
             )  # fmt: skip
+
+
+async def test_a_pod_that_is_active_for_too_long_is_ended():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27"), activeDeadlineSeconds=30))
+        await w.tick(29)
+        assert (await w.pod())["status"]["phase"] == "Running"
+        await w.tick(5)
+        status = (await w.pod())["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        assert status["message"] == "Pod was active on the node longer than the specified deadline"
+        assert "terminated" in status["containerStatuses"][0]["state"]
+        await w.check_models()
+
+
+async def test_a_root_that_may_only_be_read_keeps_its_mounts_writable():
+    async with world() as w:
+        context = {"readOnlyRootFilesystem": True}
+        mounts = [{"name": "data", "mountPath": "/data"}]
+        main = container("busybox:1.36", "sleep", "1000", securityContext=context, volumeMounts=mounts)
+        await w.create("pods", pod("ro", main, volumes=[{"name": "data", "emptyDir": {}}]))
+        await w.tick(2)
+        assert (await run(w, "ro", "sh", "-c", "echo x > /file"))[2].endswith("Read-only file system\n")
+        assert await run(w, "ro", "sh", "-c", "echo x > /data/file; cat /data/file") == (0, "x\n", "")
+
+
+async def test_the_end_of_a_log_is_the_message_of_a_failure_that_left_none():
+    async with world() as w:
+        policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+        main = container("busybox:1.36", "sh", "-c", "printf DONE; exit 1", **policy)
+        await w.create("pods", pod("p", main, restartPolicy="Never"))
+        await w.tick(3)
+        assert state(await w.pod())["state"]["terminated"]["message"] == "DONE"
+        assert log(w, "p") == "DONE"
