@@ -9,6 +9,7 @@ import hashlib
 import io
 import tarfile
 import zlib
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from kubesim.shell.errors import FileError, Leave
@@ -39,10 +40,8 @@ async def base64(process: Process) -> int:
             await process.write(base64_codec.b64decode(text, validate="i" not in opts))
         except (binascii.Error, ValueError):
             good = text[: len(text) // 4 * 4]
-            try:
+            with suppress(binascii.Error, ValueError):
                 await process.write(base64_codec.b64decode(good, validate=True))
-            except (binascii.Error, ValueError):
-                pass
             return await process.fail("invalid input" if not process.busybox else "truncated input")
         return 0
     text = base64_codec.b64encode(data)

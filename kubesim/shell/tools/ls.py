@@ -55,13 +55,13 @@ def human(count: float) -> str:
     """Return bytes as ``ls -h`` shows them."""
     if count < 1024:
         return str(int(count))
-    unit = ""
-    for unit in "KMGTP":
+    unit = 0
+    while count >= 1024 and unit < 5:
         count /= 1024
-        if count < 1024:
-            break
+        unit += 1
     up = -int(-count * 10 // 1) / 10
-    return f"{up:.1f}{unit}" if up < 10 else f"{-int(-count // 1)}{unit}"
+    letter = "KMGTP"[unit - 1]
+    return f"{up:.1f}{letter}" if up < 10 else f"{-int(-count // 1)}{letter}"
 
 
 async def ls(process: Process) -> int:
@@ -153,10 +153,9 @@ async def _folder(process: Process, path: str, opts: kit.Options, *, titled: boo
 async def _print(process: Process, entries: list[Entry], opts: kit.Options, *, total: bool) -> None:
     terminal = process.tty(1)
     long = opts.any("lgno") or "full" in opts
-    if long or "s" in opts:
-        if total:
-            whole = sum(blocks(node) for _, _, node in entries)
-            await process.write(f"total {human(whole * 1024) if 'h' in opts else whole}\n")
+    if total and (long or "s" in opts):
+        whole = sum(blocks(node) for _, _, node in entries)
+        await process.write(f"total {human(whole * 1024) if 'h' in opts else whole}\n")
     if long:
         await _long(process, entries, opts)
         return
