@@ -123,3 +123,25 @@ async def test_lists_come_in_pages(client):
             break
         params["continue"] = page["metadata"]["continue"]
     assert names == [["page-0", "page-1"], ["page-2"]]
+
+
+async def test_a_client_that_stops_reading_loses_its_stream_and_slows_nobody(live, client):
+    start, before = await version(client), live.ask(lambda cluster: cluster.guard.streams)
+    host = live.url.removeprefix("https://").partition(":")[0]
+    _, lazy = await asyncio.open_connection(host, live.port, ssl=live.trust(), limit=1024)
+    path = f"{MAPS}?watch=1&resourceVersion={start}"
+    lazy.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {live.token}\r\n\r\n".encode())
+    big, rounds = "x" * 900_000, 40
+    async with client.get(MAPS, params={"watch": "1", "resourceVersion": start}) as eager:
+        await client.post(MAPS, json=config_map("big"))
+        for at in range(rounds):
+            patch = orjson.dumps({"data": {"a": f"{at}{big}"}})
+            headers = {"Content-Type": "application/merge-patch+json"}
+            async with client.patch(f"{MAPS}/big", data=patch, headers=headers) as response:
+                assert response.status == 200
+            async with asyncio.timeout(5):
+                while b"\n" not in await eager.content.readany():
+                    pass
+        assert live.ask(lambda cluster: cluster.guard.streams) == before + 1
+    lazy.transport.abort()
+    await client.delete(f"{MAPS}/big")
