@@ -149,7 +149,7 @@ class Cluster:
         self.activity = Activity(clock)
         self.changes = Changes()
         self.guard = Guard(self.store)
-        self.nodes = Nodes(self.operations, self.store, clock, keys.signer)
+        self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem)
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies)
         shared = server if urlsplit(server).path.strip("/") else ""

@@ -14,6 +14,7 @@ from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
 from kubesim.kubelet.node import LEASE_NAMESPACE
+from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
 from kubesim.store import Store
 from kubesim.streaming.seam import Containers, Forward, Refused, Run
@@ -22,12 +23,16 @@ from kubesim.streaming.seam import Containers, Forward, Refused, Run
 class Nodes:
     """The nodes of one cluster, and the logs of what runs on them."""
 
-    def __init__(self, operations: Operations, store: Store, clock: Clock, signer: TokenSigner) -> None:
+    def __init__(
+        self, operations: Operations, store: Store, clock: Clock, signer: TokenSigner, server: str, ca_pem: bytes
+    ) -> None:
+        """Programs in pods reach the API at ``server``, whose certificate ``ca_pem`` has signed."""
         self._client = InProcessClient(operations, store, user="kubelet", signer=signer)
         self._clock = clock
         self._kubelets: Kubelets | None = None
         self._announcer: Announcer | None = None
         self.fabric = Fabric()
+        self.fabric.door = self._door = Door(server, ca_pem)
 
     async def start(self, state: Obj) -> None:
         """Run the kubelets of all nodes there are; ``state`` is all that ``changes`` returned."""
@@ -44,6 +49,7 @@ class Nodes:
             await self._announcer.stop()
         if self._kubelets is not None:
             await self._kubelets.stop()
+        await self._door.close()
 
     def changes(self) -> Obj:
         """Return what the kubelets know beyond the API's objects, as far as it has changed since the last call."""

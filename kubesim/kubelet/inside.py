@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import ChainMap
 from collections.abc import Mapping
+from functools import partial
 
 from kubesim.api import quantity
 from kubesim.clock import Clock
@@ -13,6 +14,8 @@ from kubesim.kubelet import agnhost, servers, tools
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.status import PodRecord
+from kubesim.kubelet.volumes import ACCOUNT_PATH
+from kubesim.network.door import PodKube
 from kubesim.network.pods import PodNetwork
 from kubesim.shell import rootfs
 from kubesim.shell.files import Device, Directory, File, Files, Mount, View
@@ -72,6 +75,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
         _add_driver(made)
+    if host.fabric.door is not None:
+        made.kube = PodKube(host.fabric.door, record.pod["metadata"]["namespace"], partial(_token, made.files))
     made.network = PodNetwork(host.client, host.fabric, record.ip, record.pod["metadata"]["namespace"])
     return made
 
@@ -85,6 +90,12 @@ def _add_driver(made: Machine) -> None:
     mounted = made.files.mounts["/dev"].directory
     for name, minor in [("nvidiactl", 255), *((f"nvidia{item.device.minor}", item.device.minor) for item in devices)]:
         mounted.put(name, Device(kind="null", major=195, minor=minor, mtime=made.now()))
+
+
+def _token(files: Files) -> str:
+    """Return the token that is mounted in a container; empty where none is."""
+    node = View(files, lambda: 0.0).find(f"{ACCOUNT_PATH}/token")
+    return bytes(node.data).decode() if isinstance(node, File) else ""
 
 
 def _add_program(files: Files, path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
@@ -127,12 +127,21 @@ def render(response: Response, *, close: bool = False, head: bool = False) -> by
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + (b"" if head else response.body)
 
 
+class Door(Server, Protocol):
+    """The API server, with answers that do not end."""
+
+    def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Yield the pieces of a long answer. Raises ``NetworkError``."""
+
+
 class Fabric:
     """Every listening port of one cluster."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[str, int], Server] = {}
         self._addresses: set[str] = set()
+        self.door: Door | None = None
+        """The API server, where pods can reach it."""
 
     def attach(self, address: str) -> None:
         """Let an address answer: connections to its closed ports are refused rather than lost."""

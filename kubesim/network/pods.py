@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
+from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
 from kubesim.network.fabric import Fabric, Request, Server
 from kubesim.network.pairs import Ends, joined
 from kubesim.shell.errors import NetworkError
@@ -66,6 +67,8 @@ class PodNetwork:
     async def find(self, host: str, port: int) -> Server:
         """Return what answers at a host's port, through a service where it is one."""
         address = (await self.resolve(host))[:1] or [""]
+        if (address[0], port) == (SERVICE_ADDRESS, SERVICE_PORT) and self._fabric.door is not None:
+            return self._fabric.door
         if address[0] == "127.0.0.1":
             return self._fabric.find(self._address, port)
         for service in (await self._client.list("services")).items:

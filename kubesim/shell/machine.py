@@ -75,8 +75,11 @@ class KubeAccess(Protocol):
     """The pod's own way to the API server."""
 
     server: str
-    token: str
     namespace: str
+
+    @property
+    def token(self) -> str:
+        """The token of the pod's account as it is now: it is renewed in its file."""
 
     async def request(
         self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] = {}

@@ -340,3 +340,20 @@ async def test_a_log_comes_over_a_websocket_too(admin):
 async def test_log_options_are_checked_as_upstream_does(admin, query, text):
     async with admin.get(f"{PODS}/net/log?{query}") as answer:
         assert (answer.status, (await answer.json())["message"]) == (422, f'PodLogOptions "net" is invalid: {text}')
+
+
+async def test_programs_in_pods_reach_the_api_with_their_own_account(live, admin):
+    def machine(cluster):
+        worker = cluster.nodes._kubelets._workers["default/net"]
+        return worker.sandbox.boxes["main"].machine
+
+    access = live.ask(machine).kube
+    ask = asyncio.run_coroutine_threadsafe
+    status, _, body = await asyncio.wrap_future(ask(access.request("GET", PODS), live.loop))
+    user = "system:serviceaccount:default:default"
+    assert (status, user in body.decode()) == (403, True)
+    network = live.ask(machine).network
+    found = network.http("GET", "https://kubernetes.default.svc/version", {}, b"")
+    status, headers, body = await asyncio.wrap_future(ask(found, live.loop))
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert orjson.loads(body)["major"] == "1"

@@ -1,0 +1,98 @@
+"""The API server as programs inside pods reach it: over its own TLS address, with the credentials that they show."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+
+from kubesim.network.fabric import Door as Reachable
+from kubesim.network.fabric import HttpServer, Request, Response
+from kubesim.shell.errors import NetworkError
+
+SERVICE_ADDRESS, SERVICE_PORT = "10.96.0.1", 443
+MOST_CONNECTIONS = 64
+ANSWER_SECONDS = 60.0
+PIECE = 64 * 1024
+KEPT = ("content-type", "warning", "retry-after", "location", "audit-id")
+DROPPED = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"})
+
+
+class Door(HttpServer):
+    """Passes requests on to the API server at ``server``, whose certificate ``ca_pem`` has signed."""
+
+    def __init__(self, server: str, ca_pem: bytes) -> None:
+        self._server = server
+        self._ca = ca_pem
+        self._session: ClientSession | None = None
+
+    async def respond(self, request: Request) -> Response:
+        """Answer a request. Raises ``NetworkError``."""
+        try:
+            async with self._open().request(
+                request.method, self._server + request.target, headers=_sent(request.headers), data=request.body
+            ) as answer:
+                kept = {name: value for name, value in answer.headers.items() if name.lower() in KEPT}
+                return Response(answer.status, await answer.read(), kept)
+        except TimeoutError as error:
+            raise NetworkError("timeout") from error
+        except ClientError as error:
+            raise NetworkError("refused") from error
+
+    async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Yield the pieces of a long answer. Raises ``NetworkError``."""
+        forever = ClientTimeout(total=None)
+        try:
+            async with self._open().get(self._server + path, headers=_sent(headers), timeout=forever) as answer:
+                async for piece in answer.content.iter_chunked(PIECE):
+                    yield piece
+        except ClientError as error:
+            raise NetworkError("reset") from error
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> ClientSession:
+        if self._session is None:
+            context = ssl.create_default_context(cadata=self._ca.decode())
+            connector = TCPConnector(ssl=context, limit=MOST_CONNECTIONS)
+            self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=ANSWER_SECONDS))
+        return self._session
+
+
+def _sent(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in DROPPED}
+
+
+class PodKube:
+    """A pod's way to the API server: its account's token, read from its file each time, as client libraries do."""
+
+    def __init__(self, door: Reachable, namespace: str, token: Callable[[], str]) -> None:
+        self.server = f"https://{SERVICE_ADDRESS}:{SERVICE_PORT}"
+        self.namespace = namespace
+        self._door = door
+        self._token = token
+
+    @property
+    def token(self) -> str:
+        """The token of the pod's account; empty where none is mounted."""
+        return self._token()
+
+    async def request(
+        self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Make one request with the pod's token: the status, headers and body of the answer."""
+        answer = await self._door.respond(Request(method, path, self._with_token(headers or {}), body))
+        return answer.status, dict(answer.headers), answer.body
+
+    def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """Yield the pieces of a long answer: a watch, a followed log."""
+        return self._door.stream(path, self._with_token(headers or {}))
+
+    def _with_token(self, headers: Mapping[str, str]) -> dict[str, str]:
+        named = {name.lower() for name in headers}
+        token = self._token()
+        return {**({"Authorization": f"Bearer {token}"} if token and "authorization" not in named else {}), **headers}
