@@ -114,7 +114,7 @@ async def test_a_file_without_nodes_leaves_them_to_the_command_line(tmp_path):
         ("nodes: []\nnodes: []", 2, "nodes is given twice"),
         ("1: 2", 1, "a key is no text"),
         ("nodes: [1", 1, "no YAML"),
-        ("node: []", 1, "node: there is no such field; known are nodes, namespaces, manifests"),
+        ("node: []", 1, "node: there is no such field; known are nodes,"),
         ("nodes: 3", 1, "nodes: a list is expected, not 3"),
         ("nodes:\n- 3", 1, "nodes[0]: a mapping is expected, not 3"),
         ("nodes:\n- count: 1\n  product: H1000", 3, "nodes[0].product: one of A100"),
