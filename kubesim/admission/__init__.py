@@ -168,6 +168,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         platform.update(kind.resource, old, new)
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
+            pods.keep_priority(old["spec"], new["spec"])
         validate_update(kind, old, new)
         if options.requester is not None:
             options.warnings += warnings.of_change(kind, old, new)

@@ -78,6 +78,13 @@ def _token_sources() -> Obj:
     }
 
 
+def keep_priority(old: Obj, new: Obj) -> None:
+    """Let a changed pod that says nothing of its priority keep it."""
+    for name in ("priority", "preemptionPolicy"):
+        if name in old:
+            new.setdefault(name, old[name])
+
+
 def add_tolerations(spec: Obj) -> None:
     """Let a pod stay five minutes on a node that is not ready or unreachable, unless it says otherwise."""
     tolerations = spec.get("tolerations", [])

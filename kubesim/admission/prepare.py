@@ -23,6 +23,7 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+KEPT_ADDRESSES = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 QOS_RESOURCES = ("cpu", "memory")
@@ -141,8 +142,9 @@ def service(ops: Operations, new: Obj) -> None:
     if not spec.get("clusterIP"):
         spec["clusterIP"] = _free_address(ops)
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    everywhere = spec["clusterIP"] == "None" and not spec.get("selector")
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if everywhere else ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if everywhere else "SingleStack")
     _give_node_ports(ops, spec)
 
 
@@ -150,6 +152,8 @@ def _keep_address(ops: Operations, old: Obj, new: Obj) -> None:
     """A changed service keeps its address, and the ports of the nodes as long as it has any."""
     if "clusterIP" not in new:
         new |= {name: old[name] for name in ("clusterIP", "clusterIPs") if name in old}
+    if new["type"] != "ExternalName" and new.get("clusterIP") == old.get("clusterIP"):
+        new |= {name: old[name] for name in KEPT_ADDRESSES if name in old and name not in new}
     if new.get("clusterIP") != old.get("clusterIP"):
         new["clusterIPs"] = [new["clusterIP"]] if new.get("clusterIP") else []
     if new["type"] in WITH_NODE_PORTS:

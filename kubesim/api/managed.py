@@ -35,8 +35,8 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
     mine = _entry_of([], kind, "", options)
     shape = kind.shape
-    wanted = options.wanted
-    mine["fieldsV1"] = _changed(shape.empty if shape else {}, sent, shape) if wanted is None else said(wanted, shape)
+    wanted, nothing = options.wanted, shape.empty if shape and kind.custom is None else {}
+    mine["fieldsV1"] = _changed(nothing, sent, shape) if wanted is None else said(_above(kind, wanted, ""), shape)
     mine["time"] = rfc3339(now)
     if mine["fieldsV1"]:
         new["metadata"]["managedFields"] = [mine]
@@ -48,7 +48,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         new["metadata"].pop("managedFields", None)  # nobody is noted until somebody applies
         return
     shape = kind.shape
-    changed, present = _changed(old, new, shape), _changed({}, new, shape)
+    changed, present, before = (_changed(*pair, shape) for pair in ((old, new), ({}, new), ({}, old)))
     given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
     found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known
     entries = [{"fieldsV1": {}, **entry} for entry in found]
@@ -56,7 +56,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         if not entries:
             entries.append(_before_first(kind, old, now))
         mine = _entry_of(entries, kind, subresource, options)
-        mine["fieldsV1"] = said(options.wanted, shape)
+        mine["fieldsV1"] = said(_above(kind, options.wanted, subresource), shape)
         if changed:
             mine["time"] = rfc3339(now)
         for entry in entries:
@@ -72,7 +72,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         if options.through:
             del mine["time"]
     for entry in entries:
-        entry["fieldsV1"] = _within(entry["fieldsV1"], present)
+        entry["fieldsV1"] = _within(entry["fieldsV1"], present, before)
     kept = [entry for entry in entries if entry["fieldsV1"]]
     if kept:
         new["metadata"]["managedFields"] = sorted(kept, key=_rank)
@@ -94,6 +94,11 @@ def _before_first(kind: Kind, old: Obj, now: datetime) -> Obj:
     return {**_entry_of([], kind, "", options), "time": rfc3339(now), "fieldsV1": _changed({}, old, kind.shape)}
 
 
+def _above(kind: Kind, wanted: Obj, subresource: str) -> Obj:
+    """Return what of a wanted object counts: its status only where it is written as such."""
+    return {name: value for name, value in wanted.items() if subresource or name != "status" or not kind.has_status}
+
+
 def _is_set(fields: Any) -> bool:
     """Tell whether a client sent a field set; what it sends else is not taken."""
     return isinstance(fields, dict) and all(map(_is_set, fields.values()))
@@ -110,9 +115,14 @@ def said(wanted: Obj, shape: Shape | None) -> Fields:
 
 
 def _undotted(fields: Fields, *, entry: bool = False) -> Fields:
-    return {
-        name: _undotted(inner, entry=name.startswith("k:")) for name, inner in fields.items() if entry or name != "."
-    }
+    kept = {name: inner for name, inner in fields.items() if (entry or name != ".") and not _empty_list(name, inner)}
+    inside = {name: _undotted(inner, entry=name.startswith("k:")) for name, inner in kept.items()}
+    return {name: inner for name, inner in inside.items() if inner or not kept[name] or name == "."}
+
+
+def _empty_list(name: str, inner: Fields) -> bool:
+    """Tell whether a field is a list whose entries have owners, of which there are none."""
+    return name.startswith("f:") and inner == {".": {}}
 
 
 def _entry_of(entries: list[Obj], kind: Kind, subresource: str, options: Options) -> Obj:
@@ -218,8 +228,14 @@ def set_key(item: Any) -> str:
 def _union(one: Fields, other: Fields) -> Fields:
     merged = dict(one)
     for name, fields in other.items():
-        merged[name] = _union(merged[name], fields) if name in merged else fields
+        merged[name] = _both(merged[name], fields) if name in merged else fields
     return merged
+
+
+def _both(one: Fields, other: Fields) -> Fields:
+    """Return two field sets of one field; what was owned as an empty whole still is when there is more in it."""
+    whole: Fields = {".": {}} if bool(one) != bool(other) else {}
+    return whole | _union(one, other)
 
 
 def _without(fields: Fields, taken: Fields) -> Fields:
@@ -233,14 +249,16 @@ def _without(fields: Fields, taken: Fields) -> Fields:
     return kept
 
 
-def _within(fields: Fields, present: Fields) -> Fields:
-    """Return the fields that the object still has."""
+def _within(fields: Fields, present: Fields, before: Fields) -> Fields:
+    """Return the fields that the object has not lost; what it never had, because it was applied empty, stays."""
     kept: Fields = {}
     for name, inner in fields.items():
         if name == ".":
             kept[name] = inner
         elif name in present:
-            rest = _within(inner, present[name])
+            rest = _within(inner, present[name], before.get(name, {}))
             if rest or not inner or not present[name]:
                 kept[name] = rest
+        elif name not in before:
+            kept[name] = inner
     return kept

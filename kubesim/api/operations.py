@@ -238,8 +238,9 @@ class Operations:
         managed.record_new(kind, new, options, self.clock.now())
         admission.on_create(self, kind, new, options)
         name = new["metadata"]["name"]
-        if self.store.get(kind, new["metadata"].get("namespace", ""), name) is not None:
-            raise status.already_exists(kind, name)
+        there = self.store.get(kind, new["metadata"].get("namespace", ""), name)
+        if there is not None:
+            raise status.already_exists(kind, name, ending=bool(there["metadata"].get("deletionTimestamp")))
         new = meta.ordered(new)
         if options.dry_run:
             return new

@@ -39,7 +39,7 @@ def json_patch(obj: Obj, operations: Any) -> Obj:
             copied += _copied(patched, operation)
             if copied > MAX_COPIED:
                 raise _too_much_copied(copied)
-            patched = jsonpatch.JsonPatch([_rooted(operation)]).apply(patched, in_place=True)
+            patched = jsonpatch.JsonPatch([_as_upstream(patched, operation)]).apply(patched, in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError, AttributeError) as exc:
         raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {}) from exc
     if not isinstance(patched, dict):
@@ -47,12 +47,17 @@ def json_patch(obj: Obj, operations: Any) -> Obj:
     return patched
 
 
-def _rooted(operation: Any) -> Any:
-    """Return an operation whose paths begin with a slash: upstream ignores what stands before the first one."""
+def _as_upstream(obj: Any, operation: Any) -> Any:
+    """Return what upstream's library takes an operation for.
+
+    It ignores what stands before the first slash of a path, and replaces what an object has not got.
+    """
     if not isinstance(operation, dict):
         return operation
     paths = {name: operation[name] for name in ("path", "from") if "/" in str(operation.get(name, ""))}
-    return operation | {name: "/" + str(path).partition("/")[2] for name, path in paths.items()}
+    rooted = operation | {name: "/" + str(path).partition("/")[2] for name, path in paths.items()}
+    parent = resolve_pointer(obj, str(rooted.get("path", "")).rpartition("/")[0], None)
+    return rooted | {"op": "add"} if rooted.get("op") == "replace" and isinstance(parent, dict) else rooted
 
 
 def _copied(obj: Any, operation: Any) -> int:
@@ -97,9 +102,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def strategic_patch(target: Obj, patch: Obj, shape: Shape | None) -> Obj:
     """Apply a strategic merge patch; ``shape`` knows the merge keys. Raises 400 for directives that make no sense."""
     if not isinstance(patch, dict):
-        raise bad_request(
-            "json: cannot unmarshal array into Go value of type map[string]interface {}"
-        )
+        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
     merged = _merge_map(target, patch, shape)
     assert isinstance(merged, dict)
     return merged

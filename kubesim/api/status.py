@@ -86,9 +86,10 @@ def no_resource() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(kind: Kind, name: str) -> ApiError:
-    """409 on create."""
-    return ApiError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists', details(kind, name))
+def already_exists(kind: Kind, name: str, *, ending: bool = False) -> ApiError:
+    """409 on create; ``ending`` says that the object of that name is being deleted."""
+    message = ("object is being deleted: " if ending else "") + f'{kind.resource} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, details(kind, name))
 
 
 def conflict(kind: Kind, name: str, why: str = "") -> ApiError:

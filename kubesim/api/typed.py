@@ -18,15 +18,18 @@ from kubesim.schema.registry import Kind
 from kubesim.schema.types import FieldType, Shape
 
 _GO = {str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}"}
+DUPLICATE = "duplicate entries for key"
+"""What is only found where everything else is right."""
 _WORDS = {"string": str, "bytes": str, "time": str, "bool": bool}
 
 
 def check_typed(kind: Kind, wanted: Obj) -> None:
     """Raise where ``wanted`` has fields that the kind's type does not declare, or values of other types."""
     shape = kind.shape
-    errors = sorted(_object(shape, wanted, "")) if shape is not None else []
-    if not errors:
+    found = sorted(_object(shape, wanted, "")) if shape is not None else []
+    if not found:
         return
+    errors = [error for error in found if DUPLICATE not in error] or found
     metadata = wanted.get("metadata") if isinstance(wanted.get("metadata"), dict) else {}
     assert metadata is not None
     what = (
@@ -85,7 +88,7 @@ def _repeated(field: FieldType, items: list[Any], path: str) -> Iterator[str]:
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == 2:
             place = _place(field, item, at) if field.list_type == "map" else f"[={orjson.dumps(item).decode()}]"
-            yield f"{path}: duplicate entries for key {place}"
+            yield f"{path}: {DUPLICATE} {place}"
 
 
 def _scalar(form: str, value: Any, path: str) -> Iterator[str]:

@@ -98,7 +98,7 @@ KINDS = (
          names="dns1035", field_error=NO_LABEL,
          subresources=(Subresource("proxy", "ServiceProxyOptions", verbs=PROXY_VERBS), STATUS),
          fields=(_field("spec.clusterIP"), _field("spec.type")),
-         returns_deleted=True),
+         returns_deleted=True, create_on_update=True),
     Kind("", "v1", "Endpoints", "endpoints", schema="V1Endpoints", short_names=("ep",), create_on_update=True,
          deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     Kind("", "v1", "ResourceQuota", "resourcequotas", schema="V1ResourceQuota", short_names=("quota",),

@@ -101,7 +101,8 @@ def play(scene: Scene, cluster: Plain) -> list[Any]:
 
 def make_namespace(cluster: Plain, name: str) -> None:
     """Create a namespace and wait until a pod could be made in it."""
-    assert cluster("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).code == 201
+    made = cluster("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    assert made.code == 201, made.body
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts?fieldSelector=metadata.name%3Ddefault&watch=1"
     assert cluster.events(f"{accounts}&timeoutSeconds=20", 1), "no service account came"
 
@@ -122,7 +123,7 @@ def _play(step: dict[str, Any], cluster: Plain, known: dict[str, str]) -> Any:
             answer = cluster(method, path, _body(step, known), kind=kind, headers=headers)
         for name, where in step.get("save", {}).items():
             known[name] = str(_at(answer.json, where))
-        found = _told(answer)
+        found = told(answer)
     if step.get("quiet"):
         assert found.get("code", 200) < 400, found
         return None
@@ -137,7 +138,7 @@ def _body(step: dict[str, Any], known: dict[str, str]) -> Any:
     return _filled(step["body"], known) if "body" in step else None
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def told(answer: Answer) -> dict[str, Any]:
     """Return the parts of an answer that count."""
     headers = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
     body = answer.json if answer.json is not None else answer.body.decode(errors="replace")
