@@ -19,6 +19,7 @@ from kubesim.store import Event
 MANAGER = "kube-apiserver"
 """Who has set what a fresh cluster has."""
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
 PRIORITIES = {
     "system-cluster-critical": (
         2_000_000_000,
@@ -49,6 +50,10 @@ class Seeder:
         """Create what a fresh cluster has."""
         for name in NAMESPACES:
             self._create("namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in COMPONENTS:
+            healthy = {"type": "Healthy", "status": "True", "message": "ok"}
+            head = {"apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": name}}
+            self._create("componentstatuses", "", {**head, "conditions": [healthy]})
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
         self._create("services", "default", _kubernetes_service())

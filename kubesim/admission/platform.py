@@ -90,7 +90,11 @@ def service(ops: Operations, new: Obj, options: Options) -> None:
     kind, spec = ops.registry.by_resource("services"), new["spec"]
     others = [other["spec"] for other in ops.store.list(kind)]
     address, errors = spec.get("clusterIP", ""), []
-    if address not in ("", "None") and any(other.get("clusterIP") == address for other in others):
+    if (
+        not options.dry_run
+        and address not in ("", "None")
+        and any(other.get("clusterIP") == address for other in others)
+    ):
         why = f"failed to allocate IP {address}: provided IP is already allocated"
         errors.append(status.invalid_value("spec.clusterIPs", [address], why))
     taken = {(port.get("nodePort"), port["protocol"]) for other in others for port in other.get("ports", ())}
@@ -148,7 +152,7 @@ def definition(ops: Operations, new: Obj, options: Options) -> None:
 
 def api_service(ops: Operations, new: Obj, options: Options) -> None:
     """A group that another server should serve is not available without its service, nor without an answer."""
-    backend = new["spec"].get("service")
+    backend = (new.get("spec") or {}).get("service")
     if not backend:
         return
     place = backend.get("namespace", ""), backend.get("name", "")

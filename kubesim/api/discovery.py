@@ -98,7 +98,7 @@ def _resources(registry: Registry, kind: Kind) -> Iterable[Obj]:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
-    if not kind.virtual:
+    if not kind.virtual and "create" in kind.verbs:
         entry["storageVersionHash"] = _storage_hash(registry, kind)
     yield entry
     for sub in _subresources(kind):

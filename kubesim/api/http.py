@@ -35,7 +35,8 @@ VERSION: Obj = {
     "platform": "linux/amd64",
 }
 FIXED_PATHS = (
-    "/api", "/api/v1", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
+    "/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/", "/metrics", "/metrics/slis",
+    "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version",
 )  # fmt: skip
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
@@ -108,6 +109,9 @@ class ApiServer:
             case ["metrics"]:
                 text = self._metrics.text(self._backend.store, self._backend.operations.registry)
                 return web.Response(text=text, headers={**NO_CACHE, "Content-Type": metrics.CONTENT_TYPE})
+            case ["metrics", "slis"]:
+                headers = {**NO_CACHE, "Content-Type": metrics.CONTENT_TYPE}
+                return web.Response(text=health.indicators(), headers=headers)
             case ["openapi", "v2"]:
                 accept = request.headers.get("Accept", "")
                 # the first request of a document reads many files

@@ -167,6 +167,13 @@ class Resources:
         kind, info = call.kind, call.info
         custom = kind.custom is not None and info.subresource in ("", "status")
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
+        if kind.resource == "bindings":
+            kind = self._backend.operations.registry.by_resource("pods")
+            name = (obj.get("metadata") or {}).get("name", "")
+            bound = self._backend.operations.create(
+                kind, call.namespace, obj, name=name, subresource="binding", options=self._options(call)
+            )
+            return self._encoder(call).response(bound, 201)
         if kind.virtual:
             self._plain_only(call)
             now = self._backend.clock.now()

@@ -240,6 +240,17 @@ def node_status(node: Obj, now: datetime | None = None) -> str:
     return ",".join(words)
 
 
+def component_condition(field: str) -> Value:
+    """Return what the condition of a part of the control plane says."""
+    return lambda obj, now: next((str(one.get(field, "")) for one in obj.get("conditions") or ()), "")
+
+
+def component_health(obj: Obj, now: datetime) -> str:
+    """Return whether a part of the control plane is healthy."""
+    words = {"True": "Healthy", "False": "Unhealthy"}
+    return words.get(str(component_condition("status")(obj, now)), "Unknown")
+
+
 def node_roles(node: Obj, now: datetime | None = None) -> str:
     """Return the roles of the labels, sorted."""
     labels = dig(node, "metadata.labels") or {}

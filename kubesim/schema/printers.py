@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from kubesim.schema.cells import (
     Value,
+    component_condition,
+    component_health,
     container_names,
     count,
     data_count,
@@ -81,6 +83,12 @@ PRINTERS: dict[str, tuple[Column, ...]] = {
         Column("OS-Image", node_info("osImage"), wide=True),
         Column("Kernel-Version", node_info("kernelVersion"), wide=True),
         Column("Container-Runtime", node_info("containerRuntimeVersion"), wide=True),
+    ),
+    "componentstatuses": (
+        NAME,
+        Column("Status", component_health),
+        Column("Message", component_condition("message")),
+        Column("Error", component_condition("error")),
     ),
     "namespaces": kind_columns(Column("Status", "status.phase")),
     "configmaps": kind_columns(Column("Data", data_count, type="integer")),

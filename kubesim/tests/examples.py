@@ -39,6 +39,7 @@ def certificate_request(name: str = "system:node:node-1", organisation: str = "s
 
 
 OBJECTS: dict[str, Obj] = {
+    "componentstatuses": {"conditions": [{"type": "Healthy", "status": "True", "message": "ok"}]},
     "deviceclasses.resource.k8s.io": {"spec": {}},
     "resourceclaims.resource.k8s.io": {"spec": {}},
     "resourceclaimtemplates.resource.k8s.io": {"spec": {"spec": {}}},

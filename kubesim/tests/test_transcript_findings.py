@@ -181,3 +181,23 @@ async def test_what_a_fresh_cluster_has_was_set_by_the_server(live):
     async with live.client() as client, client.get(path) as response:
         entries = (await response.json())["metadata"]["managedFields"]
     assert [entry["manager"] for entry in entries] == ["kube-apiserver"]
+
+
+async def test_a_binding_binds_the_pod_that_it_names(live):
+    pod = {
+        "metadata": {"name": "free"},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "a", "image": "b"}]},
+    }
+    assert (await post(live, f"{SPACE}/pods", pod))[0] == 201
+    async with live.client() as client, client.get("/api/v1/nodes") as response:
+        node = (await response.json())["items"][0]["metadata"]["name"]
+    binding = {"metadata": {"name": "free"}, "target": {"kind": "Node", "name": node}}
+    assert (await post(live, f"{SPACE}/bindings", binding))[0] == 201
+    async with live.client() as client, client.get(f"{SPACE}/pods/free") as response:
+        assert (await response.json())["spec"]["nodeName"] == node
+
+
+async def test_the_parts_of_the_control_plane_are_healthy(live):
+    names, row = await cells(live, "/api/v1/componentstatuses")
+    assert names == ["Name", "Status", "Message", "Error"]
+    assert row == ["controller-manager", "Healthy", "ok", ""]
