@@ -242,13 +242,13 @@ def node_status(node: Obj, now: datetime | None = None) -> str:
 
 def component_condition(field: str) -> Value:
     """Return what the condition of a part of the control plane says."""
-    return lambda obj, now: next((str(one.get(field, "")) for one in obj.get("conditions") or ()), "")
+    return lambda obj, now: str((obj.get("conditions") or [{}])[0].get(field, ""))
 
 
 def component_health(obj: Obj, now: datetime) -> str:
     """Return whether a part of the control plane is healthy."""
     words = {"True": "Healthy", "False": "Unhealthy"}
-    return words.get(str(component_condition("status")(obj, now)), "Unknown")
+    return words.get((obj.get("conditions") or [{}])[0].get("status", ""), "Unknown")
 
 
 def node_roles(node: Obj, now: datetime | None = None) -> str:
