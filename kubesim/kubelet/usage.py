@@ -1,0 +1,84 @@
+"""What containers use of CPU, memory and network: functions of the seconds since their process started."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MIB = 1024 * 1024
+WARM_S = 12.0
+"""How long memory takes to be filled."""
+SYSTEM_CPU, SYSTEM_MEMORY_MIB = 0.19, 1480
+"""What a node's own services use, beside its pods."""
+_FILE = Path(__file__).with_name("usage.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one process uses; ``cpu_limit`` in cores and ``memory_limit`` in bytes hold it down (0: none)."""
+
+    low: float
+    high: float
+    memory_mib: float
+    period: float
+    received_kb: float
+    sent_kb: float
+    seed: str
+    cpu_limit: float = 0.0
+    memory_limit: float = 0.0
+
+    @property
+    def _mean(self) -> float:
+        mean = (self.low + self.high) / 2
+        return min(mean, self.cpu_limit) if self.cpu_limit else mean
+
+    @property
+    def _swing(self) -> float:
+        """Half of what it swings, less where its limit is near."""
+        swing = (self.high - self.low) / 2
+        return min(swing, max(self.cpu_limit - self._mean, 0.0)) if self.cpu_limit else swing
+
+    def _angle(self, elapsed_s: float) -> float:
+        return 2 * math.pi * (elapsed_s / self.period + zlib.crc32(self.seed.encode()) / 0xFFFFFFFF)
+
+    def cpu(self, elapsed_s: float) -> float:
+        """Return the cores used at a moment."""
+        return self._mean + self._swing * math.cos(self._angle(elapsed_s))
+
+    def cpu_seconds(self, elapsed_s: float) -> float:
+        """Return the CPU time used since the start: the integral of ``cpu``, so that rates agree with it."""
+        turn = self.period / (2 * math.pi)
+        wave = math.sin(self._angle(elapsed_s)) - math.sin(self._angle(0))
+        return max(self._mean * elapsed_s + self._swing * turn * wave, 0.0)
+
+    def memory(self, elapsed_s: float) -> float:
+        """Return the bytes of the working set."""
+        wanted = self.memory_mib * MIB * min(0.25 + 0.75 * elapsed_s / WARM_S, 1.0)
+        return min(wanted, self.memory_limit * 0.97) if self.memory_limit else wanted
+
+    def received(self, elapsed_s: float) -> float:
+        """Return the bytes received since the start."""
+        return self.received_kb * 1000 * elapsed_s
+
+    def sent(self, elapsed_s: float) -> float:
+        """Return the bytes sent since the start."""
+        return self.sent_kb * 1000 * elapsed_s
+
+
+def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: float = 0.0) -> Usage:
+    """Return what a workload of ``behaviours.yaml`` uses (any other name: what a small process does)."""
+    entry = _table().get(workload) or _table()[""]
+    low, high = entry["cpu"]
+    received, sent = entry["network"]
+    return Usage(low, high, entry["memory"], entry["period"], received, sent, seed, cpu_limit, memory_limit)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(yaml.safe_load(_FILE.read_text(encoding="utf-8")))
