@@ -45,6 +45,7 @@ from kubesim.shell.syntax import ScriptError
 from kubesim.shell.values import Values
 
 MOST_CALLS = 1000
+LONG = 4096  # characters of a script that take a while to parse
 FLAT = 10  # so many commands may be nested before Python's stack is begun anew, in a task
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[(.*?)\])?(\+?)=", re.DOTALL)
 Assignment = tuple[str, Word | None, bool, Word]
@@ -76,10 +77,17 @@ class Shell(Values):
     async def script(self, text: str) -> int:
         """Run a script; what stands before a syntax error runs, as shells read by lines."""
         try:
-            node = parse(text, self.dialect, self.state.aliases if self.interactive else None)
+            node = await self.parsed(text)
         except ScriptError as error:
             return await self._broken(text, error)
         return await self.execute(node, final=self.command_string and not self.interactive)
+
+    async def parsed(self, text: str) -> Node:
+        """Parse a script, a long one beside the event loop; raises ScriptError."""
+        aliases = self.state.aliases if self.interactive or "expand_aliases" in self.state.shopt else None
+        if len(text) < LONG:
+            return parse(text, self.dialect, aliases)
+        return await asyncio.to_thread(parse, text, self.dialect, dict(aliases) if aliases else None)
 
     async def _broken(self, text: str, error: ScriptError, where: str = "") -> int:
         lines = text.split("\n")
@@ -114,7 +122,7 @@ class Shell(Values):
     async def eval(self, text: str, where: str = "") -> int:
         """Run text in this shell, as ``eval`` does."""
         try:
-            node = parse(text, self.dialect, self.state.aliases if self.interactive else None)
+            node = await self.parsed(text)
         except ScriptError as error:
             await self.report_syntax(error, text.split("\n"), where)
             self.status = 2
@@ -325,7 +333,7 @@ class Shell(Values):
     # simple commands
 
     async def _simple(self, node: Simple, final: bool) -> int:
-        await self.process.tick()
+        await self.process.tick(32)
         self.line = node.line
         assigns, words = leading(node.words, self.dialect == "bash")
         self.substituted = 0

@@ -185,6 +185,7 @@ async def _range(expander: Expander, param: Param, size: int) -> tuple[int, int]
 
 async def _operate(expander: Expander, param: Param, value: str) -> str:
     op = param.op
+    await expander.shell.process.tick(32)
     if op[0] in "#%":
         return patterns.remove(await expander.pattern(param.arg or ()), value, op)
     if op[0] == "/":

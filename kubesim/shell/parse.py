@@ -40,7 +40,7 @@ from kubesim.shell.syntax import Checker, ScriptError
 from kubesim.shell.tokens import Token
 
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-LONGEST_SCRIPT = 512 << 10
+LONGEST_SCRIPT = 256 << 10
 MOST_OPEN = 60
 _GLUE = {"in", "then", "do", "else", "elif", "if", "while", "until", "{", "!"}
 
@@ -48,12 +48,14 @@ _GLUE = {"in", "then", "do", "else", "elif", "if", "while", "until", "{", "!"}
 class _Script(Lexer):
     def nested(self) -> Node:
         reader = _Script(self.text, self.dialect, at=self.at, depth=self.depth + 1, line=self.line)
+        reader.budget = self.budget
         tokens = reader.read(nested=True)
         self.at, self.line = reader.at, reader.line
         return _build(tokens, self.dialect)
 
     def script(self, text: str) -> Node:
         reader = _Script(text, self.dialect, depth=self.depth + 1, line=self.line)
+        reader.budget = self.budget
         return _build(reader.read(), self.dialect)
 
 

@@ -9,8 +9,9 @@ import regex
 
 from kubesim.shell.nodes import Text, Word
 
-MATCH_S = 0.03
-MOST_BRACES = 20_000
+MATCH_S = 0.015  # longer looking for a match counts as none
+MOST_BRACES = 4000
+MOST_SPREAD = 60_000
 Chars = tuple[tuple[str, bool], ...]
 """Text with whether it is quoted: quoted characters are no pattern."""
 
@@ -226,7 +227,7 @@ def _spread(text: str) -> list[str]:
     first, last = (int(match[1]), int(match[2])) if found else (ord(match[1]), ord(match[2]))
     step = abs(int(match[3] or 1)) or 1
     numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    numbers = numbers[:MOST_BRACES]
+    numbers = numbers[:MOST_SPREAD]
     if letters:
         return [chr(number) for number in numbers]
     wide = max(len(match[1]), len(match[2])) if _padded(match[1]) or _padded(match[2]) else 0

@@ -10,7 +10,7 @@ import regex
 
 from kubesim.shell.patterns import CLASSES
 
-MATCH_S = 0.03
+MATCH_S = 0.02
 LONGEST = 20_000
 
 

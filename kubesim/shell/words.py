@@ -9,6 +9,7 @@ from kubesim.shell.syntax import ScriptError
 
 META = frozenset(" \t\r\n;&|<>()")
 DEEPEST = 40
+MOST_SCANNED = 200_000  # characters looked at for the end of arithmetic
 _KEY = re.compile(r"\[[\w ./:-]+\](?=\+?=)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*(\[[^]\n]*\])?\+?=$")
@@ -47,6 +48,7 @@ class WordReader:
         self.at = at
         self.depth = depth
         self.line = line
+        self.budget = [MOST_SCANNED]
         self.short = False  # a here-document was ended by the end of the input
 
     def nested(self) -> Node:
@@ -260,10 +262,14 @@ class WordReader:
                     break
                 depth -= 1
             at += 1
+        self.budget[0] -= at - self.at
+        if self.budget[0] < 0:
+            raise ScriptError("deep", line=self.line)
         if not self.text.startswith("))", at):
             return None
         inner = self.text[self.at : at]
         reader = type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line)
+        reader.budget = self.budget
         try:
             word = tuple(reader.double(""))
         except ScriptError:

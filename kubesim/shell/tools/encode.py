@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64 as base64_codec
 import binascii
-import gzip as gzip_codec
 import hashlib
 import io
 import tarfile
@@ -191,7 +190,7 @@ async def gzip(process: Process) -> int:
             status = 1
             continue
         data = await kit.everything(process, handle)
-        out = await _unzipped(process, name, data) if undo else gzip_codec.compress(data, mtime=0)
+        out = await _unzipped(process, name, data) if undo else await _zipped(process, data)
         if out is None:
             status = 1
         elif name == "-" or "c" in opts or process.name == "zcat":
@@ -203,8 +202,12 @@ async def gzip(process: Process) -> int:
 
 async def _unzipped(process: Process, name: str, data: bytes) -> bytes | None:
     unpacker = zlib.decompressobj(wbits=31)
+    out = bytearray()
     try:
-        out = unpacker.decompress(data, MOST_UNPACKED)
+        while data and not unpacker.eof and len(out) < MOST_UNPACKED:
+            out += unpacker.decompress(data, 4 * PIECE)
+            data = unpacker.unconsumed_tail
+            await process.tick(32)
     except zlib.error:
         shown = name if name != "-" else "stdin"
         await process.fail("invalid magic" if process.busybox else f"{shown}: not in gzip format")
@@ -212,7 +215,16 @@ async def _unzipped(process: Process, name: str, data: bytes) -> bytes | None:
     if not unpacker.eof:
         await process.fail(f"{name}: unexpected end of file")
         return None
-    return out
+    return bytes(out)
+
+
+async def _zipped(process: Process, data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    out = bytearray()
+    for at in range(0, len(data), PIECE):
+        out += packer.compress(data[at : at + PIECE])
+        await process.tick(32)
+    return bytes(out + packer.flush())
 
 
 async def _replace(process: Process, name: str, out: bytes, *, undo: bool, keep: bool) -> int:
@@ -320,7 +332,7 @@ async def _create(process: Process, opts: kit.Options) -> int:
     view.cwd = start
     if status and not process.busybox:
         await process.fail("Exiting with failure status due to previous errors")
-    await out.write(gzip_codec.compress(bytes(whole), mtime=0) if "z" in opts else bytes(whole))
+    await out.write(await _zipped(process, bytes(whole)) if "z" in opts else bytes(whole))
     return status
 
 

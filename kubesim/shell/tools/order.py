@@ -12,7 +12,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
-BATCH = 2000
+BATCH = 1000
 _NUMBER = re.compile(r"\s*(-?\d{0,300}(?:\.\d{0,300})?)")
 _UNITS = {"K": 1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
@@ -135,7 +135,10 @@ async def sort(process: Process) -> int:
     if status:
         return 2
     keys = Keys(opts)
-    rows = [(keys.of(text), _last_resort(text, opts), text) for text in map(kit.text, lines)]
+    rows = []
+    for text in map(kit.text, lines):
+        await process.tick()
+        rows.append((keys.of(text), _last_resort(text, opts), text))
     if opts.any("cC"):
         return await _check(process, rows, opts)
     ordered = await _ordered(process, rows)

@@ -304,8 +304,11 @@ async def _cut_line(
         if "s" not in opts:
             await process.write(line + "\n")
         return
-    parts = line.split(delimiter) if kind == "f" else list(line)
     complement = "complement" in opts
+    if kind != "f" and not complement and len(line) > 1000:
+        await process.write("".join(line[first - 1 : last] for first, last in chosen) + "\n")
+        return
+    parts = line.split(delimiter) if kind == "f" else list(line)
     kept = [
         part
         for index, part in enumerate(parts, 1)

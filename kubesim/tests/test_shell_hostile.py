@@ -1,0 +1,270 @@
+"""Nothing that a script does touches the host, fills its memory or keeps the event loop for itself."""
+
+from __future__ import annotations
+
+import _strptime  # noqa: F401 - what datetime imports when it first reads a date
+import asyncio
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubesim.tests import shell_world
+
+FORBIDDEN = (
+    "open",
+    "os.",
+    "subprocess.",
+    "socket.",
+    "shutil.",
+    "pathlib.",
+    "glob.",
+    "tempfile.",
+    "ctypes.",
+    "import",
+)
+seen: list[str] = []
+watching = False
+
+
+def hook(event, args):
+    if watching and event.startswith(FORBIDDEN):
+        seen.append(f"{event} {args!r}"[:200])
+
+
+sys.addaudithook(hook)
+
+WORDS = st.sampled_from(
+    [
+        "a",
+        "$x",
+        '"$x"',
+        "$(echo q)",
+        "`echo b`",
+        "'q r'",
+        "${x:-d}",
+        "${x%%a*}",
+        "${x//a/b}",
+        "$((1+x))",
+        "*",
+        "/etc/*",
+        "{1..3}",
+        "~",
+        "-n",
+        "-r",
+        "--help",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "../..",
+        "/dev/null",
+        "f",
+        "$?",
+        "$@",
+        "|",
+        "$RANDOM",
+        "<(echo p)",
+        "[a-z]*",
+        "\\n",
+        "=",
+        "10",
+        "-1",
+        ".",
+        "..",
+        "${!x}",
+        "${#x}",
+        "$'\\t'",
+        "f g",
+    ]
+)
+COMMANDS = st.sampled_from(
+    [
+        "echo",
+        "cat",
+        "ls",
+        "ls -la",
+        "cd",
+        "x=1",
+        "export y=2",
+        "grep",
+        "grep -r",
+        "sed",
+        "sed -i s/a/b/",
+        "awk",
+        "awk '{print}'",
+        "find",
+        "find / -name",
+        "sort",
+        "cp",
+        "mv",
+        "rm -rf",
+        "mkdir -p",
+        "ln -s",
+        "tar cf t",
+        "tar xf",
+        "gzip",
+        "printf",
+        "test",
+        "[",
+        "read",
+        "eval",
+        ".",
+        "exec",
+        "type",
+        "kill -0",
+        "ps aux",
+        "df",
+        "du",
+        "stat",
+        "chmod 7",
+        "touch",
+        "head -c 99",
+        "tail -n 3",
+        "wc",
+        "jq",
+        "yq",
+        "date -d",
+        "base64",
+        "od",
+        "diff /etc/passwd",
+        "xargs",
+        "env",
+        "timeout 1",
+        "ulimit",
+        "trap",
+        "set -e",
+        "unset",
+        "local",
+        "return",
+        "wait",
+        "sh -c",
+        "bash -c",
+        "which",
+        "realpath",
+        "dd if=",
+        "tee",
+        "cut -f1",
+        "tr a",
+        "seq 3",
+        "curl",
+        "python3 -c",
+        "kubectl",
+        "file",
+        "expr 1 +",
+        "id",
+        "uname -a",
+        "hostname",
+        "md5sum",
+        "history",
+        "less",
+    ]
+)
+
+
+@st.composite
+def scripts(draw, depth=0):
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        command = " ".join([draw(COMMANDS), *draw(st.lists(WORDS, max_size=3))])
+        command += draw(st.sampled_from(["", "", " > f", " 2>&1", " < /etc/passwd", " >> g", " <<E\n$x\nE\n"]))
+        if depth < 2 and draw(st.booleans()):
+            inner = draw(scripts(depth=depth + 1))
+            command = draw(
+                st.sampled_from(
+                    [
+                        "if {c}; then {i}; fi",
+                        "for v in a b; do {i}; done",
+                        "( {i} )",
+                        "{{ {i}; }}",
+                        "{c} | {i}",
+                        "f() {{ {i}; }}; f",
+                        "case x in x) {i};; esac",
+                        "{c} && {i}",
+                        "{c} &",
+                        "while {c}; do {i}; break; done",
+                        "! {c}",
+                    ]
+                )
+            ).format(c=command, i=inner)
+        parts.append(command)
+    return draw(st.sampled_from(["; ", "\n"])).join(parts)
+
+
+@settings(max_examples=120, deadline=None)
+@given(script=scripts() | st.text(max_size=60), dialect=st.sampled_from(["bash", "dash", "ash"]))
+def test_no_script_touches_the_host(script, dialect):
+    async def watched():
+        global watching
+        made = shell_world.machine(shell_world.KINDS[dialect])
+        errors = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+        watching = True
+        try:
+            result = await shell_world.run(script, dialect, made=made, timeout=1.0)
+        finally:
+            watching = False
+        made.stop()
+        await asyncio.sleep(0)
+        return result, errors
+
+    seen.clear()
+    (_, status), errors = asyncio.run(watched())
+    assert seen == []
+    assert errors == []
+    assert status is None or 0 <= status <= 255
+
+
+HOSTILE = {
+    "a fork bomb": ":(){ :|:& };:",
+    "a variable that doubles": "a=xxxxxxxx; while :; do a=$a$a; done",
+    "endless recursion": "f() { f; }; f",
+    "recursion through substitution": "f() { $(f); }; f",
+    "a busy loop": "while :; do :; done",
+    "endless output": "yes",
+    "a full disk": "yes > f",
+    "a wide printf": 'printf "%999999999d" 1 | wc -c',
+    "many braces": "echo {1..99999999} {a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b} | wc -c",
+    "a slow regular expression": "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab | grep -E '(a+)+$'; echo x | sed -E 's/(x*)*(x*)*y//'",
+    "a slow pattern": 'x=$(printf "a%.0s" {1..3000}); case $x in *a*a*a*a*a*a*a*b) ;; esac; echo "${x//a*a*a*b/}" | wc -c',
+    "deep nesting": 'eval "$(printf "(%.0s" {1..3000})"; eval "$(printf "if :; then %.0s" {1..3000})"',
+    "deep arithmetic": 'eval "echo \\$(($(printf "(%.0s" {1..3000})))"; x=x; echo $((x))',
+    "endless awk": "awk 'BEGIN { while (1) s = s \"x\" }'",
+    "endless jq": "jq -n '[range(1e9)] | length'",
+    "endless sed": "echo a | sed ':a;s/a/aa/;ta'",
+    "a signal storm": 'trap "kill -USR1 \\$\\$" USR1; kill -USR1 $$; sleep 1',
+    "endless background jobs": "while :; do sleep 100 & done",
+}
+
+
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+async def test_the_event_loop_keeps_turning(script):
+    slowest = 0.0
+
+    async def turn():
+        nonlocal slowest
+        before = time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            slowest = max(slowest, now - before)
+            before = now
+            await asyncio.sleep(0.0005)
+
+    turning = asyncio.get_running_loop().create_task(turn())
+    made = shell_world.machine("toolbox")
+    text, _ = await shell_world.run(script, made=made, timeout=0.4)
+    made.stop()
+    turning.cancel()
+    async with asyncio.timeout(10):
+        while made.processes:
+            await asyncio.sleep(0)
+    assert len(text) <= 1 << 21
+    assert made.files.used <= made.files.limit
+    assert slowest < 0.5  # seconds of this thread's own time; some hundredths on a quiet machine
+
+
+async def test_a_word_that_is_too_long_is_refused_by_the_kernel():
+    text, status = await shell_world.run("x=$(head -c 200000 /dev/zero | tr '\\0' a); env $x")
+    assert text.endswith("Argument list too long\n")
+    assert status == 126
