@@ -13,7 +13,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import logs, timings
+from kubesim.kubelet import admit, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
@@ -24,7 +24,8 @@ from kubesim.kubelet.status import PodRecord
 from kubesim.metrics.telemetry import Telemetry
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
-from kubesim.times import micro, parse
+from kubesim.scheduler.state import NodeState
+from kubesim.times import micro, parse, stamp
 
 LEASE_NAMESPACE = "kube-node-lease"
 
@@ -41,6 +42,7 @@ class Kubelets:
         self._clock = clock
         self._names = names
         self._nodes: dict[str, Node] = {}
+        self._rooms: dict[str, admit.Room] = {}
         self._workers: dict[str, PodWorker] = {}
         self.containers = Access(self._workers.get)
         self._saved = state
@@ -120,6 +122,7 @@ class Kubelets:
     async def _join(self, name: str) -> None:
         obj = await self._client.get("nodes", name)
         ip = next(item["address"] for item in obj["status"]["addresses"] if item["type"] == "InternalIP")
+        self._rooms[name] = admit.Room(NodeState(obj))
         self._nodes[name] = Node(
             name=name,
             uid=obj["metadata"]["uid"],
@@ -154,6 +157,8 @@ class Kubelets:
             worker = None
         if pod is None:
             return
+        if worker is None and await self._refuses(pod):
+            return
         if worker is None:
             worker = self._workers[key] = self._take_up(pod)
         if worker.gone:
@@ -163,7 +168,30 @@ class Kubelets:
         if again is not None:
             self._queue.add_after(key, again)
 
+    async def _refuses(self, pod: Obj) -> bool:
+        """Tell whether a pod is not taken, and say why where it is new; one that is taken holds its room."""
+        status, room = pod.get("status", {}), self._rooms[pod["spec"]["nodeName"]]
+        if admit.was_refused(pod):
+            return True
+        if not status.get("startTime") and not pod["metadata"].get("deletionTimestamp"):
+            others = (worker.record.pod for worker in self._workers.values() if not worker.gone)
+            here = [other for other in others if other["spec"]["nodeName"] == pod["spec"]["nodeName"]]
+            why = await room.refusal(self._client, pod, here)
+            if why is not None:
+                await self._refuse(pod, *why)
+                return True
+        room.enter(pod)
+        return False
+
+    async def _refuse(self, pod: Obj, reason: str, message: str) -> None:
+        meta = pod["metadata"]
+        status = admit.refused(pod, reason, message, stamp(self._clock.now()))
+        await self._nodes[pod["spec"]["nodeName"]].recorder.warning(pod, reason, message)
+        patch = {"metadata": {"uid": meta["uid"]}, "status": {**status, "conditions": None}}
+        await self._client.patch("pods", meta["name"], meta["namespace"], patch, subresource="status")
+
     def _forget(self, key: str, worker: PodWorker) -> None:
+        self._rooms[worker.record.pod["spec"]["nodeName"]].leave(worker.record.uid)
         self._workers.pop(key).stop()
         self._changed_pods.add((key, worker.record.uid))
         self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)

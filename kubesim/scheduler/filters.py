@@ -63,10 +63,11 @@ def node_named(pod: PodInfo, cluster: Cluster) -> Check | None:
 
 def node_ports(pod: PodInfo, cluster: Cluster) -> Check | None:
     """Host ports are taken once per address; no address means every address."""
-    return partial(_ports_free, pod) if pod.ports else None
+    return partial(ports_free, pod) if pod.ports else None
 
 
-def _ports_free(pod: PodInfo, node: NodeState) -> Refusal | None:
+def ports_free(pod: PodInfo, node: NodeState) -> Refusal | None:
+    """Return why a pod's ports of the host keep it from a node."""
     for ip, protocol, port in pod.ports:
         for other_ip, other_protocol, other_port in node.ports:
             meets = ip == other_ip or EVERY_ADDRESS in (ip, other_ip)
