@@ -29,6 +29,8 @@ HISTORY_S = 600.0
 """How long a change is remembered at most, as upstream's storage does: an idle cluster does not grow with its age."""
 SPACE = 24 * 1024 * 1024
 """What all objects of a cluster may take as JSON; with everything made of them it is some ten times that."""
+SPACE_PER_NODE = 256 * 1024
+"""What they may take more for each node: pods and their events."""
 RESTART_GAP = 10_000
 """A snapshot may lack the last second; skipping ahead keeps a resourceVersion from meaning two things."""
 
@@ -52,6 +54,14 @@ class Stored(dict[str, Any]):
         stored.memo = {}
         return stored
 
+    @classmethod
+    def opened(cls, raw: bytes) -> Stored:
+        """Read an object from its JSON."""
+        stored = cls(orjson.loads(raw))
+        stored.raw = raw
+        stored.memo = {}
+        return stored
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -71,30 +81,35 @@ Events = list[Event]
 Dump = tuple[int, dict[str, list[bytes]]]
 
 
+def _opened(found: Stored | bytes | None) -> Stored | None:
+    return Stored.opened(found) if isinstance(found, bytes) else found
+
+
 class _Table:
     """The objects of one kind, by namespace and name, names in order."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.namespaces: dict[str, dict[str, Stored]] = {}
+        self.namespaces: dict[str, dict[str, Stored | bytes]] = {}
         self.order: dict[str, list[str]] = {}
         self.indexes: dict[str, dict[str, dict[tuple[str, str], None]]] = {label: {} for label in kind.indexes}
 
     def get(self, namespace: str, name: str) -> Stored | None:
-        return self.namespaces.get(namespace, {}).get(name)
+        return _opened(self.namespaces.get(namespace, {}).get(name))
 
     def put(self, obj: Stored) -> Stored | None:
         namespace, name = key_of(obj)
         objects = self.namespaces.setdefault(namespace, {})
-        old = objects.get(name)
+        old = _opened(objects.get(name))
         if old is None:
             insort(self.order.setdefault(namespace, []), name)
-        objects[name] = obj
+        # Events, whose kind has an end, are many and hardly ever read: their JSON takes a quarter of the room.
+        objects[name] = obj.raw if self.kind.ttl_s else obj
         self._index(obj, old)
         return old
 
     def remove(self, namespace: str, name: str) -> Stored | None:
-        old = self.namespaces.get(namespace, {}).pop(name, None)
+        old = _opened(self.namespaces.get(namespace, {}).pop(name, None))
         if old is not None:
             order = self.order[namespace]
             del order[bisect_left(order, name)]
@@ -104,7 +119,9 @@ class _Table:
     def walk(self, namespace: str = "") -> Iterator[Stored]:
         for space in (namespace,) if namespace else sorted(self.namespaces):
             objects = self.namespaces.get(space, {})
-            yield from map(objects.__getitem__, self.order.get(space, ()))
+            for name in self.order.get(space, ()):
+                found = objects[name]
+                yield Stored.opened(found) if isinstance(found, bytes) else found
 
     def _index(self, new: Stored | None, old: Stored | None) -> None:
         for label, index in self.indexes.items():
@@ -161,7 +178,7 @@ class Store:
         """Return the objects whose indexed field (a label of ``kind.indexes``) has a value, in order."""
         table = self._table(kind)
         keys = sorted(table.indexes[label].get(value, ()))
-        return [table.namespaces[namespace][name] for namespace, name in keys]
+        return [obj for key in keys if (obj := table.get(*key)) is not None]
 
     def dependents(self, uid: str) -> Objects:
         """Return every object, of any kind, that has an ownerReference to ``uid``."""

@@ -28,7 +28,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind, Registry
 from kubesim.schema.types import shape_of
-from kubesim.store import SPACE, Objects, Store, Stored
+from kubesim.store import SPACE, SPACE_PER_NODE, Objects, Store, Stored
 
 NAME_ATTEMPTS = 8
 SWEEP = timedelta(minutes=1)
@@ -46,6 +46,7 @@ class Operations:
         self.ledger = Ledger(store)
         self.clock = clock
         self.registry = registry or Registry(builtin.all())
+        self._nodes = builtin.by_resource("nodes")
         self.checks: list[Check] = []
         """What is asked before every create and update, beside the rules of the kinds; each raises to refuse."""
         self.allows: Callable[[User, Attributes], bool] = lambda user, asked: False
@@ -252,7 +253,8 @@ class Operations:
     def _check_space(self, options: Options) -> None:
         """Raise 500, as over a full etcd, where a cluster has grown too large; administrators can still mend it."""
         trusted = options.user == APISERVER or (options.requester is not None and MASTERS in options.requester.groups)
-        if self.store.size > SPACE and not trusted:
+        space = SPACE + SPACE_PER_NODE * self.store.count(self._nodes)
+        if self.store.size > space and not trusted:
             raise ApiError(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 
     def _forget_old(self, kind: Kind) -> None:

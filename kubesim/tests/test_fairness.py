@@ -102,6 +102,13 @@ def test_in_a_full_cluster_things_can_be_deleted_and_mended(full):
     assert full.create(MAPS, "default", config_map("small"), options=Options(requester=GREEDY))
 
 
+def test_a_cluster_of_more_nodes_has_more_room(full, monkeypatch):
+    nodes = full.registry.by_resource("nodes")
+    monkeypatch.setattr("kubesim.api.operations.SPACE_PER_NODE", 10_000)
+    full.create(nodes, "", {"metadata": {"name": "n1"}}, options=Options(requester=ADMIN))
+    assert full.create(MAPS, "default", config_map("one-more"), options=Options(requester=GREEDY))
+
+
 def test_the_store_knows_its_size(clock):
     store = Store(clock)
     store.create(MAPS, config_map("a", 1000))

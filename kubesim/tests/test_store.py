@@ -119,6 +119,20 @@ def test_a_version_older_than_the_history_is_expired():
     assert names(event.object for event in memory.events_since(3)) == ["c", "d"]
 
 
+def test_events_are_found_again_and_changed_though_only_their_json_is_kept():
+    memory, kind, seen = store(), registry.by_resource("events"), []
+    memory.subscribe(kind, seen.append)
+    event = {"metadata": {"name": "e", "namespace": "default"}, "involvedObject": {"uid": "u"}, "count": 1}
+    first = memory.create(kind, event)
+    memory.update(kind, {**first, "count": 2})
+    assert memory.get(kind, "default", "e")["count"] == 2
+    assert [obj["count"] for obj in memory.select(kind, "involvedObject.uid", "u")] == [2]
+    assert seen[1].previous == first
+    memory.delete(kind, "default", "e")
+    assert memory.list(kind) == memory.select(kind, "involvedObject.uid", "u") == []
+    assert memory.size == 0
+
+
 async def test_a_change_is_forgotten_after_ten_minutes():
     memory = store()
     memory.create(PODS, pod("a"))
