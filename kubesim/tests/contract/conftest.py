@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubesim.tests.contract import nodes
+from kubesim.tests.contract.checked import Checked
 from kubesim.tests.contract.exchanges import LETTERS, make_namespace
 from kubesim.tests.contract.plain import Plain
 from kubesim.tests.contract.tools import Kubectl, oldest_and_newest
@@ -26,17 +27,20 @@ def live(tmp_path_factory):
 @pytest.fixture(scope="session")
 def simulated(live):
     """Plain requests to kubesim."""
-    return Plain("kubesim", live.kubeconfig)
+    return Checked("kubesim", live.kubeconfig)
 
 
 @pytest.fixture(scope="session")
-def real():
-    """Plain requests to the real control plane, which has two nodes while the tests last."""
+def real(tmp_path_factory):
+    """Plain requests to the real control plane, which has two nodes while the tests last.
+
+    Its administrator is known by a token, as kubesim's is: a certificate would go before any token that a test tries.
+    """
     if not REAL:
         pytest.skip("no real control plane in CONTRACT_KUBECONFIG; run: make contract-real")
-    cluster = Plain("real", Path(REAL))
-    with nodes.registered(cluster):
-        yield cluster
+    owner = Plain("real", Path(REAL))
+    with nodes.registered(owner), nodes.administrator(owner, tmp_path_factory.mktemp("real")) as kubeconfig:
+        yield Plain("real", kubeconfig)
 
 
 @pytest.fixture(scope="session", params=CLUSTERS)

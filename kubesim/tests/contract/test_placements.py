@@ -1,6 +1,5 @@
 """The scheduler places pods, refuses them and makes room for them as the real one does, and says so in its words."""
 
-import json
 import os
 import signal
 import subprocess
@@ -32,7 +31,7 @@ def real_cluster(folder):
 
     run("up")
     try:
-        os.kill(json.loads((folder / "pids.json").read_text())["kwok"], signal.SIGTERM)
+        os.kill(int((folder / "kwok.pid").read_text()), signal.SIGTERM)
         yield folder / "admin.kubeconfig"
     finally:
         run("down")
