@@ -175,7 +175,7 @@ class Kubelets:
             return True
         if not status.get("startTime") and not pod["metadata"].get("deletionTimestamp"):
             others = (worker.record.pod for worker in self._workers.values() if not worker.gone)
-            here = [other for other in others if other["spec"]["nodeName"] == pod["spec"]["nodeName"]]
+            here = (other for other in others if other["spec"]["nodeName"] == pod["spec"]["nodeName"])
             why = await room.refusal(self._client, pod, here)
             if why is not None:
                 await self._refuse(pod, *why)
