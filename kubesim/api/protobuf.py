@@ -10,7 +10,7 @@ import base64
 import json
 import struct
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from kubesim.errors import Obj
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 64
 INT64 = 1 << 63
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ZERO_TIME = -62135596800  # Go's zero time
 Fields = dict[str, list[str]]
 
 
@@ -155,11 +157,11 @@ def _time(value: int | bytes, precision: str = "seconds") -> str | None:
     """Decode Time {1 seconds, 2 nanos}; the zero time is JSON's null."""
     found = {number: part for number, part in _fields(_bytes(value)) if isinstance(part, int)}
     seconds, nanos = _int(found.get(1, 0)), found.get(2, 0)
-    if not seconds or seconds < 0:
+    if seconds in (0, ZERO_TIME):
         return None
     try:
-        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
-    except (ValueError, OverflowError, OSError) as error:
+        moment = EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError as error:
         raise ProtobufError("proto: time out of range") from error
     return moment.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 

@@ -14,6 +14,23 @@ from kubesim.metrics.telemetry import Telemetry
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
+from kubesim.shell.files import Directory, File
+
+HOST_FILES = {
+    "hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n169.254.169.254\tmetadata\n",
+    "resolv.conf": "nameserver 169.254.169.254\n",
+}
+"""What lies in a node's own /etc beside the files of its distribution."""
+
+
+def host_disk() -> NodeDisk:
+    """Return the disk of a fresh node."""
+    root = rootfs.files("debian").root
+    etc = root.get("etc")
+    if isinstance(etc, Directory):
+        for name, text in HOST_FILES.items():
+            etc.put(name, File(data=text.encode()))
+    return NodeDisk(root)
 
 
 @dataclass
@@ -30,7 +47,7 @@ class Node:
     taken: dict[str, str] = field(default_factory=dict)
     """Pod uid -> address."""
     gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))
-    disk: NodeDisk = field(default_factory=lambda: NodeDisk(rootfs.files("debian").root))
+    disk: NodeDisk = field(default_factory=host_disk)
 
     def address(self, uid: str, wanted: str = "") -> str:
         """Return the address of a pod: the one it has, or the first free one of the node's range."""

@@ -12,7 +12,7 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.kubelet import agnhost, servers, tools
 from kubesim.kubelet.environment import ConfigError, expand
-from kubesim.kubelet.host import Host
+from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network.door import PodKube
@@ -31,6 +31,7 @@ DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 MOST_COLLECTED = 1 << 20
 CLUSTER_DOMAIN, DNS = "cluster.local", "10.96.0.10"
+HOST_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 HOSTS_HEAD += "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
 
@@ -140,7 +141,7 @@ def mount(
     paths = {posixpath.normpath(item["mountPath"]) for item in spec.get("volumeMounts") or ()}
     if "/etc/hosts" not in paths:
         if record.pod["spec"].get("hostNetwork"):
-            _put(files, "/etc/hosts", "127.0.0.1\tlocalhost\n")
+            _put(files, "/etc/hosts", HOST_HEAD + HOST_FILES["hosts"] + aliases(record))
         else:
             _put(files, "/etc/hosts", hosts(record, made.hostname))
     for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
@@ -216,11 +217,14 @@ def hosts(record: PodRecord, name: str) -> str:
     spec = record.pod["spec"]
     namespace = record.pod["metadata"]["namespace"]
     full = f"{name}.{spec['subdomain']}.{namespace}.svc.{CLUSTER_DOMAIN}\t" if spec.get("subdomain") else ""
-    text = f"{HOSTS_HEAD}{record.ip}\t{full}{name}\n"
-    if aliases := spec.get("hostAliases"):
-        text += "\n# Entries added by HostAliases.\n"
-        text += "".join("\t".join([alias["ip"], *(alias.get("hostnames") or ())]) + "\n" for alias in aliases)
-    return text
+    return f"{HOSTS_HEAD}{record.ip}\t{full}{name}\n{aliases(record)}"
+
+
+def aliases(record: PodRecord) -> str:
+    """Return the lines that a pod adds to /etc/hosts."""
+    entries = record.pod["spec"].get("hostAliases") or ()
+    lines = ["\t".join([entry["ip"], *(entry.get("hostnames") or ())]) + "\n" for entry in entries]
+    return "\n# Entries added by HostAliases.\n" + "".join(lines) if lines else ""
 
 
 def resolv_conf(record: PodRecord) -> str:

@@ -511,3 +511,32 @@ async def test_the_end_of_a_log_is_the_message_of_a_failure_that_left_none():
         await w.tick(3)
         assert state(await w.pod())["state"]["terminated"]["message"] == "DONE"
         assert log(w, "p") == "DONE"
+
+
+async def test_kernel_parameters_of_a_pod_are_checked_and_read():
+    async with world() as w:
+        wanted = [{"name": "kernel.shm_rmid_forced", "value": "1"}]
+        main = container("busybox:1.36", "/bin/sysctl", "kernel.shm_rmid_forced")
+        await w.create("pods", pod("s", main, restartPolicy="Never", securityContext={"sysctls": wanted}))
+        await w.tick(3)
+        assert log(w, "s") == "kernel.shm_rmid_forced = 1\n"
+        wrong = [{"name": "bar..", "value": "1"}]
+        with pytest.raises(ApiError, match=r'spec\.securityContext\.sysctls\[0\]\.name: Invalid value: "bar\.\."'):
+            await w.create("pods", pod("t", main, securityContext={"sysctls": wrong}))
+
+
+async def test_the_hosts_file_is_the_kubelets_unless_the_pod_mounts_its_own():
+    async with world() as w:
+        volumes = [{"name": "hosts", "hostPath": {"path": "/etc/hosts", "type": "FileOrCreate"}}]
+        aliases = [{"ip": "1.2.3.4", "hostnames": ["foo", "bar"]}]
+        own = {**container("nginx:1.27", volumeMounts=[{"name": "hosts", "mountPath": "/etc/hosts"}]), "name": "own"}
+        spec = pod("web", container("nginx:1.27"), own, volumes=volumes, hostAliases=aliases)
+        await w.create("pods", spec)
+        await w.create("pods", pod("host", container("nginx:1.27"), hostNetwork=True))
+        await w.tick(2)
+        managed = await cat(w, "web", "/etc/hosts")
+        assert managed.startswith("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
+        assert managed.endswith("\tweb\n\n# Entries added by HostAliases.\n1.2.3.4\tfoo\tbar\n")
+        plain = (await run(w, "web", "cat", "/etc/hosts", where="own"))[1]
+        assert plain.startswith("127.0.0.1\tlocalhost\n")
+        assert await cat(w, "host", "/etc/hosts") == f"# Kubernetes-managed hosts file (host network).\n{plain}"

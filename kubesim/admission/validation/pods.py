@@ -5,11 +5,19 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kubesim.admission.validation.metadata import dns_errors, label_errors, unique_errors
 from kubesim.api.quantity import parse
-from kubesim.api.status import FieldError, forbidden_field, invalid_value, not_found_field, required, unsupported
+from kubesim.api.status import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_found_field,
+    required,
+    unsupported,
+)
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
@@ -20,6 +28,8 @@ EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 ENV_NAME = re.compile(r"[ -<>-~]+")
+LONGEST_SYSCTL = 253
+SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 FREE_FIELDS = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -45,6 +55,8 @@ def spec_errors(spec: Obj, path: str) -> list[FieldError]:
     errors += _enum(spec, "dnsPolicy", DNS_POLICIES, path)
     errors += label_errors(spec.get("nodeSelector"), f"{path}.nodeSelector")
     errors += _toleration_errors(spec.get("tolerations", ()), f"{path}.tolerations")
+    context = spec.get("securityContext") or {}
+    errors += _sysctl_errors(context.get("sysctls") or (), f"{path}.securityContext.sysctls")
     if (name := spec.get("serviceAccountName")) and (wrong := dns_errors(name, "subdomain")):
         errors += [invalid_value(f"{path}.serviceAccountName", name, why) for why in wrong]
     if (seconds := spec.get("activeDeadlineSeconds")) is not None and seconds < 1:
@@ -58,6 +70,18 @@ def _enum(obj: Obj, name: str, choices: tuple[str, ...], path: str) -> Iterator[
     value = obj.get(name)
     if value is not None and value not in choices:
         yield unsupported(f"{path}.{name}", value, choices)
+
+
+def _sysctl_errors(sysctls: Sequence[Obj], path: str) -> Iterator[FieldError]:
+    for at, sysctl in enumerate(sysctls):
+        name = sysctl.get("name", "")
+        if not name:
+            yield required(f"{path}[{at}].name")
+        elif len(name) > LONGEST_SYSCTL or not SYSCTL.fullmatch(name):
+            why = f"must have at most {LONGEST_SYSCTL} characters and match regex ^{SYSCTL.pattern}$"
+            yield invalid_value(f"{path}[{at}].name", name, why)
+        elif name in [earlier.get("name") for earlier in sysctls[:at]]:
+            yield duplicate(f"{path}[{at}].name", name)
 
 
 def _volume_errors(volumes: list[Obj], path: str) -> Iterator[FieldError]:

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import time
 import urllib.request
 
 import pytest
@@ -77,7 +78,9 @@ def test_exec_carries_a_lot_both_ways(space):
 
 def test_exec_into_what_has_ended_is_refused(space):
     space.piped("bye\n", "attach", "-i", "cat")
-    space("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/cat", "--timeout=15s")
+    deadline = time.monotonic() + 15
+    while space("get", "pod", "cat", "-o", "jsonpath={.status.phase}") != "Succeeded":
+        assert time.monotonic() < deadline
     refused = space.fails("exec", "cat", "--", "true")
     assert "cannot exec into a container in a completed pod; current phase is Succeeded" in refused
 
@@ -112,6 +115,17 @@ def test_port_forward_reaches_a_server(space):
     finally:
         process.terminate()
         process.communicate(timeout=10)
+
+
+def test_copying_goes_both_ways(space, tmp_path):
+    there, back = tmp_path / "there", tmp_path / "back"
+    there.mkdir()
+    (there / "small").write_text("text\n")
+    (there / "large").write_bytes(bytes(range(256)) * 1000)
+    space("cp", str(there), "two:/srv/copied", "-c", "shell")
+    space("cp", "two:/srv/copied", str(back), "-c", "shell")
+    assert (back / "small").read_text() == "text\n"
+    assert (back / "large").read_bytes() == bytes(range(256)) * 1000
 
 
 def test_debug_adds_a_container(kubectl, space):
