@@ -13,6 +13,7 @@ import orjson
 
 from kubesim import controllers, kubeconfig, pools, scheduler
 from kubesim.activity import Activity
+from kubesim.addresses import Addresses
 from kubesim.api.backend import Backend
 from kubesim.api.durations import parse_time
 from kubesim.api.fairness import Fairness
@@ -145,6 +146,7 @@ class Cluster:
         self.store = Store(clock)
         self.operations = Operations(self.store, clock)
         self._definitions = Definitions(self.operations)
+        self._addresses = Addresses(self.operations)
         self._parts: list[Runnable] = []
         self.activity = Activity(clock)
         self.changes = Changes()
@@ -196,6 +198,7 @@ class Cluster:
             cluster._note_spec()
         cluster._seeder.follow_namespaces()
         cluster._seeder.plant()
+        cluster._addresses.plant()
         asked = file.pools if file else None
         wanted = [Pool(spec.nodes, spec.gpus, spec.product)] if asked is None else asked
         await pools.create(cluster._client("kubelet"), wanted, clock.now())

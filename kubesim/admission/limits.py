@@ -17,6 +17,7 @@ from kubesim.schema.registry import Kind
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
+NOTE = "kubernetes.io/limit-ranger"
 Amounts = dict[str, str]
 
 
@@ -26,9 +27,15 @@ def apply(ops: Operations, kind: Kind, pod: Obj) -> None:
     spec = pod["spec"]
     containers = [(name, holder) for name in ("containers", "initContainers") for holder in spec.get(name, ())]
     own = [item for item in items if item.get("type") == "Container"]
-    for item in own:
-        for _, holder in containers:
+    told: list[str] = []
+    for name, holder in containers:
+        before = {part: {**given} for part, given in _resources(holder).items()}
+        for item in own:
             _set_defaults(holder, item)
+        told += _told(name, holder, before)
+    if told:
+        notes = pod["metadata"].get("annotations") or {}
+        pod["metadata"]["annotations"] = {**notes, NOTE: f"LimitRanger plugin set: {'; '.join(told)}"}
     errors = [error for item in own for _, holder in containers for error in _broken(item, _resources(holder))]
     for item in items:
         if item.get("type") == "Pod":
@@ -61,6 +68,14 @@ def _set_defaults(holder: Obj, item: Obj) -> None:
         merged = {**item.get(source, {}), **resources.get(part, {})}
         if merged:
             resources[part] = merged
+
+
+def _told(field: str, holder: Obj, before: dict[str, Amounts]) -> Iterator[str]:
+    """Yield what a container was given that it did not ask for."""
+    what = "init container" if field == "initContainers" else "container"
+    for part, word in (("requests", "request"), ("limits", "limit")):
+        if added := sorted(set(_resources(holder)[part]) - set(before[part])):
+            yield f"{', '.join(added)} {word} for {what} {holder['name']}"
 
 
 def _resources(holder: Obj) -> dict[str, Amounts]:

@@ -17,6 +17,9 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a p
 TOKEN_SECONDS = 3607
 EVICTED_AFTER_S = 300
 NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+BY_CLASS = "from the given PriorityClass name"
+COMPUTED = {"priority": "the integer value of priority", "preemptionPolicy": "the string value of PreemptionPolicy"}
+"""What the class of a pod decides, and how a pod that decides it otherwise is refused."""
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
@@ -118,8 +121,13 @@ def add_priority(ops: Operations, kind: Kind, new: Obj) -> None:
         if found:
             spec["priorityClassName"] = found["metadata"]["name"]
     found = found or {}
-    spec["priority"] = found.get("value", 0)
-    spec.setdefault("preemptionPolicy", found.get("preemptionPolicy", "PreemptLowerPriority"))
+    computed = {"priority": found.get("value", 0)}
+    computed["preemptionPolicy"] = found.get("preemptionPolicy", "PreemptLowerPriority")
+    for field, what in COMPUTED.items():
+        if spec.get(field, computed[field]) != computed[field]:
+            why = f"{what} ({spec[field]}) must not be provided in pod spec; priority admission controller computed "
+            raise status.forbidden(kind, new["metadata"].get("name", ""), f"{why}{computed[field]} {BY_CLASS}")
+    spec |= computed
 
 
 def apply_runtime_class(ops: Operations, kind: Kind, new: Obj) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+PRIORITIES = "priorityclasses.scheduling.k8s.io"
 ENDED = ("Succeeded", "Failed")
 ORPHANS_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
@@ -27,6 +28,9 @@ def delete(ops: Operations, kind: Kind, obj: Stored, wanted: Obj, options: Optio
     """Delete an object, or mark it for those who must act first. Returns the body of the answer."""
     meta.check_preconditions(kind, obj, wanted.get("preconditions"))
     policies.check(ops, kind, obj, None, "", options)
+    if kind.resource == PRIORITIES and obj["metadata"]["name"].startswith("system-"):
+        why = "this is a system priority class and cannot be deleted"
+        raise status.forbidden(kind, obj["metadata"]["name"], why)
     policy = _policy(kind, wanted, options)
     grace = grace_of(kind, obj, wanted)
     finalizers = _finalizers(kind, obj, policy)

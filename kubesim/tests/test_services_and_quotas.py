@@ -1,5 +1,9 @@
 """The controllers that count and list: quotas, endpoints, disruption budgets."""
 
+from kubesim.addresses import Addresses
+from kubesim.api.operations import Operations
+from kubesim.clock import ManualClock
+from kubesim.store import Store
 from kubesim.tests.world import container, deployment, pod, world
 
 SERVICE = {
@@ -76,3 +80,24 @@ async def test_a_budget_tells_how_many_pods_may_go():
         counted = {name: status[name] for name in ("currentHealthy", "desiredHealthy", "disruptionsAllowed")}
         assert counted == {"currentHealthy": 3, "desiredHealthy": 2, "disruptionsAllowed": 1}
         assert status["conditions"][0]["reason"] == "SufficientPods"
+
+
+def test_an_address_is_an_object_as_long_as_its_service_has_it():
+    clock = ManualClock()
+    operations = Operations(Store(clock), clock)
+    Addresses(operations).plant()
+    registry = operations.registry
+    services, addresses = registry.by_resource("services"), registry.by_resource("ipaddresses.networking.k8s.io")
+    operations.create(registry.by_resource("namespaces"), "", {"metadata": {"name": "ml"}})
+    made = operations.create(services, "ml", {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
+    operations.create(
+        services, "ml", {"metadata": {"name": "bare"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}}
+    )
+    (found,) = operations.list(addresses).items
+    assert found["metadata"]["name"] == made["spec"]["clusterIP"]
+    assert found["spec"]["parentRef"] == {"resource": "services", "namespace": "ml", "name": "web"}
+    operations.delete(services, "ml", "web")
+    assert operations.list(addresses).items == []
+    (span,) = operations.list(registry.by_resource("servicecidrs.networking.k8s.io")).items
+    assert span["spec"] == {"cidrs": ["10.96.0.0/16"]}
+    assert span["status"]["conditions"][0]["message"] == "Kubernetes Service CIDR is ready"

@@ -51,6 +51,7 @@ CHANGED: dict[str, UpdateValidator] = {
     "statefulsets.apps": sets.stateful_set_update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
+    "resourcequotas": bounds.quota_update_errors,
     "secrets": misc.frozen_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""

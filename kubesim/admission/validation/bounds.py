@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kubesim.admission.validation.metadata import label_errors
 from kubesim.admission.validation.rules import all_errors, need, one_of
-from kubesim.api.quantity import parse
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value
+from kubesim.api.quantity import canonical, parse
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 
 COUNTED = (
@@ -21,6 +21,11 @@ STANDARD = (*COUNTED, *COMPUTE, *PARTS, "requests.storage")
 SCOPES = (
     *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass"),
     *("CrossNamespacePodAffinity", "VolumeAttributesClass"),
+)
+PLAIN = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+MUST_EXIST = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
@@ -46,7 +51,32 @@ def quota_errors(obj: Obj) -> list[FieldError]:
         errors.append(invalid_value("spec.scopes", scopes, "conflicting scopes"))
     elif "BestEffort" in scopes and set(spec.get("hard") or ()) - {"pods"}:
         errors.append(invalid_value("spec.scopes", scopes, "unsupported scope applied to resource"))
+    for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        errors += _term_errors(term, "spec.scopeSelector.matchExpressions")
     return errors
+
+
+def _term_errors(term: Obj, path: str) -> Iterator[FieldError]:
+    """Yield what is wrong with one term of a scope selector."""
+    scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
+    if scope not in SCOPES:
+        yield invalid_value(f"{path}.scopeName", scope, "unsupported scope")
+    if scope in PLAIN and operator != "Exists":
+        yield invalid_value(f"{path}.operator", operator, MUST_EXIST)
+    if operator in ("In", "NotIn") and not values:
+        why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+        yield required(f"{path}.values", why)
+    elif operator in ("Exists", "DoesNotExist") and values:
+        why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        yield invalid_value(f"{path}.values", values, why)
+    elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        yield invalid_value(f"{path}.operator", operator, "not a valid selector operator")
+
+
+def quota_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """The scopes of a quota stay."""
+    before, after = (obj.get("spec", {}).get("scopes") or [] for obj in (old, new))
+    return [invalid_value("spec.scopes", after, "field is immutable")] if set(before) != set(after) else []
 
 
 def _hard(name: str, value: str) -> Iterator[FieldError]:
@@ -62,13 +92,27 @@ def _hard(name: str, value: str) -> Iterator[FieldError]:
 
 def limit_range_errors(obj: Obj) -> list[FieldError]:
     """Return what is wrong with a LimitRange."""
-    errors = []
+    errors: list[FieldError] = []
+    known: set[str] = set()
     for at, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
         path = f"spec.limits[{at}]"
+        if item.get("type") in known:
+            errors.append(duplicate(f"{path}.type", item["type"]))
+            continue
+        known.add(item.get("type", ""))
+        if item.get("type") == "Pod":
+            for field in ("default", "defaultRequest"):
+                if item.get(field):
+                    why = "may not be specified when `type` is 'Pod'"
+                    errors.append(forbidden_field(f"{path}.{field}", why))
         if item.get("type") not in LIMIT_TYPES and "/" not in item.get("type", ""):
             why = "must be a standard limit type or fully qualified"
             errors.append(invalid_value(f"{path}.type", item.get("type", ""), why))
         errors += _order_errors(item, path)
+        for name, ratio in sorted((item.get("maxLimitRequestRatio") or {}).items()):
+            if parse(ratio) < 1:
+                where, shown = f"{path}.maxLimitRequestRatio[{name}]", canonical(ratio)
+                errors.append(invalid_value(where, shown, f"ratio {shown} is less than 1"))
     return errors
 
 
@@ -117,17 +161,25 @@ def service_errors(obj: Obj) -> list[FieldError]:
         errors.append(invalid_value("spec.externalTrafficPolicy", spec["externalTrafficPolicy"], why))
     if address == "None" and kind in EXTERNAL:
         errors.append(invalid_value("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
+    elif address and address != "None" and not _is_address(address):
+        why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        errors.append(invalid_value("spec.clusterIPs[0]", address, why))
     elif address and address != "None" and not _in_range(address):
         why = f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. The range of "
         errors.append(invalid_value("spec.clusterIPs", [address], f"{why}valid IPs is {SERVICE_RANGE}"))
     return [*errors, *_port_errors(spec.get("ports") or [], kind)]
 
 
-def _in_range(address: str) -> bool:
+def _is_address(text: str) -> bool:
     try:
-        return ipaddress.ip_address(address) in SERVICE_RANGE
+        ipaddress.ip_address(text)
     except ValueError:
         return False
+    return True
+
+
+def _in_range(address: str) -> bool:
+    return ipaddress.ip_address(address) in SERVICE_RANGE
 
 
 def _port_errors(ports: list[Obj], kind: str | None) -> Iterator[FieldError]:
