@@ -24,6 +24,10 @@ IDENTITY = "x-kubernetes-group-version-kind"
 INFO = {"title": "Kubernetes", "version": "1.34"}
 BEARER = {"description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey"}
 METADATA = f"{META}ObjectMeta"
+METADATA_TEXT = (
+    "Standard object's metadata. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
 REFERENCES = re.compile(rb'"#/components/schemas/([^"]+)"')
 
 
@@ -100,7 +104,7 @@ def _custom(kind: Kind) -> list[tuple[str, Obj]]:
     name, texts = schema_name(kind), descriptions("io.k8s.api.core.v1.Pod")
     identity = {"group": kind.group, "kind": kind.kind, "version": kind.version}
     own: Obj = {field: {"type": "string", "description": texts.get(field, "")} for field in ("apiVersion", "kind")}
-    metadata = {"allOf": [{"$ref": REFERENCE + METADATA}], "description": texts.get("metadata", "")}
+    metadata = {"allOf": [{"$ref": REFERENCE + METADATA}], "description": METADATA_TEXT}
     schema = {**kind.custom.schema, IDENTITY: [identity]}
     schema["properties"] = {**schema.get("properties", {}), **own, "metadata": metadata}
     listed = {

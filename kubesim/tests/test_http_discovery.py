@@ -76,3 +76,52 @@ async def test_metrics_count_requests_and_objects(live):
     wanted = 'code="200",group="",resource="nodes",scope="cluster",subresource="",verb="LIST",version="v1"'
     assert any(wanted in line for line in lines)
     assert any(line.startswith('apiserver_storage_objects{resource="nodes"}') for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/api/v1/unicorns", True),
+        ("/apis/discovery.k8s.io/v1beta1/endpointslices", True),
+        ("/apis/apps/v2", True),
+        ("/apis/example.com/v1/unicorns", False),
+        ("/unicorns", False),
+    ],
+)
+async def test_only_groups_that_are_built_in_tell_of_a_missing_resource_as_a_status(live, path, told):
+    async with live.client() as client, client.get(path) as response:
+        text = await response.text()
+    assert response.status == 404
+    wanted = '"message":"the server could not find the requested resource","reason":"NotFound","details":{}'
+    assert wanted in text if told else text == "404 page not found\n"
+
+
+async def test_the_aggregated_document_names_a_kind_without_its_own_group(live):
+    async with live.client(Accept=AGGREGATED) as client, client.get("/apis") as response:
+        groups = {group["metadata"]["name"]: group for group in (await response.json())["items"]}
+    version = groups["apps"]["versions"][0]
+    assert list(version) == ["version", "resources", "freshness"]
+    deployments = next(entry for entry in version["resources"] if entry["resource"] == "deployments")
+    assert deployments["responseKind"] == {"group": "", "version": "", "kind": "Deployment"}
+    scale = next(entry for entry in deployments["subresources"] if entry["subresource"] == "scale")
+    assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
+async def test_the_root_lists_every_check_of_health(live):
+    async with live.client() as client, client.get("/") as response:
+        paths = (await response.json())["paths"]
+    assert {"/livez/ping", "/readyz/shutdown", "/healthz/poststarthook/rbac/bootstrap-roles"} <= set(paths)
+    assert paths == sorted(paths)
+
+
+async def test_the_metadata_of_a_custom_kind_are_explained(live):
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}
+    spec = {"group": "x.example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"}}
+    spec["versions"] = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    async with live.client() as client:
+        body = {"metadata": {"name": "foos.x.example.com"}, "spec": spec}
+        await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=body)
+        async with client.get("/openapi/v3/apis/x.example.com/v1") as response:
+            schemas = (await response.json())["components"]["schemas"]
+    told = schemas["com.example.x.v1.Foo"]["properties"]["metadata"]
+    assert told["description"].startswith("Standard object's metadata. More info: ")
