@@ -43,7 +43,7 @@ from kubesim.seed import Seeder
 from kubesim.store import Event, Store
 from kubesim.times import micro
 
-PARTS = ("scheduler", "controllers")
+PARTS = ("scheduler", "controllers", "kubelets")
 ADMIN_USER = "kubernetes-admin"
 RBAC_RESOURCES = ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 
@@ -252,7 +252,8 @@ class Cluster:
 
     async def _start(self, state: Obj) -> None:
         """Start the parts; they see each other only through the API."""
-        await self.nodes.start(state)
+        if "kubelets" not in self.spec.without:
+            await self.nodes.start(state)
         if "scheduler" not in self.spec.without:
             self._parts.append(await scheduler.start(self._client("kube-scheduler"), self.clock))
         if "controllers" in self.spec.without:

@@ -1,8 +1,12 @@
-"""The real kube-scheduler and kube-controller-manager at work on kubesim, in place of its own."""
+"""The real kube-scheduler, kube-controller-manager and kwok at work on kubesim, in place of its own.
+
+They send protobuf, as they do by default, and accept it before JSON.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,7 +20,7 @@ import yaml
 from kubernetes import client, config
 
 BINARIES = Path(os.environ.get("TESTCLUSTER_BIN", Path.home() / ".cache/faultline/testcluster-bin"))
-PROGRAMS = ("kube-scheduler", "kube-controller-manager")
+PROGRAMS = ("kube-scheduler", "kube-controller-manager", "kwok")
 SECONDS = 60
 LABELS = {"app": "web"}
 DEPLOYMENT = {
@@ -32,7 +36,8 @@ DEPLOYMENT = {
         },
     },
 }
-missing = [name for name in PROGRAMS if not os.access(BINARIES / name, os.X_OK)]
+found = {name: shutil.which(name, path=f"{BINARIES}{os.pathsep}{os.environ['PATH']}") for name in PROGRAMS}
+missing = [name for name, path in found.items() if path is None]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not found in {BINARIES}; run: make testcluster"),
@@ -71,8 +76,8 @@ def test_the_real_scheduler_and_controllers_do_their_work(tmp_path):
     with ExitStack() as stack:
         stack.enter_context(running(tmp_path, "kubesim", *serve, "--without", ",".join(("scheduler", "controllers"))))
         eventually(lambda: ready(kubeconfig), "kubesim's start")
-        stack.enter_context(running(tmp_path, PROGRAMS[0], str(BINARIES / PROGRAMS[0]), *common))
-        manager = (str(BINARIES / PROGRAMS[1]), *common, "--use-service-account-credentials=true")
+        stack.enter_context(running(tmp_path, PROGRAMS[0], str(found[PROGRAMS[0]]), *common))
+        manager = (str(found[PROGRAMS[1]]), *common, "--use-service-account-credentials=true")
         stack.enter_context(running(tmp_path, PROGRAMS[1], *manager))
         api = config.new_client_from_config(str(kubeconfig))
         stack.callback(api.close)
@@ -90,3 +95,25 @@ def test_the_real_scheduler_and_controllers_do_their_work(tmp_path):
             lambda: "brief" not in [space.metadata.name for space in core.list_namespace().items],
             "the namespace's end",
         )
+
+
+def test_kwok_runs_the_pods_of_nodes_without_kubelets(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    serve = (sys.executable, "-m", "kubesim", "serve", "--kubeconfig", str(kubeconfig), "--nodes", "2")
+    with ExitStack() as stack:
+        stack.enter_context(running(tmp_path, "kubesim", *serve, "--without", "kubelets"))
+        eventually(lambda: ready(kubeconfig), "kubesim's start")
+        api = config.new_client_from_config(str(kubeconfig))
+        stack.callback(api.close)
+        apps, core = client.AppsV1Api(api), client.CoreV1Api(api)
+        apps.create_namespaced_deployment("default", DEPLOYMENT)
+        command = (str(found["kwok"]), f"--kubeconfig={kubeconfig}", "--manage-all-nodes=true")
+        stack.enter_context(running(tmp_path, "kwok", *command))
+
+        def available():
+            return apps.read_namespaced_deployment_status("web", "default").status.available_replicas == 2
+
+        eventually(available, "the deployment's roll-out")
+        assert {pod.status.phase for pod in core.list_namespaced_pod("default").items} == {"Running"}
+        core.delete_namespaced_pod(core.list_namespaced_pod("default").items[0].metadata.name, "default")
+        eventually(available, "the deployment's recovery")
