@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from kubesim.kubelet import python, shell
+from kubesim.kubelet import python
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.programs import Exit, Line, Output, Program, Run, fixed
+from kubesim.kubelet.programs import Exit, Line, Output, Program, fixed
 from kubesim.shell.tools import TOOLS
 
 EXEC_FORMAT_CODE = 255
@@ -25,7 +25,6 @@ OCI_ERROR = (
 )
 LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
 INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
-SHELLS = ("sh", "bash", "ash")
 SERVERS = frozenset(
     {
         "torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground",
@@ -120,25 +119,8 @@ def _not_found(word: str) -> str:
 
 
 def _native(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program:
-    name = argv[0].rpartition("/")[2]
-    if name in SHELLS and "-c" in argv[1:3]:
-        text = argv[argv.index("-c") + 1] if len(argv) > argv.index("-c") + 1 else ""
-        return Program(shell.script(text, dict(env), image.programs, lambda words: _inner(image, words, env, seed)))
-    if name in SHELLS and len(argv) == 1:
-        return Program(fixed(Exit(0.01, 0)))
-    known = _known(image, argv, env, seed)
-    if known is not None:
-        return known
-    text = " ".join(_quote(word) for word in argv)
-    return Program(shell.script(text, dict(env), image.programs, lambda words: fixed(Exit(0.01, 0))))
-
-
-def _inner(image: Image, words: list[str], env: tuple[tuple[str, str], ...], seed: str) -> Run | None:
-    """The run of a program that a shell script starts."""
-    if _path(image, words[0]) is None:
-        return None
-    known = _known(image, tuple(words), env, seed)
-    return known.run if known is not None else fixed(Exit(0.01, 0))
+    """Return what a known program does; one that is only known to be there ends at once."""
+    return _known(image, argv, env, seed) or Program(fixed(Exit(0.01, 0)))
 
 
 def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program | None:
@@ -149,6 +131,8 @@ def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...]
         return workload(image.behaviour or "server", seed)
     if name == "tail" and "-f" in argv:
         return Program(fixed())
+    if name == "sleep" and len(argv) == 2 and argv[1].isdecimal():
+        return Program(fixed(Exit(float(argv[1]), 0)))
     return None
 
 
@@ -215,10 +199,6 @@ def _values(n: int, seed: str) -> dict[str, float]:
         "tokens": 180 + 40 * noise,
         "requests": 1 + int(noise * 6),
     }
-
-
-def _quote(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
 
 
 @cache

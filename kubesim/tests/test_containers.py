@@ -409,6 +409,31 @@ async def test_attaching_to_a_computed_process_shows_what_it_prints():
         assert b"Starting training" not in out.data
 
 
+@pytest.mark.parametrize(
+    ("script", "printed", "code"),
+    [
+        ("echo hi; sleep 5; exit 3", "hi\n", 3),
+        ("for i in 1 2; do echo $i; done", "1\n2\n", 0),
+        ("nosuch", "sh: nosuch: not found\n", 127),
+        ("kill -9 1; echo alive", "alive\n", 0),  # the first process of a container is deaf to its own signals
+    ],
+)
+async def test_scripts_log_last_and_end_as_they_say(script, printed, code):
+    async with world() as w:
+        await w.create("pods", pod("script", container("busybox:1.36", "sh", "-c", script), restartPolicy="Never"))
+        await w.tick(10)
+        assert state(await w.pod())["state"]["terminated"]["exitCode"] == code
+        assert log(w, "script") == printed
+
+
+async def test_an_endless_loop_logs_on():
+    async with world() as w:
+        script = "while true; do echo tick; sleep 10; done"
+        await w.create("pods", pod("loop", container("busybox:1.36", "sh", "-c", script)))
+        await w.tick(3600)
+        assert len(log(w, "loop").splitlines()) == 360
+
+
 async def test_a_pod_that_does_nothing_costs_nothing():
     async with world() as w:
         for number in range(5):

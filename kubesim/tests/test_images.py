@@ -98,35 +98,6 @@ def test_python_scripts_end_as_they_would(code, last, status):
     assert (printed(run) or [None])[-1] == last
 
 
-@pytest.mark.parametrize(
-    ("script", "lines", "code"),
-    [
-        ("echo hi; sleep 5; exit 3", ["hi"], 3),
-        ("true && echo yes || echo no", ["yes"], 0),
-        ("false && echo yes || echo no", ["no"], 0),
-        ("for i in 1 2; do echo $i; done", ["1", "2"], 0),
-        ("if [ a = b ]; then echo same; else echo other; fi", ["other"], 0),
-        ("X=5; echo ${X} > /dev/null; echo $X", ["5"], 0),
-        ("uname", ["Linux"], 0),
-        ("uname -m", ["x86_64"], 0),
-        ("uname -sm", ["Linux x86_64"], 0),
-        ("nosuch", ["sh: nosuch: not found"], 127),
-        ("if true; then echo", ['sh: 1: Syntax error: end of file unexpected (expecting "fi")'], 2),
-    ],
-)
-def test_shell_scripts_do_what_they_say(script, lines, code):
-    run = program("busybox:1.36", "sh", "-c", script)
-    assert printed(run) == lines
-    assert run.ending is not None
-    assert run.ending.code == code
-
-
-def test_an_endless_loop_has_no_end_and_logs_on():
-    run = program("busybox:1.36", "sh", "-c", "while true; do echo tick; sleep 10; done")
-    assert run.ending is None
-    assert len(printed(run, 3 * 3600)) == 1080
-
-
 def test_training_logs_over_time():
     run = program("nvcr.io/nvidia/pytorch:24.05-py3", "python", "/workspace/train.py")
     assert run.ending is None
