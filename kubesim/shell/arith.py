@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 DEEPEST = 24
@@ -183,7 +184,7 @@ class _Reader:
             self.at += 1
             right_level = mine if operator == "**" else mine + 1
             if operator in ("&&", "||"):
-                right = self._when(bool(left) == (operator == "&&"), lambda level=right_level: self.level(level))
+                right = self._when(bool(left) == (operator == "&&"), partial(self.level, right_level))
                 left = int(bool(left and right)) if operator == "&&" else int(bool(left or right))
             else:
                 left = self.binary(operator, left, self.level(right_level))
@@ -288,8 +289,8 @@ def explain(error: ArithError, text: str, dialect: str) -> str:
     if dialect == "ash":
         return "divide by zero" if error.kind == "division" else "arithmetic syntax error"
     if dialect == "dash":
-        cause = {"division": "division by zero", "operand": "expecting primary", "paren": "expecting ')'"}
-        return f'arithmetic expression: {cause.get(error.kind, "expecting EOF")}: "{text}"'
+        known = {"division": "division by zero", "operand": "expecting primary", "paren": "expecting ')'"}
+        return f'arithmetic expression: {known.get(error.kind, "expecting EOF")}: "{text}"'
     causes = {
         "division": "division by 0",
         "operand": "syntax error: operand expected",

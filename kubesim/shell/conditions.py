@@ -113,9 +113,9 @@ def integer(word: str) -> int:
 def binary(process: Process, left: str, op: str, right: str) -> bool:
     """Answer ``left op right`` for words."""
     if op in NUMERIC:
-        return bool(_COMPARE[NUMERIC[op]](integer(left), integer(right)))  # type: ignore[no-untyped-call]
+        return bool(_COMPARE[NUMERIC[op]](integer(left), integer(right)))
     if op in ("=", "==", "!=", "<", ">"):
-        return bool(_COMPARE["==" if op == "=" else op](left, right))  # type: ignore[no-untyped-call]
+        return bool(_COMPARE["==" if op == "=" else op](left, right))
     first, second = process.view.find(left), process.view.find(right)
     if op == "-ef":
         return first is not None and first is second
@@ -242,7 +242,6 @@ class Conditions:
             return 2
         except ShellError as error:
             await self.shell.fault(error)
-            return 1
         return int(not value)
 
 
@@ -345,7 +344,7 @@ class _Double:
         second = await self._text(right)
         if op in NUMERIC:
             arithmetic = self.shell.expander.arithmetic
-            return bool(_COMPARE[NUMERIC[op]](arithmetic(first), arithmetic(second)))  # type: ignore[no-untyped-call]
+            return bool(_COMPARE[NUMERIC[op]](arithmetic(first), arithmetic(second)))
         return binary(self.shell.process, first, op, second)
 
     async def _regex(self, text: str, right: Word | str) -> bool:

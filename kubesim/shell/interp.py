@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Coroutine
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from kubesim.shell import dialects, patterns
 from kubesim.shell.conditions import Conditions
@@ -49,6 +49,7 @@ LONG = 4096  # characters of a script that take a while to parse
 FLAT = 10  # so many commands may be nested before Python's stack is begun anew, in a task
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[(.*?)\])?(\+?)=", re.DOTALL)
 Assignment = tuple[str, Word | None, bool, Word]
+Result = TypeVar("Result")
 
 
 class Shell(Values):
@@ -57,7 +58,7 @@ class Shell(Values):
     def __init__(self, process: Process, dialect: str, name: str, state: State | None = None) -> None:
         super().__init__(process, dialect, name, state or State())
         self.interactive = False
-        self.expander = Expander(self)
+        self.expander: Expander = Expander(self)
         self.conditions = Conditions(self)
         self.jobs = Jobs(self)
         self.unchecked = 0  # how many conditions we are inside of: set -e does not count there
@@ -267,9 +268,7 @@ class Shell(Values):
         self.loops += 1
         try:
             await self._guarded(self.expander.calculate(node.start))
-            while not any(True for _ in node.condition) or await self._guarded(
-                self.expander.calculate(node.condition)
-            ):
+            while not node.condition or await self._guarded(self.expander.calculate(node.condition)) != 0:
                 await self.process.tick()
                 again, status = await self._turn(node.body)
                 if not again:
@@ -305,14 +304,14 @@ class Shell(Values):
         self.state.functions[node.name] = (node.body, node.source)
         return 0
 
-    async def _guarded(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def _guarded(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Await an expansion; its errors end the shell, or the command of an interactive one."""
         try:
             return await work
         except ShellError as error:
             await self.fault(error)
 
-    async def fault(self, error: ShellError) -> None:
+    async def fault(self, error: ShellError) -> NoReturn:
         """Print an expansion's error and leave."""
         name, readonly, _ = error.text.partition("\0")
         text = f"{name}: {dialects.READONLY[self.dialect]}" if readonly else error.text
@@ -349,7 +348,7 @@ class Shell(Values):
     async def _arguments(self, words: tuple[Word, ...]) -> list[str]:
         """Expand a command's words; those of declaring builtins are assignments and not split."""
         if words and len(words) > 1 and _declares(words[0]):
-            fixed = await self.expander.fields(words[:1])
+            fixed: list[str] = await self.expander.fields(words[:1])
             for word in words[1:]:
                 found = assignment(word)
                 if found:

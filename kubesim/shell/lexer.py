@@ -226,7 +226,7 @@ class Lexer(WordReader):
             token.redirect = Redirect(token.redirect.fd if token.redirect else -1, "<<", word, raw)
 
     def _document(self, end: str, *, strip: bool) -> str:
-        lines = []
+        lines: list[str] = []
         while self.at < len(self.text):
             stop = self.text.find("\n", self.at)
             stop = len(self.text) if stop < 0 else stop

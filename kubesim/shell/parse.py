@@ -314,7 +314,7 @@ class _Builder:
             pieces = _split(head.word)
             if len(pieces) != 3:
                 raise ScriptError("unexpected", "((", line=head.line)
-            return CountingFor(*pieces, body)
+            return CountingFor(pieces[0], pieces[1], pieces[2], body)
         listed = any(child.type == "in" for child in node.children)
         words = tuple(self._token(child).word for child in node.named_children[1:-1])
         if literal(head.word) is None:

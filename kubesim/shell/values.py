@@ -14,6 +14,7 @@ from kubesim.shell.state import ShellError, State, Variable
 
 if TYPE_CHECKING:
     from kubesim.shell.builtins import Builtins
+    from kubesim.shell.expand import Expander
 
 Saved = list[tuple[int, Handle | None]]
 
@@ -125,7 +126,7 @@ class Values:
             raise ShellError(f"{name}[{text}]: bad array subscript", 1)
         return str(value)
 
-    expander: Any
+    expander: Expander
 
     def number_text(self, name: str, index: str | None) -> str:
         """Return a variable's text for arithmetic."""

@@ -116,7 +116,7 @@ class WordReader:
 
     def _array(self) -> Array:
         self.at += 1
-        words = []
+        words: list[Word] = []
         while True:
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
                 self.line += self.text[self.at] == "\n"

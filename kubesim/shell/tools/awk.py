@@ -84,10 +84,21 @@ class Runner:
         self.process = process
         self.program = program
         self.globals: dict[str, Any] = {
-            "FS": " ", "OFS": " ", "ORS": "\n", "RS": "\n", "NF": 0.0, "NR": 0.0, "FNR": 0.0, "SUBSEP": "\x1c",
-            "CONVFMT": "%.6g", "OFMT": "%.6g", "RSTART": 0.0, "RLENGTH": -1.0, "FILENAME": "",
+            "FS": " ",
+            "OFS": " ",
+            "ORS": "\n",
+            "RS": "\n",
+            "NF": 0.0,
+            "NR": 0.0,
+            "FNR": 0.0,
+            "SUBSEP": "\x1c",
+            "CONVFMT": "%.6g",
+            "OFMT": "%.6g",
+            "RSTART": 0.0,
+            "RLENGTH": -1.0,
+            "FILENAME": "",
             "ENVIRON": {name: given(text) for name, text in process.env.items()},
-        }  # fmt: skip
+        }
         self.locals: list[dict[str, Any]] = []
         self.fields: list[Value] = [""]
         self.outputs: dict[str, tuple[Handle, Any]] = {}
@@ -492,10 +503,7 @@ class Runner:
             hit = how[:1] in ("g", "G") or count == int(number(how) or 1)
             piece = match[0]
             if hit:
-                groups = [match[0], *match.groups("")]
-                piece = re.sub(
-                    r"\\(\d)", lambda found, g=groups: g[int(found[1])] if int(found[1]) < len(g) else "", new
-                )
+                piece = _filled(new, [match[0], *match.groups("")])
             out.append(piece)
             at = match.end() + (match.end() == match.start())
             out.append(text[match.end() : at])
@@ -788,6 +796,11 @@ class Runner:
         if self.truth(await self.eval(pattern[1])):
             self.active.discard(index)
         return True
+
+
+def _filled(new: str, groups: list[str]) -> str:
+    """Return a replacement of gensub with its groups."""
+    return re.sub(r"\\(\d)", lambda found: groups[int(found[1])] if int(found[1]) < len(groups) else "", new)
 
 
 class _Input:

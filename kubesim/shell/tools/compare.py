@@ -143,11 +143,11 @@ async def _unified(
         i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]
         await process.write(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n")
         for tag, a1, a2, b1, b2 in group:
-            for at in range(a1, a2):
+            for index in range(a1, a2):
                 mark = " " if tag == "equal" else "-"
-                await process.write(mark + lines[0][at] + "\n" + _unended(texts[0], at == len(lines[0]) - 1))
-            for at in range(b1, b2) if tag != "equal" else ():
-                await process.write("+" + lines[1][at] + "\n" + _unended(texts[1], at == len(lines[1]) - 1))
+                await process.write(mark + lines[0][index] + "\n" + _unended(texts[0], index == len(lines[0]) - 1))
+            for index in range(b1, b2) if tag != "equal" else ():
+                await process.write("+" + lines[1][index] + "\n" + _unended(texts[1], index == len(lines[1]) - 1))
 
 
 def _range(start: int, end: int) -> str:
@@ -255,7 +255,7 @@ class _Expr:
         numbers = [_integer(left), _integer(right)]
         if op in ("+", "-", "*", "/", "%"):
             return self.arithmetic(op, numbers)
-        a, b = numbers if None not in numbers else [left, right]  # type: ignore[list-item]
+        a, b = (numbers[0], numbers[1]) if None not in numbers else (left, right)
         found = {"<": a < b, "<=": a <= b, "=": a == b, "==": a == b, "!=": a != b, ">=": a >= b, ">": a > b}  # type: ignore[operator]
         return str(int(found[op]))
 
@@ -315,7 +315,8 @@ def _content(head: bytes, node: File) -> str:
         return "empty"
     if head.startswith(b"\x7fELF"):
         machine = "ARM aarch64" if node.platform == "arm64" else "x86-64"
-        return f"ELF 64-bit LSB pie executable, {machine}, version 1 (SYSV), dynamically linked, interpreter /lib64/ld-linux-x86-64.so.2, stripped"
+        start = f"ELF 64-bit LSB pie executable, {machine}, version 1 (SYSV), dynamically linked"
+        return f"{start}, interpreter /lib64/ld-linux-x86-64.so.2, stripped"
     if head.startswith(b"\x1f\x8b"):
         return "gzip compressed data, max compression"
     if head.startswith(b"#!"):
@@ -339,7 +340,8 @@ async def ldd(process: Process) -> int:
             await process.write("\tnot a dynamic executable\n")
             return 1
         await process.write(
-            "\tlinux-vdso.so.1 (0x00007ffd2b5f2000)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f1d8a000000)\n"
+            "\tlinux-vdso.so.1 (0x00007ffd2b5f2000)\n"
+            "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f1d8a000000)\n"
             "\t/lib64/ld-linux-x86-64.so.2 (0x00007f1d8a3d5000)\n"
         )
     return 0

@@ -383,7 +383,8 @@ async def _member(process: Process, opts: kit.Options, archive: tarfile.TarFile,
         if "v" in opts:
             at = datetime.fromtimestamp(member.mtime, UTC)
             mode = ls.mode(Directory(mode=member.mode) if member.isdir() else File(mode=member.mode))
-            shown = f"{mode} {member.uname or member.uid}/{member.gname or member.gid} {member.size:9d} {at:%Y-%m-%d %H:%M} {shown}"
+            owner = f"{member.uname or member.uid}/{member.gname or member.gid}"
+            shown = f"{mode} {owner} {member.size:9d} {at:%Y-%m-%d %H:%M} {shown}"
         await process.write(shown + "\n")
         return
     if "v" in opts:

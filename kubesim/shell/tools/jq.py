@@ -18,11 +18,31 @@ from kubesim.shell.tools.jq_values import JqError, dumps, truth
 LARGEST = 8 << 20
 FLAGS = "rjacesnSRCMhVif:L:"
 LONG = {
-    "raw-output": "r", "join-output": "j", "ascii-output": "a", "compact-output": "c", "exit-status": "e", "slurp": "s",
-    "null-input": "n", "sort-keys": "S", "raw-input": "R", "tab": "tab", "indent=": "indent", "color-output": "C",
-    "monochrome-output": "M", "from-file=": "f", "version": "V", "stream": "stream", "yaml-output": "y", "output-format=": "o",
-    "input-format=": "p", "raw-output0": "r", "in-place": "i", "unwrapScalar": "r", "prettyPrint": "P", "no-colors": "M",
-}  # fmt: skip
+    "raw-output": "r",
+    "join-output": "j",
+    "ascii-output": "a",
+    "compact-output": "c",
+    "exit-status": "e",
+    "slurp": "s",
+    "null-input": "n",
+    "sort-keys": "S",
+    "raw-input": "R",
+    "tab": "tab",
+    "indent=": "indent",
+    "color-output": "C",
+    "monochrome-output": "M",
+    "from-file=": "f",
+    "version": "V",
+    "stream": "stream",
+    "yaml-output": "y",
+    "output-format=": "o",
+    "input-format=": "p",
+    "raw-output0": "r",
+    "in-place": "i",
+    "unwrapScalar": "r",
+    "prettyPrint": "P",
+    "no-colors": "M",
+}
 
 
 async def _arguments(process: Process, variables: dict[str, Any]) -> list[str]:
@@ -61,7 +81,9 @@ async def _bound(process: Process, flag: str, name: str, text: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise Leave(
             await process.fail(
-                f"error: Invalid JSON text passed to --argjson\nUse {process.name} --help for help with command-line options,\nor see the jq manpage, or online docs  at https://jqlang.github.io/jq",
+                f"error: Invalid JSON text passed to --argjson\n"
+                f"Use {process.name} --help for help with command-line options,\n"
+                f"or see the jq manpage, or online docs  at https://jqlang.github.io/jq",
                 2,
             )
         ) from error
@@ -176,7 +198,7 @@ class _Loader(yaml.SafeLoader):
     """YAML without aliases that multiply, and with dates left as text."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             self.aliases = getattr(self, "aliases", 0) + 1
             if self.aliases > 100:
                 raise yaml.YAMLError("document contains excessive aliasing")
@@ -264,7 +286,7 @@ class _Dumper(yaml.SafeDumper):
     """Lists indented under their keys."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)  # type: ignore[no-untyped-call]
+        super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -69,10 +69,10 @@ def _plus(left: Any, right: Any) -> Any:
         return left
     if kind(left) == kind(right) == "number":
         return _exact(left + right)
-    if isinstance(left, str) and isinstance(right, str) or isinstance(left, list) and isinstance(right, list):
+    if kind(left) == kind(right) and isinstance(left, str | list):
         if len(left) + len(right) > LONGEST:
             raise JqError("out of memory")
-        return left + right
+        return [*left, *right] if isinstance(left, list) else left + right
     if isinstance(left, dict) and isinstance(right, dict):
         return {**left, **right}
     raise JqError(f"{describe(left)} and {describe(right)} cannot be added")
@@ -137,7 +137,8 @@ def _row(form: str, value: Any) -> str:
         items = value if isinstance(value, list) else [value]
         if any(isinstance(each, list | dict) for each in items):
             raise JqError(
-                f"{describe(next(each for each in items if isinstance(each, list | dict)))} can not be escaped for shell"
+                f"{describe(next(each for each in items if isinstance(each, list | dict)))} "
+                "can not be escaped for shell"
             )
         return " ".join(
             "'" + each.replace("'", "'\\''") + "'" if isinstance(each, str) else dumps(each) for each in items
@@ -193,6 +194,10 @@ def _match(match: Any) -> dict[str, Any]:
     return {"offset": match.start(), "length": match.end() - match.start(), "string": match[0], "captures": captures}
 
 
+def _error(value: Any, given: Any = None, *, own: bool = True) -> Any:
+    raise JqError(value if own else given)
+
+
 def _length(value: Any) -> Any:
     if value is None:
         return 0
@@ -213,7 +218,7 @@ def _has(value: Any, key: Any) -> bool:
     if isinstance(value, dict) and isinstance(key, str):
         return key in value
     if isinstance(value, list) and kind(key) == "number":
-        return 0 <= key < len(value)
+        return bool(0 <= key < len(value))
     raise JqError(f"Cannot check whether {kind(value)} has a {kind(key)} key")
 
 
@@ -227,7 +232,7 @@ def _contains(value: Any, part: Any) -> bool:
         )
     if isinstance(value, list):
         return all(any(kind(mine) == kind(each) and _contains(mine, each) for mine in value) for each in part)
-    return part in value if isinstance(value, str) else bool(value == part)
+    return bool(part in value if isinstance(value, str) else value == part)
 
 
 def _tonumber(value: Any) -> Any:
@@ -398,6 +403,9 @@ def _tojson(value: Any) -> str:
 
 
 TABLE: dict[tuple[str, int], Callable[..., Any]] = {
+    ("error", 0): _error,
+    ("error", 1): lambda value, given: _error(value, given, own=False),
+    ("halt_error", 1): lambda value, status: _error(value),
     ("length", 0): _length,
     ("utf8bytelength", 0): _text(lambda text: len(text.encode("utf-8", "surrogateescape"))),
     ("keys", 0): _keys,

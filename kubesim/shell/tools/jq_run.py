@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, cast
 
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import jq_functions
@@ -19,36 +19,48 @@ Stream = AsyncIterator[tuple[Any, Path]]
 
 LIBRARY = """
 def map(f): [.[] | f]; def select(f): if f then . else empty end; def recurse(f): def r: ., (f | r); r;
-def recurse: recurse(.[]?); def recurse(f; c): def r: ., (f | select(c) | r); r;
-def values: select(. != null); def nulls: select(. == null); def strings: select(type == "string");
-def numbers: select(type == "number"); def arrays: select(type == "array"); def objects: select(type == "object");
-def booleans: select(type == "boolean"); def iterables: select(type == "array" or type == "object");
+def recurse: recurse(.[]?); def recurse(f; c): def r: ., (f | select(c) | r); r; def values: select(. != null);
+def nulls: select(. == null); def strings: select(type == "string"); def numbers: select(type == "number");
+def arrays: select(type == "array"); def objects: select(type == "object"); def booleans: select(type == "boolean");
+def iterables: select(type == "array" or type == "object");
 def scalars: select(type != "array" and type != "object");
 def to_entries: [keys_unsorted[] as $k | {key: $k, value: .[$k]}];
-def from_entries: reduce .[] as $x ({}; . + {($x | if .key == null then .k // .name // .Name // .K // .Key else .key end
-  | if type == "string" then . else tojson end): ($x | if has("value") then .value elif has("v") then .v else .Value end)});
-def with_entries(f): to_entries | map(f) | from_entries;
-def map_values(f): .[] |= f; def add(f): reduce f as $x (null; . + $x);
-def any: any(.[]; .); def all: all(.[]; .); def any(f): any(.[]; f); def all(f): all(.[]; f);
-def any(g; c): isvalid(first(g | c | select(.))); def all(g; c): isvalid(first(g | c | select(. | not))) | not;
-def isvalid(f): [first(try f catch empty | [1])] | length > 0;
-def first: .[0]; def last: .[-1]; def last(f): reduce f as $x (null; $x); def nth($n): .[$n]; def in(x): . as $k | x | has($k);
+def from_entries: reduce .[] as $x ({}; . + {($x | if .key == null then .k // .name // .Name // .K // .Key else
+  .key end | if type == "string" then . else tojson end): ($x | if has("value") then .value elif has("v") then .v
+  else .Value end)}); def with_entries(f): to_entries | map(f) | from_entries; def map_values(f): .[] |= f;
+def add(f): reduce f as $x (null; . + $x); def any: any(.[]; .); def all: all(.[]; .); def any(f): any(.[]; f);
+def all(f): all(.[]; f); def any(g; c): isvalid(first(g | c | select(.)));
+def all(g; c): isvalid(first(g | c | select(. | not))) | not;
+def isvalid(f): [first(try f catch empty | [1])] | length > 0; def first: .[0]; def last: .[-1];
+def last(f): reduce f as $x (null; $x); def nth($n): .[$n]; def in(x): . as $k | x | has($k);
 def inside(x): . as $v | x | contains($v); def while(c; u): def w: if c then ., (u | w) else empty end; w;
 def until(c; u): def w: if c then . else (u | w) end; w; def repeat(f): def r: ., (f | r); r;
 def del(f): delpaths([path(f)]); def paths: path(..) | select(length > 0); def leaf_paths: paths(scalars);
 def paths(f): path(.. | select(f)) | select(length > 0); def todate: strftime("%Y-%m-%dT%H:%M:%SZ");
 def fromdate: fromdateiso8601; def now_date: now | todate; def ascii(f): f; def halt_error: halt_error(5);
 def walk(f): def w: if type == "object" then map_values(w) elif type == "array" then map(w) else . end | f; w;
-def sub(r; s): sub(r; s; ""); def gsub(r; s): sub(r; s; "g"); def test(r): test(r; null); def match(r): match(r; null);
-def capture(r): capture(r; null); def scan(r): scan(r; null); def splits(r): splits(r; null);
-def splits(r; f): split(r; f) | .[]; def capture(r; f): match(r; f) | [.captures[] | select(.name != null) | {key: .name, value: .string}] | from_entries;
-def match(r; f): _match(r; f) | .[]; def scan(r; f): _scan(r; f) | .[];
-def unique_by(f): [group_by(f)[] | .[0]]; def combinations: if length == 0 then [] else .[0][] as $x | (.[1:] | combinations) as $w | [$x] + $w end;
+def sub(r; s): sub(r; s; ""); def gsub(r; s): sub(r; s; "g"); def test(r): test(r; null);
+def match(r): match(r; null); def capture(r): capture(r; null); def scan(r): scan(r; null);
+def splits(r): splits(r; null); def splits(r; f): split(r; f) | .[];
+def capture(r; f): match(r; f) | [.captures[] | select(.name != null) | {key: .name, value: .string}] |
+  from_entries; def match(r; f): _match(r; f) | .[]; def scan(r; f): _scan(r; f) | .[];
+def unique_by(f): [group_by(f)[] | .[0]];
+def combinations: if length == 0 then [] else .[0][] as $x | (.[1:] | combinations) as $w | [$x] + $w end;
 def inputs: repeat(input)?; def finites: select(isinfinite or isnan | not); def normals: select(isnormal);
-def getpath_or(p; d): getpath(p) // d; def pick(f): . as $t | reduce path(f) as $p (null; setpath($p; $t | getpath($p)));
-def debug(f): (f | debug | empty), .; def abs: if . < 0 then -. else . end; def toarray: if type == "array" then . else [.] end;
-def env: $ENV; def input_line_number: 1; def objects_or_arrays: iterables; def ascii: [.] | implode; def min_by(f): _by(f; "min"); def max_by(f): _by(f; "max");
+def getpath_or(p; d): getpath(p) // d;
+def pick(f): . as $t | reduce path(f) as $p (null; setpath($p; $t | getpath($p)));
+def debug(f): (f | debug | empty), .; def abs: if . < 0 then -. else . end;
+def toarray: if type == "array" then . else [.] end; def env: $ENV; def input_line_number: 1;
+def objects_or_arrays: iterables; def ascii: [.] | implode; def min_by(f): _by(f; "min");
+def max_by(f): _by(f; "max");
 """
+
+
+def _compare_first(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
+    return compare(left[0], right[0])
+
+
+_FIRST = cmp_to_key(_compare_first)
 
 
 class Break(Exception):
@@ -130,6 +142,10 @@ class Runner:
                 yield found
         finally:
             self.depth -= 1
+
+    def stream(self, node: Node, value: Any, path: Path, env: Env) -> AsyncGenerator[tuple[Any, Path], None]:
+        """Return ``eval`` as what can be closed before its end."""
+        return cast("AsyncGenerator[tuple[Any, Path], None]", self.eval(node, value, path, env))
 
     async def values(self, node: Node, value: Any, env: Env) -> AsyncIterator[Any]:
         """Yield results without paths."""
@@ -392,14 +408,14 @@ class Runner:
         gone = []
         for where in await self.paths(target, value, env):
             old = jq_functions.getpath(value, where)
-            async with aclosing(self.eval(source, old, None, env)) as stream:  # type: ignore[type-var]
+            async with aclosing(self.stream(source, old, None, env)) as stream:
                 async for found, _ in stream:
                     value = put(value, where, found)
                     break
                 else:
                     gone.append(where)
-        for where in sorted(gone, key=cmp_to_key(lambda a, b: compare(list(a), list(b))), reverse=True):
-            value = remove(value, where)
+        for path in sorted(map(list, gone), key=cmp_to_key(compare), reverse=True):
+            value = remove(value, tuple(path))
         return value
 
     # calls
@@ -407,6 +423,8 @@ class Runner:
     async def _call(self, node: Node, value: Any, path: Path, env: Env) -> Stream:
         _, name, args = node
         function = env.function(name, len(args))
+        if name == "break":
+            raise Break(env.variable("*label*" + args[0][1]))
         if function is None:
             special = getattr(self, f"_call_{name}_{len(args)}", None)
             if special:
@@ -460,21 +478,12 @@ class Runner:
                 yield [found, *rest]
 
     async def _call_empty_0(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
-        return
-        yield value, path
+        nothing: tuple[tuple[Any, Path], ...] = ()
+        for each in nothing:
+            yield each
 
     async def _call_not_0(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         yield not truth(value), None
-
-    async def _call_error_0(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
-        raise JqError(value)
-        yield value, path
-
-    async def _call_error_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
-        async for found in self.values(args[0], value, env):
-            raise JqError(found)
-        if False:
-            yield value, path
 
     async def _call_path_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         for where in await self.paths(args[0], value, env):
@@ -485,7 +494,7 @@ class Runner:
             yield jq_functions.getpath(value, tuple(where)), None if path is None else (*path, *where)
 
     async def _call_first_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
-        async with aclosing(self.eval(args[0], value, path, env)) as stream:  # type: ignore[type-var]
+        async with aclosing(self.stream(args[0], value, path, env)) as stream:
             async for found in stream:
                 yield found
                 return
@@ -495,7 +504,7 @@ class Runner:
             left = int(most)
             if left <= 0:
                 continue
-            async with aclosing(self.eval(args[1], value, path, env)) as stream:  # type: ignore[type-var]
+            async with aclosing(self.stream(args[1], value, path, env)) as stream:
                 async for found in stream:
                     yield found
                     left -= 1
@@ -509,12 +518,12 @@ class Runner:
 
     async def _call_range_2(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         async for given in self._product(args, 0, value, env):
-            async for found in self._span(*given, 1):
+            async for found in self._span(given[0], given[1], 1):
                 yield found, None
 
     async def _call_range_3(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         async for given in self._product(args, 0, value, env):
-            async for found in self._span(*given):
+            async for found in self._span(given[0], given[1], given[2]):
                 yield found, None
 
     async def _span(self, start: Any, end: Any, step: Any) -> AsyncIterator[Any]:
@@ -533,12 +542,12 @@ class Runner:
 
     async def _call_sort_by_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         rows = await self._keyed(args[0], value, env)
-        rows.sort(key=cmp_to_key(lambda a, b: compare(a[0], b[0])))
+        rows.sort(key=_FIRST)
         yield [item for _, item in rows], None
 
     async def _call_group_by_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         rows = await self._keyed(args[0], value, env)
-        rows.sort(key=cmp_to_key(lambda a, b: compare(a[0], b[0])))
+        rows.sort(key=_FIRST)
         groups: list[tuple[Any, list[Any]]] = []
         for key, item in rows:
             if groups and compare(groups[-1][0], key) == 0:
@@ -549,7 +558,7 @@ class Runner:
 
     async def _call__by_2(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         rows = await self._keyed(args[0], value, env)
-        rows.sort(key=cmp_to_key(lambda a, b: compare(a[0], b[0])))
+        rows.sort(key=_FIRST)
         if not rows:
             yield None, None
         elif args[1] == ("literal", "max"):
@@ -564,10 +573,6 @@ class Runner:
 
     async def _call_debug_0(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         await self.process.error(f'["DEBUG:",{dumps(value)}]\n')
-        yield value, path
-
-    async def _call_break_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
-        raise Break(env.variable("*label*" + args[0][1]))
         yield value, path
 
     async def _call_sub_3(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
@@ -586,7 +591,3 @@ class Runner:
 
     async def _call_input_filename_0(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         yield None, None
-
-    async def _call_halt_error_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
-        raise JqError(value)
-        yield value, path

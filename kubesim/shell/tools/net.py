@@ -71,13 +71,43 @@ def _port(url: str) -> tuple[str, int]:
 async def curl(process: Process) -> int:
     """Transfer a URL."""
     opts = await kit.options(
-        process, "X:H:d:o:Oskviw:m:fLIu:A:G:gS#T:F:b:c:e:x:NnqV46".replace("G:", "G"),
-        {"request=": "X", "header=": "H", "data=": "d", "data-raw=": "d", "data-binary=": "d", "output=": "o", "silent": "s",
-         "insecure": "k", "verbose": "v", "include": "i", "write-out=": "w", "max-time=": "m", "connect-timeout=": "m", "fail": "f",
-         "location": "L", "head": "I", "user=": "u", "user-agent=": "A", "show-error": "S", "remote-name": "O", "cacert=": "ca",
-         "cert=": "ca", "key=": "ca", "get": "G", "compressed": "z", "retry=": "retry", "json=": "json", "url=": "url",
-         "data-urlencode=": "de", "fail-with-body": "f", "version": "V", "no-buffer": "N"},
-    )  # fmt: skip
+        process,
+        "X:H:d:o:Oskviw:m:fLIu:A:G:gS#T:F:b:c:e:x:NnqV46".replace("G:", "G"),
+        {
+            "request=": "X",
+            "header=": "H",
+            "data=": "d",
+            "data-raw=": "d",
+            "data-binary=": "d",
+            "output=": "o",
+            "silent": "s",
+            "insecure": "k",
+            "verbose": "v",
+            "include": "i",
+            "write-out=": "w",
+            "max-time=": "m",
+            "connect-timeout=": "m",
+            "fail": "f",
+            "location": "L",
+            "head": "I",
+            "user=": "u",
+            "user-agent=": "A",
+            "show-error": "S",
+            "remote-name": "O",
+            "cacert=": "ca",
+            "cert=": "ca",
+            "key=": "ca",
+            "get": "G",
+            "compressed": "z",
+            "retry=": "retry",
+            "json=": "json",
+            "url=": "url",
+            "data-urlencode=": "de",
+            "fail-with-body": "f",
+            "version": "V",
+            "no-buffer": "N",
+        },
+    )
     if "V" in opts:
         await process.write("curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/7.88.1 OpenSSL/3.0.15 zlib/1.2.13\n")
         return 0
@@ -217,9 +247,20 @@ def _reason(code: int) -> str:
 async def wget(process: Process) -> int:
     """Download a URL."""
     opts = await kit.options(
-        process, "qO:T:t:ScP:UY:", {"output-document=": "O", "quiet": "q", "timeout=": "T", "spider": "spider", "tries=": "t",
-                                   "post-data=": "d", "header=": "H", "no-check-certificate": "k", "server-response": "S"}
-    )  # fmt: skip
+        process,
+        "qO:T:t:ScP:UY:",
+        {
+            "output-document=": "O",
+            "quiet": "q",
+            "timeout=": "T",
+            "spider": "spider",
+            "tries=": "t",
+            "post-data=": "d",
+            "header=": "H",
+            "no-check-certificate": "k",
+            "server-response": "S",
+        },
+    )
     if not opts.args:
         await kit.usage(process, "missing URL")
     url = opts.args[0] if "://" in opts.args[0] else f"http://{opts.args[0]}"
@@ -393,7 +434,8 @@ async def ping(process: Process) -> int:
         sent += 1
         await process.sleep(1.0)
     await process.write(
-        f"\n--- {name} ping statistics ---\n{sent} packets transmitted, 0 received, 100% packet loss, time {sent * 1000}ms\n\n"
+        f"\n--- {name} ping statistics ---\n"
+        f"{sent} packets transmitted, 0 received, 100% packet loss, time {sent * 1000}ms\n\n"
     )
     return 1
 
@@ -476,7 +518,8 @@ async def ss(process: Process) -> int:
     """Show sockets: the tables are empty, for what listens is not a process of ours."""
     if process.name == "netstat":
         await process.write(
-            "Active Internet connections (w/o servers)\nProto Recv-Q Send-Q Local Address           Foreign Address         State\n"
+            "Active Internet connections (w/o servers)\n"
+            "Proto Recv-Q Send-Q Local Address           Foreign Address         State\n"
         )
     else:
         await process.write("State  Recv-Q Send-Q Local Address:Port Peer Address:Port Process\n")

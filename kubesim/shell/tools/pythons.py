@@ -36,7 +36,8 @@ class _Devices(ast.NodeTransformer):
             and text in self.answers
         ):
             return ast.copy_location(ast.Constant(self.answers[text]), node)  # type: ignore[arg-type]
-        return super().visit(node)
+        found: ast.AST = super().visit(node)
+        return found
 
 
 def _packages(process: Process) -> frozenset[str]:
@@ -52,9 +53,10 @@ def _answered(process: Process, text: str) -> str:
     """Return the program with what it asks of devices filled in; one that cannot be parsed stays as it is."""
     if "torch" not in text:
         return text
-    devices = process.machine.devices
+    access = process.machine.devices
+    count = len(access.board.visible(access.owner)) if access and access.has_driver else 0
     try:
-        return ast.unparse(_Devices(len(devices.gpus()) if devices else 0).visit(ast.parse(text)))
+        return ast.unparse(_Devices(count).visit(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
 

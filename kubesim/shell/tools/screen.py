@@ -15,8 +15,21 @@ from kubesim.shell.tools.text import cat
 
 LARGEST = 4 << 20
 MOST_UNDONE = 100
-_ARROWS = {b"\x1b[A": "k", b"\x1b[B": "j", b"\x1b[C": "l", b"\x1b[D": "h", b"\x1bOA": "k", b"\x1bOB": "j", b"\x1bOC": "l",
-           b"\x1bOD": "h", b"\x1b[H": "0", b"\x1b[F": "$", b"\x1b[5~": "\x02", b"\x1b[6~": "\x06", b"\x1b[3~": "x"}  # fmt: skip
+_ARROWS = {
+    b"\x1b[A": "k",
+    b"\x1b[B": "j",
+    b"\x1b[C": "l",
+    b"\x1b[D": "h",
+    b"\x1bOA": "k",
+    b"\x1bOB": "j",
+    b"\x1bOC": "l",
+    b"\x1bOD": "h",
+    b"\x1b[H": "0",
+    b"\x1b[F": "$",
+    b"\x1b[5~": "\x02",
+    b"\x1b[6~": "\x06",
+    b"\x1b[3~": "x",
+}
 
 
 async def less(process: Process) -> int:
@@ -436,7 +449,7 @@ class Vi(Screen):
             for row in range(len(buffer.lines)) if match[1] else [buffer.row]:
                 new = match[3].replace("\\/", "/")
                 buffer.lines[row] = compiled.sub(
-                    lambda found: new, buffer.lines[row], 0 if match[4] else 1, timeout=0.02
+                    lambda found, new=new: new, buffer.lines[row], 0 if match[4] else 1, timeout=0.02
                 )
         except (regexes.RegexError, TimeoutError):
             buffer.message = f"E486: Pattern not found: {match[2]}"
@@ -453,7 +466,8 @@ class Nano(Screen):
             buffer = self.buffer
             buffer.clamp(inserting=True)
             rows, wide = self.terminal.size
-            title = f"\x1b[7m{f'  GNU nano 7.2    {buffer.name or chr(32)}{chr(32) * 4}{chr(42) * buffer.changed}':<{wide}}\x1b[m"
+            head = f"  GNU nano 7.2    {buffer.name}     {'*' * buffer.changed}"
+            title = f"\x1b[7m{head:<{wide}}\x1b[m"
             footer = [
                 buffer.message,
                 "^G Help   ^O Write Out   ^W Where Is   ^K Cut     ^X Exit",
