@@ -19,6 +19,7 @@ OLD_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 SELECTED = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 RESYNC_S = 15.0
+NOT_DELETABLE = 'error getting deleter volume plugin for volume "{}": no deletable volume plugin matched'
 EXTERNAL = (
     "Waiting for a volume to be created either by the external provisioner '{}' or manually by the system "
     "administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
@@ -63,7 +64,7 @@ class VolumeController(Controller):
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
         pod = new or old
         assert pod is not None
-        if old is None or new is None or pods.phase_of(new) in pods.ENDED:
+        if new is None or pods.phase_of(new) in pods.ENDED:
             for key in claims_of(pod):
                 self.queue.add(key)
 
@@ -121,7 +122,8 @@ class VolumeController(Controller):
             return
         claim = self.claims.get(reference["namespace"], reference["name"])
         if reference.get("uid") and (claim is None or claim["metadata"]["uid"] != reference["uid"]):
-            await self._phase(volume, "Released")
+            if volume.get("status", {}).get("phase") != "Failed":
+                await self._phase(volume, "Released")
             if is_ending(volume):
                 await self._release(VOLUMES, volume)
             elif volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
@@ -134,7 +136,7 @@ class VolumeController(Controller):
         if self.drivers.get("", driver) is not None:
             await delete_if_there(self, VOLUMES, volume)
         elif "csi" not in volume["spec"]:
-            await self._phase(volume, "Failed", f'no volume plugin matched for deletion of "{_name(volume)}"')
+            await self._phase(volume, "Failed", NOT_DELETABLE.format(_name(volume)))
 
     async def _phase(self, volume: Obj, phase: str, message: str = "") -> None:
         status = volume.get("status", {})
@@ -172,8 +174,8 @@ class VolumeController(Controller):
         self.queue.add_after(queue_key(claim), RESYNC_S)
 
     def _best(self, claim: Obj) -> Obj | None:
-        """Return the volume made for the claim, or else the smallest that will do."""
-        volumes = sorted(self.volumes.items(), key=lambda volume: (capacity(volume), _name(volume)))
+        """Return the volume made for the claim, or else of those that can least the smallest that will do."""
+        volumes = sorted(self.volumes.items(), key=_rank)
         chosen = [volume for volume in volumes if volume["spec"].get("claimRef") and _free_for(volume, claim)]
         if chosen or self._waits(claim):
             return chosen[0] if chosen else None
@@ -230,9 +232,8 @@ class VolumeController(Controller):
             text = f'storageclass.storage.k8s.io "{name}" not found'
             await self.recorder.warning(claim, "ProvisioningFailed", text)
         elif found["provisioner"].startswith("kubernetes.io/"):
-            if found["provisioner"] != NO_PROVISIONER:
-                text = f"no volume plugin matched name: {found['provisioner']}"
-                await self.recorder.warning(claim, "ProvisioningFailed", text)
+            text = f"no volume plugin matched name: {found['provisioner']}"
+            await self.recorder.warning(claim, "ProvisioningFailed", text)
         else:
             await self._ask(claim, found["provisioner"])
 
@@ -282,6 +283,10 @@ def suits(volume: Obj, claim: Obj) -> bool:
         return False
     asked = (wanted.get("resources") or {}).get("requests", {}).get("storage", "0")
     return capacity(volume) >= float(parse(asked))
+
+
+def _rank(volume: Obj) -> tuple[int, float, str]:
+    return len(volume["spec"].get("accessModes") or ()), capacity(volume), _name(volume)
 
 
 def capacity(volume: Obj) -> float:

@@ -1,4 +1,4 @@
-"""What kubelets say of their nodes in events: that they start, what state their nodes come to, and cordons."""
+"""What kubelets say of their nodes: that they start, what state their nodes come to, cordons, what pods may have."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Announcer:
     """Speaks for the kubelets of some nodes; those of ``fresh`` start for the first time."""
 
     def __init__(self, client: Client, clock: Clock, names: Collection[str], fresh: Collection[str]) -> None:
+        self._client = client
         self._nodes = Informer(client, clock, "nodes")
         self._queue = WorkQueue(clock, self._announce, "announcements")
         self._recorders = {name: Recorder(client, clock, "kubelet", name) for name in names}
@@ -55,13 +56,15 @@ class Announcer:
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is None or new["metadata"]["name"] not in self._recorders:
             return
-        if _states(new) != self._said[new["metadata"]["name"]]:
+        if _states(new) != self._said[new["metadata"]["name"]] or _unshared(new):
             self._queue.add(new["metadata"]["name"])
 
     async def _announce(self, name: str) -> None:
         node = self._nodes.get("", name)
         if node is None:
             return
+        if more := _unshared(node):
+            await self._client.patch("nodes", name, "", {"status": {"allocatable": more}}, subresource="status")
         states, said = _states(node), self._said[name]
         self._said[name] = states
         for reason in states:
@@ -75,6 +78,13 @@ def _states(node: Obj) -> list[str]:
     found = [STATES[c["type"], c["status"]] for c in conditions if (c["type"], c["status"]) in STATES]
     cordoned = node.get("spec", {}).get("unschedulable")
     return [*found, "NodeNotSchedulable" if cordoned else "NodeSchedulable"]
+
+
+def _unshared(node: Obj) -> dict[str, str]:
+    """Return the resources that somebody has added to a node's capacity: pods may have all of them."""
+    status = node.get("status", {})
+    allocatable = status.get("allocatable") or {}
+    return {name: value for name, value in (status.get("capacity") or {}).items() if name not in allocatable}
 
 
 def _reference(name: str) -> Obj:

@@ -48,3 +48,15 @@ async def test_what_the_control_plane_finds_is_not_for_a_kubelet_to_say():
         await w.tick(90)
         assert await said(w, name) == []
         await announcer.stop()
+
+
+async def test_what_is_added_to_a_nodes_capacity_is_for_pods():
+    async with world(count=1) as w:
+        name = w.node_names[0]
+        announcer = Announcer(w.client, w.clock, [name], [])
+        await announcer.start()
+        patch = {"status": {"capacity": {"example.com/dongle": "4"}}}
+        await w.client.patch("nodes", name, "", patch, subresource="status")
+        await w.tick(1)
+        assert (await w.client.get("nodes", name))["status"]["allocatable"]["example.com/dongle"] == "4"
+        await announcer.stop()

@@ -8,8 +8,8 @@ A case has ``nodes`` (a number, or what is special of each by name), ``objects``
 (what is special of each by name, made one after the other) and ``then`` (the names of pods that are deleted). Of a
 pod's entry ``requests``, ``limits``, ``ports``, ``image`` belong to its container, ``labels`` to its metadata and all
 else to its spec; ``status`` is set afterwards, and what is ``ending`` is deleted and never goes. Where upstream
-draws lots among equal nodes, ``ties`` makes only the number of pods per node count. ``show`` lists kinds that are to
-be seen at the end.
+draws lots among equal nodes, ``ties`` makes only the number of pods per node count. ``gone`` lists objects
+(``Kind/name``) that are deleted then, ``show`` kinds that are to be seen at the end, events among them.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ PATHS = {
     "PersistentVolumeClaim": "/api/v1/namespaces/placements/persistentvolumeclaims",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "Endpoints": "/api/v1/namespaces/placements/endpoints",
+    "Event": "/api/v1/namespaces/placements/events",
     "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/placements/endpointslices",
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -101,6 +102,9 @@ def _play(case: dict[str, Any], cluster: Plain, undo: list[str]) -> Iterator[tup
     if case.get("then"):
         _until(lambda: _bound(cluster) == len(_pods(cluster)), "the others to be placed")
         yield "then", {found["metadata"]["name"]: found["spec"]["nodeName"] for found in _pods(cluster)}
+    for kind, name in (entry.split("/") for entry in case.get("gone") or ()):
+        _shown(cluster, kind)  # only what has settled goes
+        cluster("DELETE", f"{PATHS[kind]}/{name}")
     for kind in case.get("show") or ():
         yield kind, _shown(cluster, kind)
 
@@ -115,7 +119,15 @@ def _make_nodes(cluster: Plain, wanted: int | dict[str, Any], undo: list[str]) -
     entries = {f"n{number + 1}": None for number in range(wanted)} if isinstance(wanted, int) else wanted
     for name, entry in entries.items():
         _make_node(cluster, name, entry or {}, undo)
-    _until(lambda: all(_is_settled(cluster, name, entry or {}) for name, entry in entries.items()), "the nodes")
+    _until(lambda: all(_settles(cluster, name, entry or {}) for name, entry in entries.items()), "the nodes")
+
+
+def _settles(cluster: Plain, name: str, entry: dict[str, Any]) -> bool:
+    """Tell whether a node has just the taints that it should; if not, it is not known to be ready."""
+    if _is_settled(cluster, name, entry):
+        return True
+    _report(cluster, name, entry)
+    return False
 
 
 def _make_node(cluster: Plain, name: str, entry: dict[str, Any], undo: list[str]) -> None:
@@ -123,6 +135,11 @@ def _make_node(cluster: Plain, name: str, entry: dict[str, Any], undo: list[str]
     spec = {field: entry[field] for field in ("taints", "unschedulable") if field in entry}
     node = {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
     _make(cluster, "/api/v1/nodes", node, undo)
+    _report(cluster, name, entry)
+
+
+def _report(cluster: Plain, name: str, entry: dict[str, Any]) -> None:
+    """Say what a node's kubelet would say."""
     capacity = CAPACITY | {key: str(value) for key, value in (entry.get("capacity") or {}).items()}
     types = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -140,7 +157,11 @@ def _make(cluster: Plain, path: str, obj: dict[str, Any], undo: list[str]) -> No
     answer = cluster("POST", path, obj)
     assert answer.code == 201, answer.body
     undo.append(f"{path}/{obj['metadata']['name']}")
-    if obj["kind"] == "PersistentVolumeClaim" and obj["spec"].get("volumeName"):
+    if obj["kind"] == "PersistentVolume":
+        phases = ("Available", "Bound")
+        _until(lambda: cluster("GET", undo[-1]).json["status"].get("phase") in phases, "the volume to be known")
+    named = obj["spec"].get("volumeName", "") if obj["kind"] == "PersistentVolumeClaim" else ""
+    if named and cluster("GET", f"{PATHS['PersistentVolume']}/{named}").code == 200:
         _until(lambda: cluster("GET", undo[-1]).json["status"].get("phase") == "Bound", "the claim to be bound")
 
 
@@ -211,18 +232,31 @@ def _verdict(cluster: Plain, found: dict[str, Any], *, ties: bool) -> dict[str, 
 
 def _shown(cluster: Plain, kind: str) -> list[Any]:
     """Return the objects of a kind once they have stayed the same for a while."""
-    seen: list[Any] = []
+    seen: list[Any] | None = None
     while True:
         found = cluster("GET", PATHS[kind]).json["items"]
-        if found and found == seen:
-            return sorted((_bare(obj) for obj in found), key=json.dumps)
+        if found == seen:
+            bare = _told_events if kind == "Event" else _bare
+            return sorted((bare(obj) for obj in found if _is_of_case(obj)), key=json.dumps)
         seen = found
         time.sleep(QUIET.get(cluster.name, 4 * LONG_QUIET))
+
+
+def _is_of_case(obj: dict[str, Any]) -> bool:
+    """Tell what a case made from what the cluster has anyway, and from what is told of pods already."""
+    about = obj.get("involvedObject", {}).get("kind", "")
+    return not obj["metadata"]["name"].startswith("kube") and about != "Pod"
+
+
+def _told_events(event: dict[str, Any]) -> str:
+    about = event["involvedObject"]
+    return f"{about['kind']} {about['name']}: {_event(event, '')}"
 
 
 def _bare(obj: dict[str, Any]) -> dict[str, Any]:
     """Return an object without what differs each time."""
     text = TIME.sub("<time>", UID.sub("<uid>", json.dumps(obj, sort_keys=True)))
+    text = re.sub(r'"resourceVersion": "\d+"', '"resourceVersion": "<version>"', text)
     found: dict[str, Any] = json.loads(text)
     for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
         found["metadata"].pop(field, None)
@@ -277,7 +311,6 @@ def _bound(cluster: Plain) -> int:
 
 
 def _is_settled(cluster: Plain, name: str, entry: dict[str, Any]) -> bool:
-    """Tell whether a node has just the taints that it should: a new one is not ready at first."""
     taints = cluster("GET", f"/api/v1/nodes/{name}").json["spec"].get("taints") or ()
     wanted = {taint["key"] for taint in entry.get("taints") or ()}
     wanted |= {"node.kubernetes.io/unschedulable"} if entry.get("unschedulable") else set()
