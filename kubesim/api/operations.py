@@ -265,7 +265,7 @@ class Operations:
         self._next_sweep[kind.table] = now + SWEEP
         oldest = meta.rfc3339(now - timedelta(seconds=kind.ttl_s))
         for obj in self.store.list(kind):
-            if (obj.get("lastTimestamp") or obj["metadata"]["creationTimestamp"]) < oldest:
+            if max(obj.get("lastTimestamp") or "", obj["metadata"]["creationTimestamp"]) < oldest:
                 self.store.delete(kind, *_key(obj))
 
     def _create_by_update(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:

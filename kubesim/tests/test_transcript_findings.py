@@ -201,3 +201,13 @@ async def test_the_parts_of_the_control_plane_are_healthy(live):
     names, row = await cells(live, "/api/v1/componentstatuses")
     assert names == ["Name", "Status", "Message", "Error"]
     assert row == ["controller-manager", "Healthy", "ok", ""]
+
+
+async def test_an_event_of_long_ago_that_is_written_today_stays(live):
+    long_ago = "2020-01-01T00:00:00Z"
+    for name in ("one", "two"):  # old events are looked for when another is made
+        body = {"metadata": {"name": name}, "involvedObject": {"namespace": "default"}, "lastTimestamp": long_ago}
+        live.ask(lambda cluster: cluster.operations._next_sweep.clear())
+        assert (await post(live, f"{SPACE}/events", body))[0] == 201
+    async with live.client() as client, client.get(f"{SPACE}/events/one") as response:
+        assert response.status == 200
