@@ -86,6 +86,8 @@ class PodWorker:
         if ending and not any(container.running for container in self.record.containers):
             await self._finish_ending()
             return None
+        if all(container.done for container in self.record.main):
+            self.sandbox.release()
         await self._report()
         moments = [at for at in (due[0] if due else None, self._mounts.retry_at, self._deadline()) if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
@@ -230,11 +232,6 @@ class PodWorker:
             return None
         return self.record.bound_at + timedelta(seconds=timings.SANDBOX_S)
 
-    def pull_ends(self, container: Container) -> datetime:
-        """When the pull under way answers."""
-        failing = self._try_pull(container) is None
-        return container.since + timedelta(seconds=timings.PULL_FAILURE_S if failing else timings.PULL_S)
-
     def process_ends(self, container: Container) -> datetime | None:
         """When the kubelet notices that the process has ended by itself."""
         ending = self.sandbox.ending(container)
@@ -249,64 +246,7 @@ class PodWorker:
         ends = container.instance.finished_at + timedelta(seconds=container.backoff.delay)
         return min(ends, (container.told_at or container.since) + timedelta(seconds=timings.BACKOFF_EVENT_S))
 
-    def pull_wait_moves(self, container: Container) -> datetime:
-        """When the next pull begins, or the kubelet next says that it waits for it."""
-        ends = (container.failed_at or container.since) + timedelta(seconds=container.pull_backoff.delay)
-        return min(ends, (container.told_at or container.since) + timedelta(seconds=timings.BACKOFF_EVENT_S))
-
     # What stages do.
-
-    async def begin(self, container: Container) -> None:
-        """See to the image."""
-        spec = self.record.spec(container)
-        image, policy = spec["image"], spec.get("imagePullPolicy", "IfNotPresent")
-        if image in self.images and policy != "Always":
-            self._remember(image)
-            await self._normal(container, "Pulled", f'Container image "{image}" already present on machine')
-            container.enter("creating", self.now)
-        elif policy == "Never":
-            text = f'Container image "{image}" is not present with pull policy of Never'
-            await self._warning(container, "ErrImageNeverPull", text)
-            await self._warning(container, "Failed", "Error: ErrImageNeverPull")
-            container.enter("neverPulled", self.now)
-        else:
-            await self._normal(container, "Pulling", f'Pulling image "{image}"')
-            container.enter("pulling", self.now)
-
-    async def pulled(self, container: Container) -> None:
-        """Take the answer of the registry."""
-        image = self.record.spec(container)["image"]
-        found = self._try_pull(container)
-        if found is None:
-            await self._pull_failed(container, image)
-            return
-        took = go_milliseconds((self.now - container.since).total_seconds() + found.size / 120e6)
-        text = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
-        await self._normal(container, "Pulled", f"{text} Image size: {found.size} bytes.")
-        self.images.add(image)
-        self.record.images[image] = found
-        container.enter("creating", self.now)
-
-    async def _pull_failed(self, container: Container, image: str) -> None:
-        container.failed_at = self.now
-        container.pull_backoff.next(self.now, self.now)
-        await self._warning(container, "Failed", f'Failed to pull image "{image}": {container.pull_error}')
-        await self._warning(container, "Failed", "Error: ErrImagePull")
-        container.enter("pullFailed", self.now)
-
-    async def pull_backs_off(self, container: Container) -> None:
-        """Wait for the next pull, saying so, or begin it."""
-        image = self.record.spec(container)["image"]
-        failed_at = container.failed_at or container.since
-        if container.state == "pullWaiting" and container.pull_backoff.remaining(failed_at, self.now) <= 0:
-            await self._normal(container, "Pulling", f'Pulling image "{image}"')
-            container.enter("pulling", self.now)
-            return
-        await self._normal(container, "BackOff", f'Back-off pulling image "{image}"')
-        await self._warning(container, "Failed", "Error: ImagePullBackOff")
-        container.told_at = self.now
-        if container.state != "pullWaiting":
-            container.enter("pullWaiting", self.now)
 
     async def start(self, container: Container) -> None:
         """Create the container and start its process."""
@@ -414,19 +354,6 @@ class PodWorker:
         if container.init:
             return code == 0 or self.record.policy == "Never"
         return self.record.policy == "Never" or (self.record.policy == "OnFailure" and code == 0)
-
-    def _try_pull(self, container: Container) -> Image | None:
-        """Return the image, or None with ``pull_error`` set."""
-        try:
-            return pull(self.record.spec(container)["image"], self._architecture)
-        except PullError as error:
-            container.pull_error = str(error)
-            return None
-
-    def _remember(self, image: str) -> None:
-        if image not in self.record.images:
-            self.record.images[image] = pull(image, self._architecture)
-            self.images.add(image)
 
     # The end of the pod.
 

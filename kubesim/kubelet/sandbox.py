@@ -246,10 +246,14 @@ class Sandbox:
         if box is not None and box.machine is not None:
             box.machine.stop()
 
-    def stop(self) -> None:
-        """Leave everything as it is and look no further."""
+    def release(self) -> None:
+        """Give the devices of a pod that is over back to the node."""
         for container in self.worker.record.containers:
             self.host.node.gpus.release(self.owner(container), self.host.clock.now())
+
+    def stop(self) -> None:
+        """Leave everything as it is and look no further."""
+        self.release()
         for name in [*self.boxes]:
             box = self.boxes.pop(name)
             if box.main is not None:
