@@ -14,7 +14,7 @@ import orjson
 
 from kubesim.errors import Obj
 
-MOST_BYTES = 4 * 1024 * 1024
+MOST_BYTES = 1024 * 1024
 _seen: OrderedDict[bytes, Any] = OrderedDict()
 _names: dict[str, bytes] = {}
 _size = 0

@@ -15,6 +15,8 @@ ROOT_CA_NOTE = {
     "internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed "
     "across distributions of Kubernetes clusters."
 }
+UNWATCHED = ("events",)
+"""Kinds whose objects go at once when they are deleted, and are too many to be remembered here."""
 
 
 class NamespaceController(Controller):
@@ -25,7 +27,8 @@ class NamespaceController(Controller):
     def __init__(self, context: Context, resources: list[str]) -> None:
         super().__init__(context)
         self.namespaces = self.informers["namespaces"]
-        self.caches = {resource: self.informers[resource] for resource in resources}
+        self.resources = list(resources)
+        self.caches = {resource: self.informers[resource] for resource in resources if resource not in UNWATCHED}
 
     def listen(self) -> None:
         """Watch namespaces, and every object that may keep one from going."""
@@ -37,6 +40,7 @@ class NamespaceController(Controller):
     def follow(self, resource: str, cache: Informer, names: list[str], namespaced: bool) -> None:
         """Empty namespaces of one more kind."""
         if namespaced:
+            self.resources.append(resource)
             self.caches[resource] = cache
             cache.add_handler(self._left)
 
@@ -63,7 +67,7 @@ class NamespaceController(Controller):
             )
         else:
             found = Remains()
-            for resource in [name for name in self.caches if name != "pods"]:
+            for resource in [name for name in self.resources if name != "pods"]:
                 found.add(resource, await self._empty(resource, obj))
         obj = await self._tell(obj, found)
         if left.count or found.counts:
