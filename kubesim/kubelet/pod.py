@@ -15,16 +15,16 @@ from kubesim.kubelet import behaviours, knocks, timings
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.gpus import cut
 from kubesim.kubelet.host import Host
-from kubesim.kubelet.images import Image, PullError, pull
 from kubesim.kubelet.mounts import Mounts
 from kubesim.kubelet.probes import Probes
 from kubesim.kubelet.programs import Program
+from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord, group, pod_status
 from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
-from kubesim.times import go_milliseconds, parse
+from kubesim.times import parse
 
 Due = Callable[["PodWorker", Container], datetime | None]
 Then = Callable[["PodWorker", Container], Awaitable[None]]
@@ -44,7 +44,7 @@ class PodWorker:
     def __init__(self, host: Host, record: PodRecord) -> None:
         self.record = record
         self.sandbox = Sandbox(self, host)
-        self.images = host.node.images
+        self.pulls = Pulls(record, host.clock, host.node.images, host.node.architecture, self._normal, self._warning)
         self.gone = False
         self._client = host.client
         self._clock = host.clock
@@ -62,7 +62,7 @@ class PodWorker:
             record.failure = (status["reason"], status.get("message", ""))
         for container in record.containers:
             if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "neverPulled"):
-                self._remember(record.spec(container)["image"])
+                self.pulls.remember(record.spec(container)["image"])
 
     async def sync(self, pod: Obj) -> float | None:
         """Bring the pod up to now; returns the seconds until the next stage is due, None for never."""
@@ -312,7 +312,7 @@ class PodWorker:
         if self._started_ending:
             container.enter("done", self.now)
         elif changed:
-            await self.begin(container)
+            await self.pulls.begin(container)
         else:
             await self.ended(container)
 
@@ -338,7 +338,7 @@ class PodWorker:
         failed_at = container.instance.finished_at or self.now
         if container.backoff.remaining(failed_at, self.now) <= 0:
             container.backoff.next(failed_at, self.now)
-            await self.begin(container)
+            await self.pulls.begin(container)
             return
         text = f"Back-off restarting failed container {container.name} in pod {self.record.full_name}"
         await self._warning(container, "BackOff", text)
@@ -418,14 +418,20 @@ def _after(seconds: float) -> Due:
 
 
 STAGES = {
-    "waiting": Stage(PodWorker.may_begin, PodWorker.begin),
-    "pulling": Stage(PodWorker.pull_ends, PodWorker.pulled),
-    "pullFailed": Stage(_after(timings.PLEG_S), PodWorker.pull_backs_off),
-    "pullWaiting": Stage(PodWorker.pull_wait_moves, PodWorker.pull_backs_off),
+    "waiting": Stage(PodWorker.may_begin, lambda worker, container: worker.pulls.begin(container)),
+    "pulling": Stage(
+        lambda worker, container: worker.pulls.ends(container),
+        lambda worker, container: worker.pulls.pulled(container),
+    ),
+    "pullFailed": Stage(_after(timings.PLEG_S), lambda worker, container: worker.pulls.backs_off(container)),
+    "pullWaiting": Stage(
+        lambda worker, container: worker.pulls.wait_moves(container),
+        lambda worker, container: worker.pulls.backs_off(container),
+    ),
     "creating": Stage(_after(timings.START_S), PodWorker.start),
     "running": Stage(PodWorker.process_ends, PodWorker.exited),
     "exited": Stage(_after(0.0), PodWorker.ended),
-    "configError": Stage(_after(timings.CONFIG_RETRY_S), PodWorker.begin),
+    "configError": Stage(_after(timings.CONFIG_RETRY_S), lambda worker, container: worker.pulls.begin(container)),
     "crashLoop": Stage(PodWorker.crash_loop_moves, PodWorker.crash_loop),
 }
 """The states that a container leaves by itself; ``done`` and ``neverPulled`` it does not."""

@@ -1,0 +1,109 @@
+"""How a pod's images come onto its node: present already, pulled, or refused and tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubesim.clock import Clock
+from kubesim.kubelet import timings
+from kubesim.kubelet.images import Image, PullError, pull
+from kubesim.kubelet.records import Container
+from kubesim.kubelet.status import PodRecord
+from kubesim.times import go_milliseconds
+
+Tell = Callable[[Container, str, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulls:
+    """The images of one pod. ``images`` are those on the node; ``tell`` and ``warn`` record events."""
+
+    record: PodRecord
+    clock: Clock
+    images: set[str]
+    architecture: str
+    tell: Tell
+    warn: Tell
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return self.clock.now()
+
+    def ends(self, container: Container) -> datetime:
+        """When the pull under way answers."""
+        failing = self._try(container) is None
+        return container.since + timedelta(seconds=timings.PULL_FAILURE_S if failing else timings.PULL_S)
+
+    def wait_moves(self, container: Container) -> datetime:
+        """When the next pull begins, or the kubelet next says that it waits for it."""
+        ends = (container.failed_at or container.since) + timedelta(seconds=container.pull_backoff.delay)
+        return min(ends, (container.told_at or container.since) + timedelta(seconds=timings.BACKOFF_EVENT_S))
+
+    async def begin(self, container: Container) -> None:
+        """See to the image."""
+        spec = self.record.spec(container)
+        image, policy = spec["image"], spec.get("imagePullPolicy", "IfNotPresent")
+        if image in self.images and policy != "Always":
+            self.remember(image)
+            await self.tell(container, "Pulled", f'Container image "{image}" already present on machine')
+            container.enter("creating", self.now)
+        elif policy == "Never":
+            text = f'Container image "{image}" is not present with pull policy of Never'
+            await self.warn(container, "ErrImageNeverPull", text)
+            await self.warn(container, "Failed", "Error: ErrImageNeverPull")
+            container.enter("neverPulled", self.now)
+        else:
+            await self.tell(container, "Pulling", f'Pulling image "{image}"')
+            container.enter("pulling", self.now)
+
+    async def pulled(self, container: Container) -> None:
+        """Take the answer of the registry."""
+        image = self.record.spec(container)["image"]
+        found = self._try(container)
+        if found is None:
+            await self._failed(container, image)
+            return
+        took = go_milliseconds((self.now - container.since).total_seconds() + found.size / 120e6)
+        text = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
+        await self.tell(container, "Pulled", f"{text} Image size: {found.size} bytes.")
+        self.images.add(image)
+        self.record.images[image] = found
+        container.enter("creating", self.now)
+
+    async def _failed(self, container: Container, image: str) -> None:
+        container.failed_at = self.now
+        container.pull_backoff.next(self.now, self.now)
+        await self.warn(container, "Failed", f'Failed to pull image "{image}": {container.pull_error}')
+        await self.warn(container, "Failed", "Error: ErrImagePull")
+        container.enter("pullFailed", self.now)
+
+    async def backs_off(self, container: Container) -> None:
+        """Wait for the next pull, saying so, or begin it."""
+        image = self.record.spec(container)["image"]
+        failed_at = container.failed_at or container.since
+        if container.state == "pullWaiting" and container.pull_backoff.remaining(failed_at, self.now) <= 0:
+            await self.tell(container, "Pulling", f'Pulling image "{image}"')
+            container.enter("pulling", self.now)
+            return
+        await self.tell(container, "BackOff", f'Back-off pulling image "{image}"')
+        await self.warn(container, "Failed", "Error: ImagePullBackOff")
+        container.told_at = self.now
+        if container.state != "pullWaiting":
+            container.enter("pullWaiting", self.now)
+
+    def _try(self, container: Container) -> Image | None:
+        """Return the image, or None with ``pull_error`` set."""
+        try:
+            return pull(self.record.spec(container)["image"], self.architecture)
+        except PullError as error:
+            container.pull_error = str(error)
+            return None
+
+    def remember(self, image: str) -> None:
+        """Know an image that is on the node already."""
+        if image not in self.record.images:
+            self.record.images[image] = pull(image, self.architecture)
+            self.images.add(image)
