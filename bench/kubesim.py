@@ -27,13 +27,15 @@ UNRELATED = 20_000
 CHANGES = 400
 KEPT = 10_000
 LARGE_NODES, LARGE_PODS = 1000, 10_000
+RUNNING, RUNNING_NODES = 800, 20
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 RBAC = "rbac.authorization.k8s.io"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+CONTAINER = {"name": "main", "image": "nginx:1.27"}
 POD = {
     "metadata": {"generateName": "bench-"},
     # no scheduler of this name runs: the figure is the API's alone
-    "spec": {"schedulerName": "none", "containers": [{"name": "main", "image": "nginx:1.27"}]},
+    "spec": {"schedulerName": "none", "containers": [CONTAINER]},
 }
 Figures = dict[str, float]
 
@@ -241,25 +243,31 @@ async def longest_pause(server: Server) -> float:
 
 
 async def large(server: Server) -> float:
-    """Return the MB of a cluster of many nodes on which many pods run."""
-    spec = {"containers": [{"name": "main", "image": "nginx:1.27"}]}
-    meta = {"labels": {"app": "large"}}
-    for number in range(10):
-        template = {"metadata": meta, "spec": spec}
-        wanted = {"replicas": LARGE_PODS // 10, "selector": {"matchLabels": meta["labels"]}, "template": template}
-        body = {"metadata": {"name": f"large-{number}"}, "spec": wanted}
-        meta = {"labels": {"app": f"large-{number + 1}"}}
-        await create(server.client, "/apis/apps/v1/namespaces/default/deployments", body)
-    async with asyncio.timeout(300):
-        while await _ready_replicas(server.client) < LARGE_PODS:
-            await asyncio.sleep(1)
+    """Return the MB of a cluster of many nodes and many pods that no scheduler takes."""
+    await create_all(server.client, "/api/v1/namespaces/default/pods", _repeated(POD, LARGE_PODS))
     return server.memory()
 
 
-async def _ready_replicas(client: ClientSession) -> int:
-    async with client.get("/apis/apps/v1/namespaces/default/deployments") as response:
-        items = orjson.loads(await response.read())["items"]
-    return sum(item.get("status", {}).get("readyReplicas", 0) for item in items)
+async def running(server: Server) -> float:
+    """Return the kB that one more pod takes that runs, with its events and all that is known of it."""
+    name, labels = "many", {"app": "many"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [CONTAINER]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    await create(server.client, path, {"metadata": {"name": name}, "spec": spec})
+    sizes = []
+    for replicas in (RUNNING // 2, RUNNING):
+        await _patch(server.client, f"{path}/{name}", {"spec": {"replicas": replicas}})
+        async with asyncio.timeout(300):
+            while await _ready_replicas(server.client, f"{path}/{name}") < replicas:
+                await asyncio.sleep(0.5)
+        sizes.append(server.memory())
+    return (sizes[1] - sizes[0]) / (RUNNING - RUNNING // 2) * 1024
+
+
+async def _ready_replicas(client: ClientSession, path: str) -> int:
+    async with client.get(path) as response:
+        return int(orjson.loads(await response.read()).get("status", {}).get("readyReplicas", 0))
 
 
 async def both(server: Server) -> Figures:
@@ -294,6 +302,8 @@ async def _ours(folder: Path) -> Figures:
         found["pause"] = await longest_pause(server)
     async with programs.kubesim(folder, "--nodes", str(LARGE_NODES)) as server:
         found["large"] = await large(server)
+    async with programs.kubesim(folder, "--nodes", str(RUNNING_NODES)) as server:
+        found["running"] = await running(server)
     return found
 
 
@@ -324,6 +334,7 @@ def _figures(ours: Figures, peer: Figures) -> list[Figure]:
         Figure(f"cost of a change among {UNRELATED:,} others / alone", ours["independence"], "x", 1.3),
         Figure(f"longest pause while {KEPT:,} objects are kept", ours["pause"], "ms", 50),
         Figure(f"memory of {LARGE_NODES:,} nodes and {LARGE_PODS:,} pods", ours["large"], "MB", 400),
+        Figure("memory of one more pod that runs", ours["running"], "kB", 40),
     ]
 
 
