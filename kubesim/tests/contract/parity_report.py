@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 GOAL_PERCENT = 98.0
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
+GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
+"""Commands that have commands of their own."""
 NOT_YET = "not yet the same"
 
 
@@ -81,7 +84,22 @@ def report(findings: list[Finding]) -> str:
     for scene in dict.fromkeys(f.scene for f in findings):
         shares = [_share([f for f in own if f.scene == scene and f.known]) for own in versions.values()]
         lines.append(f"| {scene} | " + " | ".join(shares) + " |")
+    lines += ["", "## What is typed", "", _typed(findings)]
     return "\n".join([*lines, "", "## What differs", "", *_differences(findings)]) + "\n"
+
+
+def _typed(findings: list[Finding]) -> str:
+    """Return how many different lines there are of each command; what needs a running container is not among them."""
+    lines = {(f.scene, f.line) for f in findings}
+    counts = Counter(_command(line) for _, line in lines)
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) + "."
+
+
+def _command(line: str) -> str:
+    """Return ``create job`` or ``get``: the command of a line, with what it creates, sets or asks."""
+    words = line.split()
+    second = words[1] if len(words) > 1 and words[1].isalpha() or "-" in "".join(words[1:2]).strip("-") else ""
+    return f"{words[0]} {second}".strip() if words[0] in GROUPS and not second.startswith("-") else words[0]
 
 
 def _share(findings: list[Finding]) -> str:
