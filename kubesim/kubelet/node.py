@@ -15,6 +15,7 @@ from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, logs, timings
 from kubesim.kubelet.access import Access
+from kubesim.kubelet.endpoint import PORT, KubeletEndpoint
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
@@ -58,11 +59,24 @@ class Kubelets:
         """Report the nodes ready and take up the pods that are bound to them."""
         for name in self._names:
             await self._join(name)
+            self._open(self._nodes[name])
         await self._beat()
         await self._pods.start()
         self._pods.add_handler(self._changed)
         self._queue.start()
         self._plan_beat()
+
+    def _open(self, node: Node) -> None:
+        """Let a node answer on its kubelet's port."""
+
+        def pods() -> list[Obj]:
+            return [worker.record.pod for worker in self._workers.values() if worker.node is node]
+
+        def read(namespace: str, pod: str, container: str, tail: int | None, previous: bool) -> bytes:
+            return self.logs(namespace, pod, container, tail_lines=tail, previous=previous)
+
+        self.fabric.attach(node.ip)
+        self.fabric.listen(node.ip, PORT, KubeletEndpoint(pods, read))
 
     async def stop(self) -> None:
         """Stop at once; the pods stay as they are in the API."""

@@ -43,6 +43,7 @@ class PodWorker:
 
     def __init__(self, host: Host, record: PodRecord) -> None:
         self.record = record
+        self.node = host.node
         self.sandbox = Sandbox(self, host)
         self.pulls = Pulls(record, host.clock, host.node.images, host.node.architecture, self._normal, self._warning)
         self.gone = False

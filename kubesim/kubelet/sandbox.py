@@ -262,7 +262,8 @@ class Sandbox:
                 box.machine.stop()
         if self.refreshing is not None:
             self.refreshing.cancel()
-        self.host.fabric.detach(self.worker.record.ip)
+        if self.worker.record.ip != self.host.node.ip:
+            self.host.fabric.detach(self.worker.record.ip)
 
     # What goes on inside.
 

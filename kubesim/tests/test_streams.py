@@ -357,3 +357,14 @@ async def test_programs_in_pods_reach_the_api_with_their_own_account(live, admin
     status, headers, body = await asyncio.wrap_future(ask(found, live.loop))
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert orjson.loads(body)["major"] == "1"
+
+
+async def test_the_proxy_to_a_node_leads_to_its_kubelet(admin):
+    async with admin.get("/api/v1/nodes") as answer:
+        (node,) = [item["metadata"]["name"] for item in (await answer.json())["items"]]
+    async with admin.get(f"/api/v1/nodes/{node}/proxy/healthz") as answer:
+        assert (answer.status, await answer.text()) == (200, "ok")
+    async with admin.get(f"/api/v1/nodes/{node}:10250/proxy/pods") as answer:
+        assert {pod["metadata"]["name"] for pod in (await answer.json())["items"]} >= {"web", "net"}
+    async with admin.get(f"/api/v1/nodes/{node}/proxy/containerLogs/default/none/main") as answer:
+        assert answer.status == 400
