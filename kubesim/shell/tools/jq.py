@@ -176,7 +176,7 @@ async def _inputs(process: Process, opts: kit.Options, names: list[str]) -> tupl
     found: list[Any] = []
     for text in texts:
         try:
-            found += _yaml(text) if process.name == "yq" and opts.get("p") != "json" else _documents(text)
+            found += documents(text) if process.name == "yq" and opts.get("p") != "json" else _documents(text)
         except (ValueError, yaml.YAMLError, RecursionError) as error:
             if isinstance(error, ValueError) and len(error.args) > 1:
                 found += error.args[1]
@@ -211,7 +211,8 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _yaml(text: str) -> list[Any]:
+def documents(text: str) -> list[Any]:
+    """Parse YAML documents; raises yaml.YAMLError or ValueError."""
     return [_jsonable(each, 0) for each in yaml.load_all(text, _Loader)]
 
 
@@ -268,7 +269,7 @@ async def _report(process: Process, error: JqError) -> int:
 
 def _shown(process: Process, value: Any, opts: kit.Options) -> str:
     if process.name == "yq" and opts.get("o") not in ("json", "j") and "c" not in opts:
-        return _yaml_text(value)
+        return yaml_text(value)
     if isinstance(value, str) and opts.any("rj"):
         return value + ("" if "j" in opts else "\n")
     indent: int | str | None = (
@@ -292,11 +293,12 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _yaml_text(value: Any) -> str:
+def yaml_text(value: Any, *, sort: bool = False) -> str:
+    """Return a value as YAML."""
     if isinstance(value, str):
         return value + "\n"
     text: str = yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=10_000
+        value, Dumper=_Dumper, sort_keys=sort, default_flow_style=False, allow_unicode=True, width=10_000
     )
     return text.removesuffix("...\n")
 
