@@ -121,11 +121,12 @@ class Client:
     async def of_object(self, obj: Obj) -> Resource:
         """Return the kind of a manifest."""
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+        name = obj.get("metadata", {}).get("name", "")
         for each in await self.resources():
             if (each.group, each.version, each.kind) == (group, version, obj.get("kind")):
                 return each
         raise KubectlError(
-            f'error: resource mapping not found for name: "{obj.get("metadata", {}).get("name", "")}" namespace: "" from '
+            f'error: resource mapping not found for name: "{name}" namespace: "" from '
             f'"STDIN": no matches for kind "{obj.get("kind")}" in version "{obj.get("apiVersion")}"\n'
             "ensure CRDs are installed first"
         )

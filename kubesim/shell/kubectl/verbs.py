@@ -48,7 +48,8 @@ async def get(process: Process, client: Client, opts: kit.Options) -> int:
     _needs(
         opts,
         1,
-        'You must specify the type of resource to get. Use "kubectl api-resources" for a complete list of supported resources.',
+        'You must specify the type of resource to get. Use "kubectl api-resources" for a complete list of supported '
+        "resources.",
     )
     targets = await _targets(client, opts.args)
     form = opts.get("o")
@@ -129,7 +130,8 @@ async def logs(process: Process, client: Client, opts: kit.Options) -> int:
     _needs(
         opts,
         1,
-        "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument for the logs command",
+        "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
+        "POD or TYPE/NAME is a required argument for the logs command",
     )
     word = opts.args[0].removeprefix("pod/").removeprefix("pods/")
     if "/" in word:
@@ -364,11 +366,11 @@ async def _wait_rollout(process: Process, client: Client, kind: Resource, name: 
         ):
             await process.write(f'{kind.singular} "{name}" successfully rolled out\n')
             return
-        text = f'Waiting for {kind.singular} "{name}" rollout to finish: {ready} of {want} updated replicas are available...\n'
+        text = f"{ready} of {want} updated replicas are available"
         if updated < want:
-            text = f'Waiting for {kind.singular} "{name}" rollout to finish: {updated} out of {want} new replicas have been updated...\n'
+            text = f"{updated} out of {want} new replicas have been updated"
         if text != last:
-            await process.write(text)
+            await process.write(f'Waiting for {kind.singular} "{name}" rollout to finish: {text}...\n')
         last = text
         await process.sleep(1)
 

@@ -8,13 +8,41 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
 LONG = {
-    "namespace=": "n", "all-namespaces": "A", "output=": "o", "selector=": "l", "filename=": "f", "follow": "f",
-    "previous": "p", "container=": "c", "replicas=": "replicas", "tail=": "tail", "show-labels": "labels", "no-headers": "nohead",
-    "field-selector=": "field", "all": "all", "force": "force", "grace-period=": "grace", "dry-run=": "dry", "type=": "type",
-    "patch=": "p", "overwrite": "overwrite", "server-side": "server", "ignore-not-found": "ignore", "timestamps": "timestamps",
-    "wait=": "wait", "now": "now", "show-managed-fields": "managed", "context=": "context", "kubeconfig=": "config",
-    "sort-by=": "sort", "timeout=": "timeout", "client": "client", "token=": "token", "server=": "s", "v=": "v",
-}  # fmt: skip
+    "namespace=": "n",
+    "all-namespaces": "A",
+    "output=": "o",
+    "selector=": "l",
+    "filename=": "f",
+    "follow": "f",
+    "previous": "p",
+    "container=": "c",
+    "replicas=": "replicas",
+    "tail=": "tail",
+    "show-labels": "labels",
+    "no-headers": "nohead",
+    "field-selector=": "field",
+    "all": "all",
+    "force": "force",
+    "grace-period=": "grace",
+    "dry-run=": "dry",
+    "type=": "type",
+    "patch=": "p",
+    "overwrite": "overwrite",
+    "server-side": "server",
+    "ignore-not-found": "ignore",
+    "timestamps": "timestamps",
+    "wait=": "wait",
+    "now": "now",
+    "show-managed-fields": "managed",
+    "context=": "context",
+    "kubeconfig=": "config",
+    "sort-by=": "sort",
+    "timeout=": "timeout",
+    "client": "client",
+    "token=": "token",
+    "server=": "s",
+    "v=": "v",
+}
 
 
 async def kubectl(process: Process) -> int:
