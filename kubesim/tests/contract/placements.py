@@ -21,12 +21,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kubesim.tests.contract.plain import Plain
+from kubesim.tests.contract.plain import Answer, Plain
 
 FOLDER = Path(__file__).with_name("placed")
 NAMESPACE = "placements"
@@ -54,6 +55,27 @@ SECONDS = 60.0
 QUIET = {"kubesim": 0.05}
 LONG_QUIET = 0.5
 """How long to wait for what must not come: kubesim does at once whatever it does."""
+
+
+class Steady(Plain):
+    """A cluster that is asked over one connection: a case asks often."""
+
+    connection: HTTPConnection | None = None
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", **_: Any
+    ) -> Answer:
+        """Send one request and return the whole answer."""
+        self.connection = self.connection or self.connect()
+        data = None if body is None else json.dumps(body).encode()
+        self.connection.request(method, path, data, {**self.credentials, "Content-Type": kind})
+        response = self.connection.getresponse()
+        return Answer(response.status, response.headers, response.read())
+
+    def close(self) -> None:
+        """End the connection."""
+        if self.connection is not None:
+            self.connection.close()
 
 
 @cache
@@ -337,7 +359,7 @@ def main() -> None:
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("names", nargs="*", help="the cases whose name contains one of these (default: all)")
     options = parser.parse_args()
-    cluster, known = Plain("recorded", options.kubeconfig), answers()
+    cluster, known = Steady("recorded", options.kubeconfig), answers()
     for path in sorted(FOLDER.glob("*.yaml")):
         kept: dict[str, Any] = {}
         for name in yaml.safe_load(path.read_text(encoding="utf-8")):

@@ -11,7 +11,6 @@ import pytest
 
 from kubesim.tests.contract import placements
 from kubesim.tests.contract.conftest import CLUSTERS
-from kubesim.tests.contract.plain import Plain
 from kubesim.tests.live import serving
 
 PROGRAM = Path(__file__).parents[3] / "deploy/testcluster/testcluster.py"
@@ -23,11 +22,8 @@ def real_cluster(folder):
     """Run a real control plane of our own: these nodes must have no kubelet, and there must be no others."""
 
     def run(command):
-        return subprocess.run(
-            [sys.executable, PROGRAM, command, "--folder", folder, "--bin", BINARIES],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        arguments = [sys.executable, PROGRAM, command, "--folder", folder, "--bin", BINARIES]
+        return subprocess.run(arguments, check=True, stdout=subprocess.PIPE).stdout
 
     run("up")
     try:
@@ -37,16 +33,22 @@ def real_cluster(folder):
         run("down")
 
 
+def asked(name, kubeconfig):
+    cluster = placements.Steady(name, kubeconfig)
+    yield cluster
+    cluster.close()
+
+
 @pytest.fixture(scope="module", params=CLUSTERS)
 def empty(request, tmp_path_factory):
     """A cluster without nodes."""
     folder = tmp_path_factory.mktemp("empty")
     if request.param == "kubesim":
         with serving(folder, nodes=0) as live:
-            yield Plain("kubesim", live.kubeconfig)
+            yield from asked("kubesim", live.kubeconfig)
     else:
         with real_cluster(folder / "testcluster") as kubeconfig:
-            yield Plain("real", kubeconfig)
+            yield from asked("real", kubeconfig)
 
 
 @pytest.mark.parametrize("name", placements.cases())
