@@ -258,7 +258,7 @@ def _within(fields: Fields, present: Fields, before: Fields) -> Fields:
         elif name in present:
             rest = _within(inner, present[name], before.get(name, {}))
             if rest or not inner or not present[name]:
-                kept[name] = rest
+                kept[name] = {} if rest.keys() == {"."} else rest  # "." stands only beside others
         elif name not in before:
             kept[name] = inner
     return kept

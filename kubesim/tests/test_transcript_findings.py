@@ -174,6 +174,7 @@ async def test_an_emptied_structure_leaves_no_owners_of_what_was_in_it(live):
         async with client.patch(f"{path}/filled?fieldManager=y", data=emptied, headers=patch) as response:
             entries = (await response.json())["metadata"].get("managedFields", [])
     assert not [entry for entry in entries if "f:a" in json.dumps(entry)]
+    assert not [entry for entry in entries if '{".": {}}' in json.dumps(entry)]
 
 
 async def test_what_a_fresh_cluster_has_was_set_by_the_server(live):
