@@ -1,0 +1,94 @@
+"""top: the processes again and again, in batches or on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kubesim.shell.lineedit import Keyboard
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
+from kubesim.shell.tools.processes import seconds
+from kubesim.shell.tools.users import name_of
+
+
+async def top(process: Process) -> int:
+    """Show the processes until ``q``, Ctrl-C or the number of rounds that was asked for."""
+    opts = await kit.options(process, "bn:d:p:cHiu:o:", {"batch": "b", "iterations=": "n", "delay=": "d"})
+    terminal = None if "b" in opts else process.tty(1)
+    if "b" not in opts and terminal is None and not process.busybox:
+        return await process.fail("failed tty get")
+    every = max(seconds(opts.get("d", "3")) or 3.0, 0.1)
+    left = int(opts.get("n")) if opts.get("n").isdecimal() else 1 << 30
+    keyboard = Keyboard(process, terminal) if terminal else None
+    if terminal:
+        terminal.mode(raw=True)
+    try:
+        while left > 0:
+            rows = terminal.size[0] - 1 if terminal else 1000
+            await process.write(("\x1b[H\x1b[2J" if terminal else "") + "".join(_lines(process)[:rows]))
+            left -= 1
+            if left and await _pause(process, keyboard, every):
+                break
+    finally:
+        if terminal:
+            terminal.mode(raw=False)
+    return 0
+
+
+async def _pause(process: Process, keyboard: Keyboard | None, every: float) -> bool:
+    """Wait for the next round; True where somebody wants to leave."""
+    if keyboard is None:
+        await process.sleep(every)
+        return False
+    key = asyncio.ensure_future(keyboard.key())
+    clock = asyncio.ensure_future(process.machine.clock.sleep(every))
+    try:
+        await asyncio.wait({key, clock}, return_when=asyncio.FIRST_COMPLETED)
+        return key.done() and key.result() in (b"q", b"\x03", b"")
+    finally:
+        key.cancel()
+        clock.cancel()
+
+
+def _lines(process: Process) -> list[str]:
+    machine = process.machine
+    every = sorted(machine.processes.values(), key=lambda each: each.pid)
+    now, total = machine.clock.now(), machine.memory / 1048576
+    used = total / 5
+    if process.busybox:
+        head = [
+            f"Mem: {int(used * 1024)}K used, {int((total - used) * 1024)}K free, 4096K shrd, "
+            "2048K buff, 262144K cached\n",
+            "CPU:   0% usr   0% sys   0% nic 100% idle   0% io   0% irq   0% sirq\n",
+            f"Load average: 0.42 0.35 0.31 1/{len(every) + 150} {process.pid}\n",
+            "  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n",
+        ]
+        rows = [
+            f"{each.pid:5d} {each.parent:5d} {name_of(process.view, each.view.uid):<8} {_state(process, each):<4} "
+            f" 4396   0%   0   0% {' '.join(each.argv)[:120]}\n"
+            for each in every
+        ]
+        return head + rows
+    running = sum(_state(process, each) == "R" for each in every)
+    head = [
+        f"top - {now:%H:%M:%S} up 3 days,  2:14,  0 users,  load average: 0.42, 0.35, 0.31\n",
+        f"Tasks: {len(every):3d} total, {running:3d} running, {len(every) - running:3d} sleeping,   0 stopped,   "
+        "0 zombie\n",
+        "%Cpu(s):  1.2 us,  0.6 sy,  0.0 ni, 98.1 id,  0.0 wa,  0.0 hi,  0.1 si,  0.0 st\n",
+        f"MiB Mem : {total:8.1f} total, {total * 0.55:8.1f} free, {used:8.1f} used, {total / 4:8.1f} buff/cache\n",
+        f"MiB Swap:      0.0 total,      0.0 free,      0.0 used. {total - used:8.1f} avail Mem\n\n",
+        "    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n",
+    ]
+    rows = [
+        f"{each.pid:7d} {name_of(process.view, each.view.uid):<9} 20   0    4624   3584   3072 "
+        f"{_state(process, each)}   0.0   0.0   0:00.00 {each.name[:60]}\n"
+        for each in every
+    ]
+    return head + rows
+
+
+def _state(process: Process, each: Process) -> str:
+    return "R" if each is process else "T" if each.stopped else "S"
+
+
+TOOLS: dict[str, Tool] = {"top": top}
