@@ -101,21 +101,22 @@ def _check_kind(kind: Kind, obj: Obj, patch: Patched | None) -> None:
     given, named = obj["apiVersion"], obj["kind"]
     if patch is not None and kind.custom is None and (given, named) != (kind.api_version, kind.kind):
         raise patch.refused(_no_conversion(kind, given, named))
-    if given != kind.api_version:
+    if given != kind.api_version and kind.custom is not None:
         message = "the API version in the data ({}) does not match the expected API version ({})"
         raise status.bad_request(message.format(given, kind.api_version))
     if named != kind.kind and kind.custom is not None:
         error = status.invalid_value("kind", named, f"must be {kind.kind}")
         raise status.invalid(replace(kind, kind=named), obj["metadata"].get("name", ""), [error])
-    if named != kind.kind:
-        raise status.bad_request(f'{named} in version "{kind.version}" cannot be handled as a {kind.kind}')
+    if (given, named) != (kind.api_version, kind.kind):
+        what = f'{named} in version "{str(given).rpartition("/")[2]}" cannot be handled as a {kind.kind}'
+        raise status.bad_request(f"{what}: {_no_conversion(kind, given, named)}")
 
 
 def _no_conversion(kind: Kind, version: str, named: str) -> str:
     """Say that a patch has made of an object one of another kind, or of none."""
     if any(known.api_version == version and known.kind == named for known in builtin.all()):
         package = kind.group.partition(".")[0] or "core"
-        return f"converting ({version.replace('/', '.')}.{named}) to ({package}.{kind.kind}): unknown conversion"
+        return f"converting ({str(version).replace('/', '.')}.{named}) to ({package}.{kind.kind}): unknown conversion"
     return f'no kind "{named}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:110"'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -16,6 +17,15 @@ from kubesim.schema.registry import Kind
 
 MAX_BODY = 3 * 1024 * 1024
 SHOWN = 30
+GO_CONTEXT = "looking for beginning of value"
+GO_CONTEXTS = {
+    "Extra data": "after top-level value",
+    "Expecting property name": "looking for beginning of object key string",
+    "Illegal trailing comma": "looking for beginning of object key string",
+    "Invalid control character": "in string literal",
+    "Expecting ':'": "after object key",
+}
+"""How Go's JSON decoder says where it was, by the words of Python's."""
 TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml")
@@ -144,6 +154,8 @@ def _document(body: bytes, kind: str, *, yaml_too: bool) -> Obj:
         value = _yaml(body) if yaml_too else _json(body)
     except ValueError as error:
         raise _unrecognized(kind, str(error), body) from error
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise _unrecognized(kind, f"json: cannot unmarshal {_go_type(value)} into Go value of type {TYPE_META}", body)
     for name in ("apiVersion", "kind"):
@@ -173,10 +185,30 @@ def _json(body: bytes) -> Any:
 
 def _go_complaint(error: orjson.JSONDecodeError) -> str:
     """Return what Go's JSON decoder says of a text that it cannot read."""
-    rest = error.doc[error.pos :].strip()
-    if not rest or "end of data" in error.msg:
-        return "unexpected end of JSON input"
-    return f"invalid character {rest[0]!r} looking for beginning of value"
+    try:
+        json.loads(error.doc, parse_constant=_refused)
+    except json.JSONDecodeError as found:
+        rest = error.doc[found.pos :].lstrip(" \n\r\t") if "control" not in found.msg else error.doc[found.pos :]
+        if not rest or "Unterminated" in found.msg:
+            return "unexpected end of JSON input"
+        context = next((text for begin, text in GO_CONTEXTS.items() if found.msg.startswith(begin)), GO_CONTEXT)
+        return f"invalid character {_go_rune(rest[0])} {context}"
+    except RecursionError:
+        deep = "[" if "[[" in error.doc else "{"
+        return f"invalid character '{deep}' exceeded max depth"
+    except ValueError as constant:
+        return f"invalid character {_go_rune(str(constant)[0])} {GO_CONTEXT}"
+    return "unexpected end of JSON input"
+
+
+def _refused(constant: str) -> Any:
+    """Refuse what Python takes for a number and JSON does not."""
+    raise ValueError(constant)
+
+
+def _go_rune(mark: str) -> str:
+    """Return a character as Go quotes it."""
+    return "'\\''" if mark == "'" else repr(mark)
 
 
 def _yaml(body: bytes) -> Any:

@@ -60,7 +60,11 @@ def negotiate(header: str) -> Answer:
                 return Answer()
         if media.name in ("application/yaml", "application/x-yaml") and not shape:
             return Answer(yaml=True)
-    raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {KNOWN}")
+    if any(media.name in JSON_TYPES for media in media_types(header)):
+        raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {KNOWN}")
+    streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+    message = f"406: Not Acceptable\n\nAvailable representations: {KNOWN}, {streams}"
+    raise ApiError(406, "NotAcceptable", message)
 
 
 def discovery_version(header: str) -> str:

@@ -31,7 +31,8 @@ def json_patch(obj: Obj, operations: Any) -> Obj:
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         )
     if len(operations) > 10_000:
-        message = f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}"
+        most = f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}"
+        message = f"Request entity too large: {most}"
         raise ApiError(413, "RequestEntityTooLarge", message)
     patched, copied = orjson.loads(orjson.dumps(obj)), 0
     try:

@@ -107,7 +107,7 @@ def invalid(kind: Kind, name: str, errors: list[FieldError]) -> ApiError:
     causes = [{"reason": e.reason, "message": e.detail, "field": e.field} for e in errors]
     info: Obj = {"name": name} if name else {}
     info |= ({"group": kind.group} if kind.group else {}) | {"kind": kind.kind, "causes": causes}
-    return ApiError(422, "Invalid", f'{kind.kind}{suffix} "{name}" is invalid: {text}', info)
+    return ApiError(422, "Invalid", f"{kind.kind}{suffix} {show(name)} is invalid: {text}", info)
 
 
 def forbidden(kind: Kind, name: str, why: str, causes: list[Obj] | None = None) -> ApiError:

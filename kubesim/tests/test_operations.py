@@ -78,7 +78,8 @@ def test_generated_names_end_in_five_letters(ops):
         (
             lambda o: o.create(PODS, "ml", {"kind": "Job", "spec": {}}),
             400,
-            'Job in version "v1" cannot be handled as a Pod',
+            'Job in version "v1" cannot be handled as a Pod: no kind "Job" is registered for version "v1" in scheme '
+            '"pkg/runtime/scheme.go:110"',
         ),
         (lambda o: o.delete(PODS, "ml", "x"), 404, 'pods "x" not found'),
     ],

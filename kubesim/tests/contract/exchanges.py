@@ -47,6 +47,7 @@ _RULES = (
     (re.compile(r"(Too large resource version: \d+, current: )\d+"), r"\1<version>"),
     (re.compile(r"\bkube-api-access-\w{5}\b"), "kube-api-access-<random>"),
 )
+AGE = re.compile(r"\d+s")
 _VERSIONS = frozenset({"resourceVersion", "uid", "continue", "selfLink"})
 
 
@@ -70,8 +71,9 @@ def load(area: str) -> tuple[Scene, ...]:
 def answers(area: str) -> dict[str, list[Any]]:
     """Return what the real control plane answered, by scene."""
     path = FOLDER / f"{area}.answers.json"
-    recorded: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return recorded
+    recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    shown: dict[str, list[Any]] = normalised(recorded, "")
+    return shown
 
 
 def areas() -> list[str]:
@@ -143,7 +145,8 @@ def told(answer: Answer) -> dict[str, Any]:
     headers = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
     body = answer.json if answer.json is not None else answer.body.decode(errors="replace")
     told = {"code": answer.code, "type": answer.headers.get("Content-Type", ""), **headers, "body": body}
-    return _blamed(told) if answer.code == INTERNAL and not body.get("reason") else told
+    known = isinstance(body, dict) and not body.get("reason")
+    return _blamed(told) if answer.code == INTERNAL and known else told
 
 
 def _blamed(told: dict[str, Any]) -> dict[str, Any]:
@@ -180,6 +183,8 @@ def normalised(value: Any, namespace: str, key: str = "") -> Any:
         return [normalised(part, namespace, key) for part in value]
     if not isinstance(value, str):
         return value
+    if key == "cells" and AGE.fullmatch(value):
+        return "<age>"
     if key in _VERSIONS and value:
         return f"<{key}>"
     return _clean(value, namespace)
