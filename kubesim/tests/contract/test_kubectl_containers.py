@@ -9,7 +9,7 @@ import pytest
 from kubernetes import client, config
 from kubernetes.stream import stream
 
-pytestmark = pytest.mark.kubectl
+pytestmark = [pytest.mark.kubectl, pytest.mark.usefixtures("containers")]
 
 AGNHOST = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 PODS = f"""
