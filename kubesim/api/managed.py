@@ -35,7 +35,7 @@ def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
     sent = {name: value for name, value in new.items() if name != "status"} if kind.has_status else new
     mine = _entry_of([], kind, "", options)
     shape = kind.shape
-    wanted, nothing = options.wanted, shape.zeros | shape.empty if shape and kind.custom is None else {}
+    wanted, nothing = options.wanted, shape.nulls | shape.zeros | shape.empty if shape and kind.custom is None else {}
     mine["fieldsV1"] = _changed(nothing, sent, shape) if wanted is None else said(_above(kind, wanted, ""), shape)
     mine["time"] = rfc3339(now)
     if mine["fieldsV1"]:
@@ -146,7 +146,7 @@ def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fi
     found: Fields = {}
     for name, value in new.items():
         before = old.get(name, MISSING) if isinstance(old, dict) else MISSING
-        if value == before or (value is None and before is MISSING) or (top and name in ("kind", "apiVersion")):
+        if value == before or (top and name in ("kind", "apiVersion")):
             continue
         if top and name == "metadata":
             before = {} if before is MISSING else before

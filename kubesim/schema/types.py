@@ -67,6 +67,11 @@ class Shape:
         """Scalars that are always written, with their zero values where nobody has set them."""
 
     @cached_property
+    def nulls(self) -> dict[str, Any]:
+        """The fields that are written even where they are null."""
+        return {field: None for owner, field in facts.NULLS if owner == self.name}
+
+    @cached_property
     def empty(self) -> dict[str, Any]:
         """The object of which nothing is set yet, as Go writes it: structs, and lists that are always written."""
         structs = {field.name: field.shape.empty for field in self.structs if field.shape is not None}

@@ -212,3 +212,11 @@ async def test_an_event_of_long_ago_that_is_written_today_stays(live):
         assert (await post(live, f"{SPACE}/events", body))[0] == 201
     async with live.client() as client, client.get(f"{SPACE}/events/one") as response:
         assert response.status == 200
+
+
+async def test_an_event_is_owned_for_what_was_said_of_it_alone(live):
+    body = {"metadata": {"name": "said"}, "involvedObject": {"namespace": "default"}, "message": "m"}
+    code, made = await post(live, f"{SPACE}/events", body)
+    assert code == 201
+    fields = made["metadata"]["managedFields"][0]["fieldsV1"]
+    assert not {"f:eventTime", "f:reportingComponent", "f:reportingInstance"} & fields.keys()
