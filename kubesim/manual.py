@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kubesim import data
 
 WIDTH, INDENT = 80, 7
 
@@ -50,5 +50,5 @@ def _section(title: str, text: str) -> Iterator[str]:
 
 @cache
 def _pages() -> dict[str, dict[str, str]]:
-    pages: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("manual.yaml").read_bytes())
+    pages: dict[str, dict[str, str]] = data.read(Path(__file__).with_name("manual.yaml"))
     return pages

@@ -82,7 +82,7 @@ def _unready_may_go(budget: Obj) -> bool:
 
 
 def _taken(budget: Obj, pod: str, now: str) -> Obj:
-    """Return a budget's status with one disruption less. Raises 429 where none is left, 403 where it cannot be told."""
+    """Return a budget's status with one disruption less; raises 429 where none is left, 403 where nobody knows."""
     name, found = budget["metadata"]["name"], budget.get("status", {})
     allowed = found.get("disruptionsAllowed", 0)
     if found.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):

@@ -121,8 +121,8 @@ class ApiServer:
             case ["api"] | ["apis"]:
                 return self._groups(request, legacy=parts == ["api"])
             case []:
-                text = orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2)
-                return web.Response(body=text, content_type="application/json", headers=NO_CACHE)
+                body = orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2)
+                return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
         return self._documents(parts)
 
     def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 
-import yaml
-
+from kubesim import data
 from kubesim.gpu import mig
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.kernel_log import KernelLog
@@ -206,7 +205,7 @@ class Board:
 @cache
 def boot_lines() -> tuple[tuple[float, int, str], ...]:
     """Return what a GPU node logs while it boots: seconds, level, text with places for values."""
-    return tuple((entry[0], entry[1], entry[2]) for entry in yaml.safe_load(_BOOT.read_text(encoding="utf-8")))
+    return tuple((entry[0], entry[1], entry[2]) for entry in data.read(_BOOT))
 
 
 def _slots(device: Device, replicas: int) -> dict[str, list[Slot]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
+from kubesim import data
 
 Range = tuple[float, float]
 _FILE = Path(__file__).with_name("loads.yaml")
@@ -49,7 +49,7 @@ class Load:
 @cache
 def loads() -> dict[str, Load]:
     """Return every load by name."""
-    entries = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    entries = data.read(_FILE)
     return {name: _load(name, entry) for name, entry in entries.items()}
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kubesim import data
 
 _FILE = Path(__file__).with_name("products.yaml")
 
@@ -99,7 +99,7 @@ def products() -> dict[str, Product]:
 
 @cache
 def _read() -> dict[str, Any]:
-    return dict(yaml.safe_load(_FILE.read_text(encoding="utf-8")))
+    return dict(data.read(_FILE))
 
 
 def _product(key: str, entry: dict[str, Any]) -> Product:

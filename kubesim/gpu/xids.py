@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.kernel_log import KernelLog
 
@@ -67,7 +66,7 @@ class Xid:
 @cache
 def xids() -> dict[int, Xid]:
     """Return every known event by its number."""
-    entries: dict[int, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    entries: dict[int, dict[str, Any]] = data.read(_FILE)
     return {code: _xid(code, entry) for code, entry in entries.items()}
 
 

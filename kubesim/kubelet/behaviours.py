@@ -9,8 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.kubelet import python
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import Exit, Line, Output, Program, fixed
@@ -203,6 +202,4 @@ def _values(n: int, seed: str) -> dict[str, float]:
 
 @cache
 def _table() -> dict[str, Any]:
-    with Path(__file__).with_name("behaviours.yaml").open(encoding="utf-8") as file:
-        data: dict[str, Any] = yaml.safe_load(file)
-    return data
+    return dict(data.read(Path(__file__).with_name("behaviours.yaml")))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.kubelet.gpus import NodeGpus
+from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.volumes import NodeDisk
-from kubesim.metrics.telemetry import Telemetry
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
@@ -68,4 +68,4 @@ class Host:
     node: Node
     fabric: Fabric
     wake: Callable[[], None]
-    telemetry: Telemetry
+    telemetry: Monitoring

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kubesim import data
 
 DEFAULT_REGISTRY = "docker.io"
 NAMESERVER = "169.254.169.254:53"
@@ -157,6 +157,4 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
 
 @cache
 def _catalogue() -> dict[str, Any]:
-    with Path(__file__).with_name("images.yaml").open(encoding="utf-8") as file:
-        data: dict[str, Any] = yaml.safe_load(file)
-    return data
+    return dict(data.read(Path(__file__).with_name("images.yaml")))

@@ -19,10 +19,10 @@ from kubesim.kubelet.endpoint import PORT, KubeletEndpoint
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
+from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
-from kubesim.metrics.telemetry import Telemetry
 from kubesim.network.fabric import Fabric
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
@@ -38,7 +38,7 @@ class Kubelets:
         self, client: Client, clock: Clock, names: tuple[str, ...], state: dict[str, Any], fabric: Fabric
     ) -> None:
         self.fabric = fabric
-        self.telemetry = Telemetry(client, clock, fabric)
+        self.telemetry = Monitoring(client, clock, fabric)
         self._client = client
         self._clock = clock
         self._names = names

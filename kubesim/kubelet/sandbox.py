@@ -24,11 +24,11 @@ from kubesim.kubelet.environment import ConfigError, Sources, environment, expan
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
+from kubesim.kubelet.monitoring import EXPORTERS
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container, container_id
 from kubesim.kubelet.replay import LONGEST_S, ReplayClock
 from kubesim.kubelet.volumes import MountError
-from kubesim.metrics.telemetry import EXPORTERS
 from kubesim.network.fabric import REASONS
 from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError

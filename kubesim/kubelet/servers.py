@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.errors import Obj
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.status import PodRecord
@@ -84,6 +83,4 @@ def files(image: Image) -> dict[str, str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    with Path(__file__).with_name("servers.yaml").open(encoding="utf-8") as file:
-        data: dict[str, Any] = yaml.safe_load(file)
-    return data
+    return dict(data.read(Path(__file__).with_name("servers.yaml")))

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from kubesim import data
 
 MIB = 1024 * 1024
 WARM_S = 12.0
@@ -81,4 +81,4 @@ def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: flo
 
 @cache
 def _table() -> dict[str, Any]:
-    return dict(yaml.safe_load(_FILE.read_text(encoding="utf-8")))
+    return dict(data.read(_FILE))

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-import yaml
-
+from kubesim import data
 from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device, State
 from kubesim.gpu.products import driver
@@ -47,7 +46,7 @@ _OTHERS: dict[str, Value] = {
 @cache
 def counters() -> dict[str, Counter]:
     """Return the exporter's counters by name, in its order."""
-    rows = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    rows = data.read(_FILE)
     found = [Counter(Family(f"DCGM_FI_{name}", kind, text), _value(value)) for name, kind, text, value in rows]
     return {counter.family.name: counter for counter in found}
 

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.metrics.exposition import Exposed, Family
@@ -49,7 +48,7 @@ class Table:
 @cache
 def tables() -> dict[str, Table]:
     """Return the tables by kind."""
-    entries = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    entries = data.read(_FILE)
     return {kind: _table(entry) for kind, entry in entries.items()}
 
 

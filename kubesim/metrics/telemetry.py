@@ -38,7 +38,6 @@ RESOURCES = {
 }
 DISCOVERED = ("pods", "services", "endpoints", "nodes", "configmaps")
 CONFIG_KEY = "prometheus.yml"
-EXPORTERS = ("dcgm-exporter", "kube-state-metrics", "prometheus")
 
 
 class Telemetry:
@@ -55,7 +54,7 @@ class Telemetry:
         self._refresh: Timer | None = None
 
     def servers(self, behaviour: str, pod: Obj, board: Callable[[], Board]) -> dict[int, Server]:
-        """Return what a pod with one of ``EXPORTERS`` listens with."""
+        """Return what a pod with the behaviour of an exporter listens with."""
         match behaviour:
             case "dcgm-exporter":
                 return {9400: dcgm_exporter(board, self._clock.now)}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.clock import Clock
-from kubesim.shell import proc, session
+from kubesim.shell import proc
 from kubesim.shell.files import Device, Directory, File, Files, Link, Mount
 from kubesim.shell.machine import Machine
 from kubesim.shell.tools import TOOLS
 
-KINDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("rootfs.yaml").read_text())
 BUILT = 1_735_689_600.0  # when the files of images were made
 RELEASES = {
     "debian": 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\n'
@@ -52,9 +51,19 @@ FOLDERS = (
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 
 
+@cache
+def _kinds() -> dict[str, Any]:
+    return dict(data.read(Path(__file__).with_name("rootfs.yaml")))
+
+
+async def _session(shell: Any) -> int:
+    """Run an interactive session; its modules are read when somebody first sits down at a terminal."""
+    return int(await import_module("kubesim.shell.session").run(shell))
+
+
 def programs(kind: str) -> dict[str, list[str]]:
     """Return the names of an image kind's programs by folder."""
-    entry = KINDS[kind]
+    entry = _kinds()[kind]
     found = dict(programs(entry["like"])) if "like" in entry else {}
     for folder, names in entry.get("programs", {}).items():
         found[folder] = [*found.get(folder, []), *names]
@@ -64,7 +73,7 @@ def programs(kind: str) -> dict[str, list[str]]:
 @cache
 def layer(kind: str) -> Directory:
     """Return the lowest layer of an image kind. Never write to it."""
-    entry = KINDS[kind]
+    entry = _kinds()[kind]
     root = Directory(mtime=BUILT)
     for path in FOLDERS if entry["shell"] else ("dev", "etc", "home", "proc", "tmp", "usr/bin", "var/run"):
         _folder(root, path)
@@ -127,7 +136,7 @@ def machine(
 ) -> Machine:
     """Return a container of an image kind with its /dev, /proc and /etc files; ``prepare`` may add to it."""
     made = Machine(clock, files(kind), TOOLS, hostname=hostname, env=dict(env or {}))
-    made.session = session.run
+    made.session = _session
     devices = Directory(mtime=made.now())
     for name, (major, minor) in DEVICES.items():
         sort = "random" if name == "urandom" else name

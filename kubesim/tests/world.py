@@ -96,7 +96,8 @@ async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
     for name in ("default", "kube-system", "kube-node-lease"):
         await client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     made.node_names = await nodes.register(client, nodes.fleet(count, gpus, clock.now()))
-    running: list[Any] = [await controllers.start(client, clock, "the authority"), await scheduler.start(client, clock)]
+    running: list[Any] = [await controllers.start(client, clock, "the authority")]
+    running.append(await scheduler.start(client, clock))
     made.kubelets = await kubelet.start(client, clock, *made.node_names)
     await clock.advance(0)
     try:
