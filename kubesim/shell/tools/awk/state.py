@@ -1,0 +1,134 @@
+"""What an awk program knows while it runs: its variables, its arrays, and the fields of the record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubesim.shell import regexes
+from kubesim.shell.machine import Process
+from kubesim.shell.tools.awk.parse import Parser
+from kubesim.shell.tools.awk.values import MOST_FIELDS, AwkError, StrNum, Value, given, number, shown
+
+
+class State:
+    """Variables and fields of one run."""
+
+    def __init__(self, process: Process, program: Parser) -> None:
+        self.process = process
+        self.program = program
+        self.globals: dict[str, Any] = {
+            "FS": " ",
+            "OFS": " ",
+            "ORS": "\n",
+            "RS": "\n",
+            "NF": 0.0,
+            "NR": 0.0,
+            "FNR": 0.0,
+            "SUBSEP": "\x1c",
+            "CONVFMT": "%.6g",
+            "OFMT": "%.6g",
+            "RSTART": 0.0,
+            "RLENGTH": -1.0,
+            "FILENAME": "",
+            "ENVIRON": {name: given(text) for name, text in process.env.items()},
+        }
+        self.locals: list[dict[str, Any]] = []
+        self.fields: list[Value] = [""]
+        self.elements = 0
+
+    # values
+
+    def text(self, value: Value, *, output: bool = False) -> str:
+        if isinstance(value, str):
+            return value
+        if value is None:
+            return ""
+        return shown(value, str(self.globals["OFMT" if output else "CONVFMT"]))
+
+    def truth(self, value: Value) -> bool:
+        if isinstance(value, StrNum):
+            return number(value) != 0
+        return value != 0.0 if isinstance(value, float) else bool(value)
+
+    def get(self, name: str) -> Any:
+        if self.locals and name in self.locals[-1]:
+            return self.locals[-1][name]
+        if name == "NF":
+            return float(len(self.fields) - 1)
+        return self.globals.get(name)
+
+    def set(self, name: str, value: Value) -> None:
+        if self.locals and name in self.locals[-1]:
+            self.locals[-1][name] = value
+        elif name == "NF":
+            self._resize(int(number(value)))
+        else:
+            self.globals[name] = value
+
+    def array(self, name: str) -> dict[str, Value]:
+        scope = self.locals[-1] if self.locals and name in self.locals[-1] else self.globals
+        found = scope.get(name)
+        if found is None:
+            found = scope[name] = {}
+        if not isinstance(found, dict):
+            raise AwkError(f"can't use scalar {name} as array")
+        return found
+
+    def record(self, line: str) -> None:
+        """Split a line into fields."""
+        self.fields = [given(line), *self.split(line, str(self.globals["FS"]))]
+
+    def split(self, line: str, separator: str) -> list[Value]:
+        if separator == " ":
+            pieces = line.split()
+        elif not line:
+            pieces = []
+        elif len(separator) == 1 and separator != " " and separator not in "\\|.*+?^$([{":
+            pieces = line.split(separator)
+        elif separator == "":
+            pieces = list(line)
+        else:
+            pieces = self._split_regex(line, separator)
+        if len(pieces) > MOST_FIELDS:
+            raise AwkError("too many fields")
+        return [given(piece) for piece in pieces]
+
+    def _split_regex(self, line: str, separator: str) -> list[str]:
+        compiled = self.regex("\\" + separator if len(separator) == 1 and separator != "\\" else separator)
+        pieces, at, start = [], 0, 0
+        while at <= len(line):
+            match = regexes.search(compiled, line, at)
+            if not match:
+                break
+            if match.end() == match.start():
+                at += 1
+                continue
+            pieces.append(line[start : match.start()])
+            at = start = match.end()
+        return [*pieces, line[start:]]
+
+    def regex(self, source: str) -> Any:
+        try:
+            return regexes.compile_posix(source, extended=True)
+        except regexes.RegexError as error:
+            raise AwkError(f"regular expression compile failed ({error})\n{source}") from error
+
+    def _resize(self, count: int) -> None:
+        if not 0 <= count <= MOST_FIELDS:
+            raise AwkError("NF out of range")
+        del self.fields[count + 1 :]
+        self.fields += [""] * (count + 1 - len(self.fields))
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self.fields[0] = str(self.globals["OFS"]).join(self.text(field) for field in self.fields[1:])
+
+    def set_field(self, index: int, value: Value) -> None:
+        if not 0 <= index <= MOST_FIELDS:
+            raise AwkError("access to negative field" if index < 0 else "too many fields")
+        if index == 0:
+            self.record(self.text(value))
+            return
+        self.fields += [""] * (index + 1 - len(self.fields))
+        self.fields[index] = value
+        self._rebuild()
