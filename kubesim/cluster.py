@@ -27,6 +27,7 @@ from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
+from kubesim.availability import Availability
 from kubesim.changelog import Changes, State
 from kubesim.clock import Clock
 from kubesim.clusterfile import ClusterFile
@@ -254,6 +255,9 @@ class Cluster:
         """Start the parts; they see each other only through the API."""
         if "kubelets" not in self.spec.without:
             await self.nodes.start(state)
+        available = Availability(self.operations, self.store, self.api.aggregator)
+        available.start()
+        self._parts.append(available)
         if "scheduler" not in self.spec.without:
             self._parts.append(await scheduler.start(self._client("kube-scheduler"), self.clock))
         if "controllers" in self.spec.without:

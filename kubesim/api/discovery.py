@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry, Subresource
@@ -35,15 +35,15 @@ def api_versions(server: str) -> Obj:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
 
 
-def group_list(registry: Registry) -> Obj:
-    """Answer /apis."""
-    groups = [_group(name, versions) for name, versions in _groups(registry)]
+def group_list(registry: Registry, remote: Iterable[tuple[str, str]] = ()) -> Obj:
+    """Answer /apis; ``remote`` are the groups and versions that other servers answer for."""
+    groups = [_group(name, versions) for name, versions in _groups(registry, remote)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(registry: Registry, name: str) -> Obj | None:
+def group(registry: Registry, name: str, remote: Iterable[tuple[str, str]] = ()) -> Obj | None:
     """Answer /apis/{group}."""
-    found = dict(_groups(registry)).get(name)
+    found = dict(_groups(registry, remote)).get(name)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, found)} if found else None
 
 
@@ -57,25 +57,31 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Obj | No
     return document | {"groupVersion": kinds[0].api_version, "resources": resources}
 
 
-def aggregated(registry: Registry, version: str, *, legacy: bool) -> Obj:
-    """Answer /api or /apis to a client that accepts APIGroupDiscoveryList of ``version`` (v2, v2beta1)."""
-    names = [("", ["v1"])] if legacy else list(_groups(registry))
+def aggregated(
+    registry: Registry, version: str, *, legacy: bool, remote: Mapping[tuple[str, str], Obj] | None = None
+) -> Obj:
+    """Answer /api or /apis to a client that accepts APIGroupDiscoveryList of ``version`` (v2, v2beta1).
+
+    ``remote``: by group and version, the entries of what other servers answer for.
+    """
+    remote = remote or {}
+    names = [("", ["v1"])] if legacy else list(_groups(registry, remote))
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
         "metadata": {},
-        "items": [_discovered_group(registry, name, versions) for name, versions in names],
+        "items": [_discovered_group(registry, name, versions, remote) for name, versions in names],
     }
 
 
-def _groups(registry: Registry) -> Iterable[tuple[str, list[str]]]:
+def _groups(registry: Registry, remote: Iterable[tuple[str, str]] = ()) -> Iterable[tuple[str, list[str]]]:
     """Return every named group with its versions, preferred first, in upstream's order; others come last."""
     versions: dict[str, list[str]] = {}
-    for kind in registry.all():
-        if kind.group:
-            known = versions.setdefault(kind.group, [])
-            if kind.version not in known:
-                known.append(kind.version)
+    for name, version in (*((kind.group, kind.version) for kind in registry.all()), *remote):
+        if name:
+            known = versions.setdefault(name, [])
+            if version not in known:
+                known.append(version)
     return sorted(versions.items(), key=lambda entry: RANKS.get(entry[0], len(RANKS)))
 
 
@@ -136,12 +142,15 @@ def _subresource(kind: Kind, sub: Subresource) -> Obj:
     }
 
 
-def _discovered_group(registry: Registry, name: str, versions: list[str]) -> Obj:
+def _discovered_group(
+    registry: Registry, name: str, versions: list[str], remote: Mapping[tuple[str, str], Obj]
+) -> Obj:
     """Return one item of the aggregated document."""
     return {
         "metadata": {"name": name} if name else {},
         "versions": [
-            {
+            remote.get((name, version))
+            or {
                 "version": version,
                 "resources": [
                     _discovered(kind)

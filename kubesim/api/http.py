@@ -9,6 +9,7 @@ import orjson
 from aiohttp import web
 
 from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2, requestinfo
+from kubesim.api.aggregator import Aggregator
 from kubesim.api.answers import NO_CACHE, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.negotiate import discovery_version
@@ -48,6 +49,7 @@ class ApiServer:
         self._backend = backend
         self._resources = Resources(backend)
         self._metrics = metrics.Metrics()
+        self.aggregator = Aggregator(backend.store, backend.operations.registry, backend.nodes.fabric)
 
     async def handle(self, request: web.Request, path: str) -> web.StreamResponse:
         """Answer one request; ``path`` is relative to the cluster's root and begins with a slash."""
@@ -89,6 +91,9 @@ class ApiServer:
         info = requestinfo.read(request.method, path, request.query)
         if not backend.authorizer.allows(user, info.attributes()):
             raise forbidden(user, info.attributes())
+        elsewhere = self.aggregator.claimed(path)
+        if elsewhere is not None:
+            return await self.aggregator.answer(request, path, elsewhere, user)
         if info.resource:
             return await self._resources.answer(request, info, user)
         return await self._plain(request, info)
@@ -119,24 +124,25 @@ class ApiServer:
             case ["openapi", "v3", *rest]:
                 return await asyncio.to_thread(openapi.answer_v3, rest, self._backend.operations.registry)
             case ["api"] | ["apis"]:
-                return self._groups(request, legacy=parts == ["api"])
+                return await self._groups(request, legacy=parts == ["api"])
             case []:
                 body = orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
         return self._documents(parts)
 
-    def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
+    async def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
         """Answer /api and /apis, in the form that the client prefers."""
         registry = self._backend.operations.registry
         version = discovery_version(request.headers.get("Accept", ""))
         if version:
-            document = discovery.aggregated(registry, version, legacy=legacy)
+            remote = {} if legacy else await self.aggregator.discovered()
+            document = discovery.aggregated(registry, version, legacy=legacy, remote=remote)
             response = json_response(document)
             response.headers["Content-Type"] = AGGREGATED.format(version=version)
             return response
-        return json_response(
-            discovery.api_versions(self._backend.address) if legacy else discovery.group_list(registry)
-        )
+        if legacy:
+            return json_response(discovery.api_versions(self._backend.address))
+        return json_response(discovery.group_list(registry, self.aggregator.versions()))
 
     def _documents(self, parts: list[str]) -> web.Response:
         """Answer /api/v1, /apis/{group} and /apis/{group}/{version}."""
@@ -146,7 +152,7 @@ class ApiServer:
             case ["api", version]:
                 document = discovery.resource_list(registry, "", version)
             case ["apis", group]:
-                document = discovery.group(registry, group)
+                document = discovery.group(registry, group, self.aggregator.versions())
             case ["apis", group, version]:
                 document = discovery.resource_list(registry, group, version)
         if document is None:

@@ -1,0 +1,181 @@
+"""The aggregation layer: groups that APIServices say are served elsewhere, by a service within the cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+
+import orjson
+from aiohttp import web
+
+from kubesim.api.answers import NO_CACHE
+from kubesim.api.proxy import HOP_BY_HOP
+from kubesim.apiservices import RESOURCE
+from kubesim.auth.users import User
+from kubesim.errors import Obj
+from kubesim.network.fabric import REASONS, Fabric, Request, Response
+from kubesim.schema.registry import Registry
+from kubesim.shell.errors import NetworkError
+from kubesim.store import Store
+
+SLICES = "endpointslices.discovery.k8s.io"
+OWNER = "kubernetes.io/service-name"
+PORT = 443
+SYSTEM = User("system:kube-aggregator", ("system:masters",))
+"""Who asks whether a server is there."""
+GroupVersion = tuple[str, str]
+
+
+class Aggregator:
+    """Finds and asks the servers behind APIServices; what is served here is never asked for elsewhere."""
+
+    def __init__(self, store: Store, registry: Registry, fabric: Fabric) -> None:
+        self._store = store
+        self._registry = registry
+        self._fabric = fabric
+
+    def claimed(self, path: str) -> Obj | None:
+        """Return the APIService whose server a path leads to; None for what is served here."""
+        match path.split("/"):
+            case ["", "apis", group, version, *_] if group and version:
+                found = self._store.get(self._registry.by_resource(RESOURCE), "", f"{version}.{group}")
+                return found if found is not None and self._is_remote(found) else None
+        return None
+
+    def remote(self) -> list[Obj]:
+        """Return the APIServices of others, in the order in which clients are to prefer them."""
+        found = [obj for obj in self._store.list(self._registry.by_resource(RESOURCE)) if self._is_remote(obj)]
+        return sorted(found, key=_preference)
+
+    def versions(self) -> list[GroupVersion]:
+        """Return the groups and versions that others serve."""
+        return [_group_version(obj) for obj in self.remote()]
+
+    async def discovered(self) -> dict[GroupVersion, Obj]:
+        """Return what the servers say of themselves, as the aggregated discovery shows it."""
+        return {_group_version(obj): await self._discovered(obj) for obj in self.remote()}
+
+    async def answer(self, request: web.Request, path: str, service: Obj, user: User) -> web.Response:
+        """Pass a request on, as somebody who was authenticated here; 503 where nobody can answer it."""
+        if not is_available(service):
+            return _unavailable("service unavailable\n")
+        query = f"?{request.rel_url.raw_query_string}" if request.rel_url.raw_query_string else ""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        try:
+            found = await self.ask(service, request.method, path + query, user, headers, await request.read())
+        except NetworkError as error:
+            address, port = self.address(service)
+            return _unavailable(f"error trying to reach service: dial tcp {address}:{port}: {REASONS[error.kind]}\n")
+        kept = {name: value for name, value in found.headers.items() if name.lower() not in HOP_BY_HOP}
+        return web.Response(status=found.status, body=found.body, headers={**NO_CACHE, **kept})
+
+    async def ask(
+        self,
+        service: Obj,
+        method: str,
+        target: str,
+        user: User,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Response:
+        """Send a request to the server of an APIService. Raises ``NetworkError``."""
+        asked = Request(method, target, _headers(headers or {}, user), body)
+        places = list(self._places(service))
+        if not places:
+            raise NetworkError("refused")
+        return await self._fabric.find(*random.choice(places)).respond(asked)
+
+    def address(self, service: Obj) -> tuple[str, int]:
+        """Return the address and the port by which a server is known: those of its service."""
+        asked = service["spec"]["service"]
+        found = self._store.get(self._registry.by_resource("services"), asked["namespace"], asked["name"])
+        return (found["spec"].get("clusterIP", "") if found else ""), asked.get("port", PORT)
+
+    def _is_remote(self, service: Obj) -> bool:
+        group_version = _group_version(service)
+        return bool(service["spec"].get("service")) and not any(
+            (kind.group, kind.version) == group_version for kind in self._registry.all()
+        )
+
+    def _places(self, service: Obj) -> Iterator[tuple[str, int]]:
+        """Yield where a service's traffic may go."""
+        asked = service["spec"]["service"]
+        found = self._store.get(self._registry.by_resource("services"), asked["namespace"], asked["name"])
+        ports = found["spec"].get("ports") or () if found else ()
+        names = [port.get("name", "") for port in ports if port["port"] == asked.get("port", PORT)]
+        for piece in slices(self._store, self._registry, asked["namespace"], asked["name"]):
+            for endpoint in piece.get("endpoints") or ():
+                if (endpoint.get("conditions") or {}).get("ready", True):
+                    for port in piece.get("ports") or ():
+                        if (port.get("name") or "") in names:
+                            yield endpoint["addresses"][0], port["port"]
+
+    async def _discovered(self, service: Obj) -> Obj:
+        group, version = _group_version(service)
+        try:
+            found = (
+                await self.ask(service, "GET", f"/apis/{group}/{version}", SYSTEM) if is_available(service) else None
+            )
+            document = orjson.loads(found.body) if found is not None and found.status == 200 else None
+        except (NetworkError, orjson.JSONDecodeError):
+            document = None
+        listed = document.get("resources") if isinstance(document, dict) else None
+        if not isinstance(listed, list):
+            return {"version": version, "freshness": "Stale"}
+        return {"version": version, "resources": _entries(listed, group, version), "freshness": "Current"}
+
+
+def slices(store: Store, registry: Registry, namespace: str, name: str) -> list[Obj]:
+    """Return the EndpointSlices of a service."""
+    found = store.list(registry.by_resource(SLICES), namespace)
+    return [obj for obj in found if (obj["metadata"].get("labels") or {}).get(OWNER) == name]
+
+
+def is_available(service: Obj) -> bool:
+    """Whether the server of an APIService was there when it was last looked for."""
+    conditions = service.get("status", {}).get("conditions") or ()
+    return any(item["type"] == "Available" and item["status"] == "True" for item in conditions)
+
+
+def _group_version(service: Obj) -> GroupVersion:
+    return service["spec"].get("group", ""), service["spec"]["version"]
+
+
+def _preference(service: Obj) -> tuple[int, int]:
+    return -service["spec"]["groupPriorityMinimum"], -service["spec"]["versionPriority"]
+
+
+def _headers(headers: Mapping[str, str], user: User) -> dict[str, str]:
+    """Return the headers of a request that is passed on: its own say nothing about who asks."""
+    dropped = HOP_BY_HOP | {"content-length"}
+    kept = {
+        name: value for name, value in headers.items() if name not in dropped and not name.startswith("x-remote-")
+    }
+    who = {"x-remote-user": user.name, "x-remote-group": ", ".join(user.groups)}
+    extra = {f"x-remote-extra-{key.lower()}": ", ".join(values) for key, values in user.extra.items()}
+    return kept | who | extra
+
+
+def _entries(listed: list[Obj], group: str, version: str) -> list[Obj]:
+    """Return the resources of a legacy document as the aggregated one has them."""
+    found: dict[str, Obj] = {}
+    for item in listed:
+        name, _, part = str(item.get("name", "")).partition("/")
+        own = {
+            "group": item.get("group", group),
+            "version": item.get("version", version),
+            "kind": item.get("kind", ""),
+        }
+        if part and name in found:
+            entry = {"subresource": part, "responseKind": own, "verbs": item.get("verbs") or []}
+            found[name].setdefault("subresources", []).append(entry)
+        elif not part:
+            scope = "Namespaced" if item.get("namespaced") else "Cluster"
+            found[name] = {"resource": name, "responseKind": own, "scope": scope}
+            found[name] |= {"singularResource": item.get("singularName", ""), "verbs": item.get("verbs") or []}
+            found[name] |= {key: item[key] for key in ("shortNames", "categories") if item.get(key)}
+    return [*found.values()]
+
+
+def _unavailable(text: str) -> web.Response:
+    return web.Response(status=503, text=text, headers={**NO_CACHE, "X-Content-Type-Options": "nosniff"})
