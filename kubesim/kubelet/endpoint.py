@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 
 from kubesim.errors import ApiError, Obj
+from kubesim.kubelet.consumption import Process
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT = 10250
@@ -19,7 +20,10 @@ Logs = Callable[[str, str, str, int | None, bool], bytes]
 class KubeletEndpoint(HttpServer):
     """The server of one node's kubelet."""
 
-    def __init__(self, pods: Callable[[], Iterable[Obj]], logs: Logs) -> None:
+    def __init__(
+        self, pods: Callable[[], Iterable[Obj]], logs: Logs, processes: Callable[[], Iterable[Process]] = tuple
+    ) -> None:
+        self.processes = processes
         self._pods = pods
         self._logs = logs
 

@@ -15,7 +15,7 @@ from kubesim.network.fabric import Fabric, Server
 if TYPE_CHECKING:
     from kubesim.metrics.telemetry import Telemetry
 
-EXPORTERS = frozenset({"dcgm-exporter", "kube-state-metrics", "prometheus"})
+EXPORTERS = frozenset({"dcgm-exporter", "kube-state-metrics", "metrics-server", "prometheus"})
 """Behaviours of images whose servers are those of ``metrics.telemetry``."""
 
 

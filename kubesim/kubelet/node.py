@@ -15,6 +15,7 @@ from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, logs, timings
 from kubesim.kubelet.access import Access
+from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.endpoint import PORT, KubeletEndpoint
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
@@ -75,8 +76,12 @@ class Kubelets:
         def read(namespace: str, pod: str, container: str, tail: int | None, previous: bool) -> bytes:
             return self.logs(namespace, pod, container, tail_lines=tail, previous=previous)
 
+        def running() -> list[Process]:
+            here = [worker for worker in self._workers.values() if worker.node is node]
+            return [process for worker in here for process in processes(worker)]
+
         self.fabric.attach(node.ip)
-        self.fabric.listen(node.ip, PORT, KubeletEndpoint(pods, read))
+        self.fabric.listen(node.ip, PORT, KubeletEndpoint(pods, read, running))
 
     async def stop(self) -> None:
         """Stop at once; the pods stay as they are in the API."""

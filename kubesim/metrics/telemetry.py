@@ -12,6 +12,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import Board
 from kubesim.informer import Informer, cancel
 from kubesim.metrics.kube_state import KubeState, tables
+from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
 from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, state_exporter
 from kubesim.network.fabric import REASONS, Fabric, Server
@@ -61,6 +62,8 @@ class Telemetry:
             case "kube-state-metrics":
                 self._follow()
                 return {8080: state_exporter(self.state)}
+            case "metrics-server":
+                return {10250: MetricsServer(self._client, self._clock, self._fabric)}
             case "prometheus":
                 self._follow()
                 return {9090: self._prometheus(pod)}

@@ -18,6 +18,7 @@ from kubesim.tests.world import World, pod, world
 RESOURCES = {
     "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Service": "services",
     "Deployment": "deployments.apps", "DaemonSet": "daemonsets.apps",
+    "APIService": "apiservices.apiregistration.k8s.io",
     "ClusterRole": "clusterroles.rbac.authorization.k8s.io",
     "ClusterRoleBinding": "clusterrolebindings.rbac.authorization.k8s.io",
 }  # fmt: skip
@@ -103,5 +104,5 @@ def test_a_cluster_file_names_what_kubesim_brings(tmp_path):
     kinds = {planned.obj["kind"] for planned in clusterfile.read(file).objects}
     assert {"Namespace", "DaemonSet", "Service"} <= kinds
     file.write_text("addons: [toaster]\n", encoding="utf-8")
-    with pytest.raises(FileError, match="one of gpu-operator, monitoring is expected, not 'toaster'"):
+    with pytest.raises(FileError, match="one of gpu-operator, metrics-server, monitoring is expected, not 'toaster'"):
         clusterfile.read(file)

@@ -1,0 +1,46 @@
+"""What runs on a node and what it uses, as the kubelet tells it to whoever measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kubesim.api.quantity import parse
+from kubesim.errors import Obj
+from kubesim.kubelet.pod import PodWorker
+from kubesim.kubelet.records import Container
+from kubesim.kubelet.usage import Usage, usage
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A container's own process; times in seconds since the epoch, ``ended`` None while it runs."""
+
+    pod: Obj
+    container: str
+    usage: Usage
+    started: float
+    ended: float | None
+
+    def elapsed(self, at: float) -> float | None:
+        """Return for how long it had run at a moment (seconds); None where it did not run."""
+        return at - self.started if self.started <= at and (self.ended is None or at < self.ended) else None
+
+
+def processes(worker: PodWorker) -> Iterator[Process]:
+    """Yield the processes of a pod: those that run, and those before them."""
+    for container in worker.record.containers:
+        if worker.record.spec(container)["image"] in worker.record.images:
+            found = _usage(worker, container)
+            for instance in (container.previous, container.instance):
+                if instance is not None:
+                    ended = instance.finished_at.timestamp() if instance.finished_at else None
+                    started = instance.started_at.timestamp()
+                    yield Process(worker.record.pod, container.name, found, started, ended)
+
+
+def _usage(worker: PodWorker, container: Container) -> Usage:
+    limits = (worker.record.spec(container).get("resources") or {}).get("limits") or {}
+    cpu, memory = (float(parse(str(limits.get(name, 0)))) for name in ("cpu", "memory"))
+    seed = f"{worker.record.uid}/{container.name}"
+    return usage(worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)
