@@ -11,8 +11,9 @@ import yaml
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
+from kubesim.shell.tools.jq_names import Break
 from kubesim.shell.tools.jq_parse import JqSyntaxError, Parser
-from kubesim.shell.tools.jq_run import Break, Runner
+from kubesim.shell.tools.jq_run import Runner
 from kubesim.shell.tools.jq_values import JqError, dumps, truth
 
 LARGEST = 8 << 20

@@ -247,3 +247,11 @@ def number(word: str) -> int | None:
     factor = units.get(word[-1:], 1)
     digits = word[:-1] if factor > 1 else word
     return int(digits) * factor if digits.isdecimal() and len(digits) < 16 else None
+
+
+async def missing(process: Process, args: list[str], least: int) -> None:
+    """Fail unless there are ``least`` operands."""
+    if len(args) < 1:
+        await usage(process, "missing operand" if least < 2 else "missing file operand")
+    if len(args) < least:
+        await usage(process, f"missing destination file operand after '{args[0]}'")

@@ -7,7 +7,7 @@ import asyncio
 from kubesim.shell.lineedit import Keyboard
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.processes import seconds
+from kubesim.shell.tools.runners import seconds
 from kubesim.shell.tools.users import name_of
 
 

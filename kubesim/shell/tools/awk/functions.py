@@ -15,7 +15,7 @@ from kubesim.shell.tools.awk.expressions import Expressions
 from kubesim.shell.tools.awk.operators import Expr
 from kubesim.shell.tools.awk.parse import Parser
 from kubesim.shell.tools.awk.values import LONGEST, AwkError, StrNum, Value, number
-from kubesim.shell.tools.paths import run
+from kubesim.shell.tools.xargs import run
 
 
 class Functions(Expressions):

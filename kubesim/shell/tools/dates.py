@@ -1,0 +1,101 @@
+"""date, and how it writes a moment."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
+
+
+async def date(process: Process) -> int:
+    """Show the time."""
+    opts = await kit.options(
+        process, "d:uR I::r:s:".replace(" ", ""), {"date=": "d", "utc": "u", "iso-8601?": "I", "rfc-3339=": "rfc"}
+    )
+    now = process.machine.clock.now().astimezone(UTC)
+    moment = now
+    if "r" in opts:
+        node = process.view.find(opts.get("r"))
+        moment = datetime.fromtimestamp(node.mtime, UTC) if node else now
+    if "d" in opts:
+        found = _date(opts.get("d"), now)
+        if found is None:
+            return await process.fail(
+                f"invalid date '{opts.get('d')}'" if process.busybox else f"invalid date '{opts.get('d')}'"
+            )
+        moment = found
+    form = next((word[1:] for word in opts.args if word.startswith("+")), "")
+    if "I" in opts:
+        form = {"": "%Y-%m-%d", "date": "%Y-%m-%d"}.get(opts.get("I"), "%Y-%m-%dT%H:%M:%S+00:00")
+    elif "R" in opts:
+        form = "%a, %d %b %Y %H:%M:%S +0000"
+    await process.write(strftime(moment, form or "%a %b %e %H:%M:%S UTC %Y") + "\n")
+    return 0
+
+
+def strftime(moment: datetime, form: str) -> str:
+    """Format a time with GNU's extensions."""
+    values = {
+        "s": str(int(moment.timestamp())),
+        "N": f"{moment.microsecond * 1000:09d}",
+        "3N": f"{moment.microsecond // 1000:03d}",
+        "F": f"{moment:%Y-%m-%d}",
+        "T": f"{moment:%H:%M:%S}",
+        "R": f"{moment:%H:%M}",
+        "Z": "UTC",
+        "z": "+0000",
+        "e": f"{moment.day:2d}",
+        "D": f"{moment:%m/%d/%y}",
+        "n": "\n",
+        "t": "\t",
+        ":z": "+00:00",
+        "-d": str(moment.day),
+        "-m": str(moment.month),
+        "-H": str(moment.hour),
+        "%": "%",
+        "r": f"{moment:%I:%M:%S %p}",
+        "k": f"{moment.hour:2d}",
+        "h": f"{moment:%b}",
+        "P": f"{moment:%p}".lower(),
+    }
+
+    def one(match: re.Match[str]) -> str:
+        known = values.get(match[1])
+        return (
+            known
+            if known is not None
+            else moment.strftime("%" + match[1])
+            if match[1] in "aAbBcdHIjmMpSuUVwWyYxXGgC"
+            else match[0]
+        )
+
+    return re.sub(r"%(3N|:z|-[dmH]|.)", one, form)
+
+
+def _date(word: str, now: datetime) -> datetime | None:
+    if word.startswith("@") and re.fullmatch(r"@-?\d{1,11}(\.\d+)?", word):
+        return datetime.fromtimestamp(float(word[1:]), UTC)
+    named = {"now": 0, "today": 0, "": 0, "yesterday": -86400, "tomorrow": 86400}
+    if word in named:
+        return now + timedelta(seconds=named[word])
+    match = re.fullmatch(r"([+-]?\d{1,8}) (second|sec|minute|min|hour|day|week)s?( ago)?", word)
+    if match:
+        size = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 604800}[match[2]]
+        return now + timedelta(seconds=int(match[1]) * size * (-1 if match[3] else 1))
+    try:
+        found = datetime.fromisoformat(word.replace("Z", "+00:00").removesuffix(" UTC"))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+# processes
+
+
+def _clock(span: float) -> str:
+    return f"{int(span) // 3600:02d}:{int(span) // 60 % 60:02d}:{int(span) % 60:02d}"
+
+
+TOOLS: dict[str, Tool] = {"date": date}

@@ -1,0 +1,98 @@
+"""How full disks are: du, df and mount."""
+
+from __future__ import annotations
+
+from kubesim.shell.files import Directory
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit, ls
+
+DISK = 100 << 30
+
+
+async def du(process: Process) -> int:
+    """Show how much space trees take."""
+    opts = await kit.options(
+        process, "abcd:hkmsx", {"max-depth=": "d", "summarize": "s", "human-readable": "h", "all": "a"}
+    )
+    status = total = 0
+    for name in opts.args or ["."]:
+        if process.view.find(name, follow=False) is None:
+            text = f"{name}" if process.busybox else f"cannot access '{name}'"
+            status = await process.fail(f"{text}: No such file or directory")
+            continue
+        total += await _du(process, name, opts, 0)
+    if "c" in opts:
+        await process.write(f"{_du_size(total, opts)}\ttotal\n")
+    return status
+
+
+def _du_size(kib: int, opts: kit.Options) -> str:
+    if "h" in opts:
+        return ls.human(kib * 1024) if kib else "0"
+    return str(-(-kib // 1024) if "m" in opts else kib * 1024 if "b" in opts else kib)
+
+
+async def _du(process: Process, path: str, opts: kit.Options, depth: int) -> int:
+    await process.tick()
+    node = process.view.find(path, follow=False)
+    if node is None or depth > 64:
+        return 0
+    total = ls.size(node) // 1024 if "b" in opts else ls.blocks(node)
+    if isinstance(node, Directory):
+        for name in node.names():
+            total += await _du(process, f"{path.rstrip('/')}/{name}", opts, depth + 1)
+    limit = 0 if "s" in opts else int(opts.get("d") or 999)
+    if depth <= limit and (isinstance(node, Directory) or "a" in opts or depth == 0):
+        await process.write(f"{_du_size(total, opts)}\t{path}\n")
+    return total
+
+
+async def df(process: Process) -> int:
+    """Show how full file systems are."""
+    opts = await kit.options(process, "hkmPTaiH", {"human-readable": "h", "print-type": "T"})
+    files = process.view.files
+    rows = [("overlay", "overlay", DISK, 37 << 30, "/"), ("tmpfs", "tmpfs", 64 << 20, 0, "/dev")]
+    rows += [(m.source, m.kind, DISK, 37 << 30, path) for path, m in files.mounts.items() if path != "/proc"]
+    if opts.args:
+        paths = [process.view.place(name).path for name in opts.args if process.view.find(name)]
+        rows = [
+            max((row for row in rows if f"{path}/".startswith(row[4].rstrip("/") + "/")), key=lambda row: len(row[4]))
+            for path in paths
+        ]
+    human = "h" in opts
+    kinds = " Type    " if "T" in opts else ""
+    sizes = "Size  Used Avail Use%" if human else "1K-blocks     Used Available Use%"
+    source = max([15, *(len(row[0]) for row in rows)]) if not human else max([10, *(len(row[0]) for row in rows)])
+    await process.write(f"{'Filesystem':<{source}}{kinds} {' ' if human else ''}{sizes} Mounted on\n")
+    for name, kind, size, used, place in rows:
+        used += files.used if place == "/" else 0
+        free = size - used
+        shown = [ls.human(value) if human else str(value // 1024) for value in (size, used, free)]
+        wide = (5, 5, 5) if human else (9, 8, 9)
+        numbers = " ".join(f"{value:>{width}}" for value, width in zip(shown, wide, strict=True))
+        percent = f"{-(-used * 100 // size)}%"
+        await process.write(f"{name:<{source}}{f' {kind:<8}' if kinds else ''} {numbers} {percent:>4} {place}\n")
+    return 0
+
+
+async def mount(process: Process) -> int:
+    """Show what is mounted; mounting is not allowed."""
+    if len(process.argv) > 1 and not process.argv[1].startswith("-t"):
+        return await process.fail(
+            "permission denied (are you root?)" if process.busybox else "only root can do that", 1
+        )
+    await process.write(_mounts(process, "{source} on {path} type {kind} ({flags})\n"))
+    return 0
+
+
+def _mounts(process: Process, form: str) -> str:
+    out = form.format(source="overlay", path="/", kind="overlay", flags="rw,relatime")
+    out += form.format(source="proc", path="/proc", kind="proc", flags="rw,nosuid,nodev,noexec,relatime")
+    for path, mounted in process.view.files.mounts.items():
+        flags = "ro,relatime" if mounted.readonly else "rw,relatime"
+        if path != "/proc":
+            out += form.format(source=mounted.source, path=path, kind=mounted.kind, flags=flags)
+    return out
+
+
+TOOLS: dict[str, Tool] = {"du": du, "df": df, "mount": mount}

@@ -1,0 +1,333 @@
+"""find: its expressions, and what they do with a file."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kubesim.shell import patterns
+from kubesim.shell.errors import FileError
+from kubesim.shell.files import Directory, File, Link, Node
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import ls
+from kubesim.shell.tools.users import name_of
+from kubesim.shell.tools.xargs import MOST_ARGUMENTS, run
+
+# find
+
+Test = tuple[str, list[str]]
+_TAKES = {
+    "name",
+    "iname",
+    "path",
+    "ipath",
+    "wholename",
+    "type",
+    "size",
+    "mtime",
+    "mmin",
+    "newer",
+    "maxdepth",
+    "mindepth",
+    "user",
+    "group",
+    "perm",
+    "printf",
+    "regex",
+    "links",
+    "uid",
+    "gid",
+    "atime",
+    "ctime",
+    "lname",
+}
+_FLAGS = {
+    "print",
+    "print0",
+    "delete",
+    "empty",
+    "prune",
+    "ls",
+    "quit",
+    "true",
+    "false",
+    "executable",
+    "readable",
+    "writable",
+    "not",
+    "depth",
+    "xdev",
+    "mount",
+    "nouser",
+    "follow",
+}
+
+
+class FindError(Exception):
+    """A wrong expression."""
+
+
+class _Find:
+    """An expression of find: alternatives of terms, each negated or not."""
+
+    def __init__(self, process: Process, words: list[str]) -> None:
+        self.process = process
+        self.words = words
+        self.at = 0
+        self.depths = {"maxdepth": 64, "mindepth": 0}
+        self.depth_first = "-delete" in words or "-depth" in words
+        self.acts = any(
+            word in ("-print", "-print0", "-exec", "-delete", "-ls", "-printf", "-ok", "-execdir") for word in words
+        )
+        self.batches: dict[int, tuple[list[str], list[str]]] = {}
+        self.status = 0
+        self.nested = 0
+        self.tree = self._or()
+        if self.at < len(words):
+            raise FindError(f"paths must precede expression: `{words[self.at]}'")
+
+    def _peek(self) -> str:
+        return self.words[self.at] if self.at < len(self.words) else ""
+
+    def _or(self) -> tuple[str, object]:
+        self.nested += 1
+        if self.nested > 30:
+            raise FindError("expression is too complicated")
+        choices = [self._and()]
+        while self._peek() in ("-o", "-or"):
+            self.at += 1
+            choices.append(self._and())
+        self.nested -= 1
+        return "or", choices
+
+    def _and(self) -> list[tuple[str, object]]:
+        terms = []
+        while self._peek() and self._peek() not in ("-o", "-or", ")"):
+            if self._peek() in ("-a", "-and"):
+                self.at += 1
+                continue
+            terms.append(self._term())
+        return terms
+
+    def _term(self) -> tuple[str, object]:
+        word = self.words[self.at]
+        self.at += 1
+        if word in ("!", "-not"):
+            return "not", self._term()
+        if word == "(":
+            inner = self._or()
+            if self._peek() != ")":
+                raise FindError("invalid expression; I was expecting to find a ')' somewhere but did not see one.")
+            self.at += 1
+            return inner
+        name = word[1:]
+        if word.startswith("-") and name in _TAKES:
+            if self.at >= len(self.words):
+                raise FindError(f"missing argument to `{word}'")
+            self.at += 1
+            return self._with_value(name, self.words[self.at - 1])
+        if word in ("-exec", "-ok", "-execdir"):
+            return self._exec()
+        if word.startswith("-") and name in _FLAGS:
+            return name, None
+        if word.startswith("-"):
+            text = f"unrecognized: {word}" if self.process.busybox else f"unknown predicate `{word}'"
+            raise FindError(text)
+        raise FindError(f"paths must precede expression: `{word}'")
+
+    def _with_value(self, name: str, value: str) -> tuple[str, object]:
+        if name in self.depths:
+            if not value.isdecimal():
+                raise FindError(f"Expected a positive decimal integer argument to -{name}, but got '{value}'")
+            self.depths[name] = min(int(value), 64)
+            return "true", None
+        if name == "type" and not set(value) <= set("fdlcbps,"):
+            raise FindError(f"Unknown argument to -type: {value}")
+        if name in ("size", "mtime", "mmin", "links", "uid", "gid", "atime", "ctime") and not re.fullmatch(
+            r"[+-]?\d{1,18}[bcwkMG]?", value
+        ):
+            raise FindError(f"invalid argument `{value}' to `-{name}'")
+        return name, value
+
+    def _exec(self) -> tuple[str, object]:
+        start = self.at
+        while self._peek() not in (";", "") and not (self._peek() == "+" and self.words[self.at - 1] == "{}"):
+            self.at += 1
+        if not self._peek():
+            raise FindError("missing argument to `-exec'")
+        command, end = self.words[start : self.at], self._peek()
+        self.at += 1
+        if end == "+":
+            self.batches[start] = (command[:-1], [])
+        return "exec", (start, command, end)
+
+    async def matches(self, tree: Any, path: str, node: Node) -> bool:
+        kind, value = tree
+        if kind == "or":
+            for terms in value:
+                hit = True
+                for term in terms:
+                    if not await self.matches(term, path, node):
+                        hit = False
+                        break
+                if hit:
+                    return True
+            return False
+        if kind == "not":
+            return not await self.matches(value, path, node)
+        if kind in ("exec", "print", "print0", "delete", "ls", "printf", "prune"):
+            return await self._act(kind, value, path, node)
+        return self._about(kind, value, path, node)
+
+    def _about(self, kind: str, value: str, path: str, node: Node) -> bool:
+        name = path.rstrip("/").rsplit("/", 1)[-1] or "/"
+        if kind in ("name", "iname", "path", "ipath", "wholename", "lname"):
+            text = path if "path" in kind or kind == "wholename" else name
+            if kind == "lname":
+                text = node.target if isinstance(node, Link) else ""
+            if kind.startswith("i"):
+                text, value = text.lower(), value.lower()
+            return patterns.matches(((value, False),), text)
+        if kind == "type":
+            return {"-": "f"}.get(ls.kind(node), ls.kind(node)) in value.split(",")
+        if kind == "empty":
+            return not node.names() if isinstance(node, Directory) else isinstance(node, File) and not node.content()
+        if kind in ("executable", "readable", "writable"):
+            return self.process.view.may(node, {"executable": 1, "readable": 4, "writable": 2}[kind])
+        if kind == "newer":
+            other = self.process.view.find(value)
+            return other is not None and node.mtime > other.mtime
+        if kind == "user":
+            return value in (str(node.uid), name_of(self.process.view, node.uid))
+        if kind == "perm":
+            wanted = int(value.lstrip("-/"), 8) if re.fullmatch(r"[-/]?[0-7]{1,4}", value) else 0
+            return (
+                node.mode & wanted == wanted
+                if value[0] == "-"
+                else bool(node.mode & wanted)
+                if value[0] == "/"
+                else node.mode & 0o7777 == wanted
+            )
+        if kind == "regex":
+            return patterns.matches(((value.replace(".*", "*"), False),), path)
+        return self._number(kind, value, node) if value is not None else kind != "false"
+
+    def _number(self, kind: str, value: str, node: Node) -> bool:
+        age = self.process.machine.now() - node.mtime
+        unit = 512
+        if kind == "size" and value[-1:] in "bcwkMG":
+            unit = {"b": 512, "c": 1, "w": 2, "k": 1024, "M": 1 << 20, "G": 1 << 30}[value[-1]]
+            value = value[:-1]
+        actual = {
+            "size": -(-ls.size(node) // unit),
+            "mmin": -(-age // 60),
+            "links": node.links,
+            "uid": node.uid,
+            "gid": node.gid,
+        }.get(kind, age // 86400)
+        if kind == "mmin" and value[0] not in "+-":
+            actual = age // 60
+        wanted = int(value.lstrip("+-"))
+        return actual > wanted if value[0] == "+" else actual < wanted if value[0] == "-" else actual == wanted
+
+    async def _act(self, kind: str, value: object, path: str, node: Node) -> bool:
+        process = self.process
+        if kind == "print":
+            await process.write(path + "\n")
+        elif kind == "print0":
+            await process.write(path + "\0")
+        elif kind == "ls":
+            await process.write(
+                f"{node.number:9d} {ls.blocks(node):6d} {ls.mode(node)} {node.links:3d} "
+                f"{name_of(process.view, node.uid):<8} {name_of(process.view, node.gid, '/etc/group'):<8} "
+                f"{ls.size(node):8d} {ls.when(process, node.mtime)} {path}\n"
+            )
+        elif kind == "printf":
+            await process.write(self._formatted(str(value), path, node))
+        elif kind == "delete":
+            return await self._delete(path, node)
+        elif kind == "exec":
+            return await self._run(value, path)
+        return True
+
+    def _formatted(self, form: str, path: str, node: Node) -> str:
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        values = {
+            "p": path,
+            "f": name,
+            "s": str(ls.size(node)),
+            "m": f"{node.mode & 0o7777:o}",
+            "M": ls.mode(node),
+            "h": path.rpartition("/")[0] or ".",
+            "u": name_of(self.process.view, node.uid),
+            "%": "%",
+            "y": {"-": "f"}.get(ls.kind(node), ls.kind(node)),
+            "T@": f"{node.mtime:.10f}",
+        }
+        text = re.sub(r"%(T@|.)", lambda match: values.get(match[1], match[0]), form)
+        return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0")
+
+    async def _delete(self, path: str, node: Node) -> bool:
+        try:
+            self.process.view.remove(path, directory=isinstance(node, Directory))
+        except FileError as error:
+            self.status = await self.process.fail(f"cannot delete '{path}': {error.text}")
+            return False
+        return True
+
+    async def _run(self, value: Any, path: str) -> bool:
+        start, command, end = value
+        if end == "+":
+            self.batches[start][1].append(path)
+            return True
+        return await run(self.process, [word.replace("{}", path) for word in command]) == 0
+
+
+async def find(process: Process) -> int:
+    """Walk trees and test what is there."""
+    words = process.argv[1:]
+    while words[:1] and words[0] in ("-L", "-H", "-P"):
+        words = words[1:]
+    split = next((at for at, word in enumerate(words) if word[:1] == "-" or word in ("(", "!")), len(words))
+    try:
+        expression = _Find(process, words[split:])
+    except FindError as error:
+        return await process.fail(str(error))
+    for start in words[:split] or ["."]:
+        node = process.view.find(start, follow=False)
+        if node is None:
+            text = f"{start}" if process.busybox else f"'{start}'"
+            expression.status = await process.fail(f"{text}: No such file or directory")
+        else:
+            await _descend(expression, start, node, 0)
+    for command, paths in expression.batches.values():
+        for at in range(0, len(paths), MOST_ARGUMENTS):
+            await run(process, [*command, *paths[at : at + MOST_ARGUMENTS]])
+    return expression.status
+
+
+async def _descend(expression: _Find, path: str, node: Node, depth: int) -> None:
+    process = expression.process
+    await process.tick()
+    if not expression.depth_first:
+        await _visit(expression, path, node, depth)
+    pruned = "-prune" in expression.words and await expression.matches(expression.tree, path, node)
+    if isinstance(node, Directory) and depth < expression.depths["maxdepth"] and not pruned:
+        if not process.view.may(node, 4):
+            expression.status = await process.fail(f"'{path}': Permission denied")
+        for name in node.names() if process.view.may(node, 4) else []:
+            below = process.view.find(f"{path.rstrip('/')}/{name}", follow=False)
+            if below is not None:
+                await _descend(expression, f"{path.rstrip('/')}/{name}", below, depth + 1)
+    if expression.depth_first:
+        await _visit(expression, path, node, depth)
+
+
+async def _visit(expression: _Find, path: str, node: Node, depth: int) -> None:
+    if depth < expression.depths["mindepth"]:
+        return
+    if await expression.matches(expression.tree, path, node) and not expression.acts:
+        await expression.process.write(path + "\n")
+
+
+TOOLS: dict[str, Tool] = {"find": find}

@@ -1,0 +1,158 @@
+"""What a machine says of itself and of who asks: id, hostname, uname, free, uptime, lscpu."""
+
+from __future__ import annotations
+
+from kubesim.shell.errors import FileError
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
+from kubesim.shell.tools.users import name_of, number_of
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+async def id_(process: Process) -> int:
+    """Show who runs this."""
+    opts = await kit.options(process, "ugGnr", {"user": "u", "group": "g", "name": "n"})
+    view = process.view
+    uid, gid = view.uid, view.gid
+    if opts.args:
+        found = number_of(view, opts.args[0])
+        if found is None:
+            shown = f"unknown user {opts.args[0]}" if process.busybox else f"'{opts.args[0]}': no such user"
+            return await process.fail(shown)
+        uid = gid = found
+    user, group = name_of(view, uid), name_of(view, gid, "/etc/group")
+    if opts.any("u"):
+        text = user if "n" in opts else str(uid)
+    elif opts.any("gG"):
+        text = group if "n" in opts else str(gid)
+    else:
+        named = [
+            f"{value}({name})" if name != str(value) else str(value) for value, name in ((uid, user), (gid, group))
+        ]
+        text = f"uid={named[0]} gid={named[1]} groups={named[1]}"
+    await process.write(text + "\n")
+    return 0
+
+
+async def whoami(process: Process) -> int:
+    """Show the user's name."""
+    name = name_of(process.view, process.view.uid)
+    if name.isdecimal():
+        shown = f"unknown uid {name}" if process.busybox else f"cannot find name for user ID {name}"
+        return await process.fail(shown)
+    await process.write(name + "\n")
+    return 0
+
+
+async def hostname(process: Process) -> int:
+    """Show the machine's name."""
+    machine = process.machine
+    flag = process.argv[1] if len(process.argv) > 1 else ""
+    if flag and not flag.startswith("-"):
+        return await process.fail(
+            "sethostname: Operation not permitted" if process.busybox else "you must be root to change the host name"
+        )
+    await process.write((machine.address if flag in ("-i", "-I") else machine.hostname) + "\n")
+    return 0
+
+
+async def uname(process: Process) -> int:
+    """Show what system this is; all nodes are amd64."""
+    opts = await kit.options(process, "asnrvmpio", {"all": "a", "machine": "m", "kernel-release": "r"})
+    words = {
+        "s": "Linux",
+        "n": process.machine.hostname,
+        "r": process.machine.kernel,
+        "v": "#1 SMP Tue Mar 4 18:08:31 UTC 2025",
+        "m": "x86_64",
+        "p": "x86_64",
+        "i": "x86_64",
+        "o": "GNU/Linux",
+    }
+    if "a" in opts:
+        chosen = list("snrvmo")
+    else:
+        chosen = [flag for flag in words if flag in opts] or ["s"]
+    if process.busybox:
+        words["o"] = "Linux"
+    await process.write(" ".join(words[flag] for flag in chosen) + "\n")
+    return 0
+
+
+async def nproc(process: Process) -> int:
+    """Count processors."""
+    await process.write(f"{process.machine.cpus}\n")
+    return 0
+
+
+async def free(process: Process) -> int:
+    """Show memory."""
+    opts = await kit.options(process, "bkmghtws:", {"human": "h", "mega": "m", "giga": "g"})
+    total = process.machine.memory
+    used, shared, cache = total // 5, 4 << 20, total // 4
+    rest = total - used - cache
+    values = [total, used, rest, shared, cache, total - used]
+
+    def shown(value: int) -> str:
+        if "h" in opts:
+            for unit in ("B", "Ki", "Mi", "Gi"):
+                if value < 1024 or unit == "Gi":
+                    return f"{value:.1f}{unit}" if isinstance(value, float) and value < 10 else f"{int(value)}{unit}"
+                value = value / 1024  # type: ignore[assignment]
+        factor = 1 if "b" in opts else 1 << 20 if "m" in opts else 1 << 30 if "g" in opts else 1024
+        return str(value // factor)
+
+    await process.write("               total        used        free      shared  buff/cache   available\n")
+    await process.write("Mem:    " + " ".join(f"{shown(value):>11}" for value in values)[: -0 or None] + "\n")
+    await process.write("Swap:   " + " ".join(f"{shown(0):>11}" for _ in range(3)) + "\n")
+    return 0
+
+
+async def uptime(process: Process) -> int:
+    """Show how long the machine runs."""
+    up = int((process.machine.clock.now() - process.machine.booted).total_seconds()) + 3 * 86400
+    now = process.machine.clock.now()
+    days, rest = divmod(up, 86400)
+    span = f"{days} days, {rest // 3600:2d}:{rest // 60 % 60:02d}"
+    await process.write(f" {now:%H:%M:%S} up {span},  0 users,  load average: 0.42, 0.35, 0.31\n")
+    return 0
+
+
+async def lscpu(process: Process) -> int:
+    """Show the processors."""
+    cpus = process.machine.cpus
+    rows = {
+        "Architecture": "x86_64",
+        "CPU op-mode(s)": "32-bit, 64-bit",
+        "Byte Order": "Little Endian",
+        "CPU(s)": str(cpus),
+        "On-line CPU(s) list": f"0-{cpus - 1}" if cpus > 1 else "0",
+        "Vendor ID": "GenuineIntel",
+        "Model name": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz",
+        "Thread(s) per core": "2",
+        "Core(s) per socket": str(max(cpus // 2, 1)),
+        "Socket(s)": "1",
+        "NUMA node(s)": "1",
+    }
+    for name, value in rows.items():
+        await process.write(f"{name + ':':<33}{value}\n")
+    return 0
+
+
+async def mknod(process: Process) -> int:
+    """Devices cannot be made in a container."""
+    return await process.fail(f"{process.argv[1] if len(process.argv) > 1 else ''}: {FileError('EPERM').text}")
+
+
+TOOLS: dict[str, Tool] = {
+    "id": id_,
+    "whoami": whoami,
+    "hostname": hostname,
+    "uname": uname,
+    "nproc": nproc,
+    "free": free,
+    "uptime": uptime,
+    "lscpu": lscpu,
+    "mknod": mknod,
+}

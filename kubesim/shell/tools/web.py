@@ -1,0 +1,304 @@
+"""curl and wget."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from urllib.parse import quote, urlsplit
+
+from kubesim.shell.errors import FileError, NetworkError
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
+from kubesim.shell.tools.names import resolve
+
+CURL_CODES = {"nxdomain": 6, "refused": 7, "unreachable": 7, "timeout": 28, "reset": 56}
+AGENT = {"curl": "curl/7.88.1", "wget": "Wget/1.21.3"}
+
+
+async def request(
+    process: Process, method: str, url: str, headers: dict[str, str], body: bytes, limit: float
+) -> tuple[int, dict[str, str], bytes]:
+    """Make an HTTP request within ``limit`` seconds of the clock; raises NetworkError."""
+    await resolve(process, urlsplit(url).hostname or "")
+    network = process.machine.network
+    if network is None:
+        raise NetworkError("refused")
+    work = asyncio.ensure_future(network.http(method, url, headers, body))
+    clock = asyncio.ensure_future(process.machine.clock.sleep(limit))
+    try:
+        await asyncio.wait({work, clock}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise NetworkError("timeout")
+        return work.result()
+    finally:
+        work.cancel()
+        clock.cancel()
+
+
+def _port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    try:
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise NetworkError("nxdomain") from error
+
+
+async def curl(process: Process) -> int:
+    """Transfer a URL."""
+    opts = await kit.options(
+        process,
+        "X:H:d:o:Oskviw:m:fLIu:A:G:gS#T:F:b:c:e:x:NnqV46".replace("G:", "G"),
+        {
+            "request=": "X",
+            "header=": "H",
+            "data=": "d",
+            "data-raw=": "d",
+            "data-binary=": "d",
+            "output=": "o",
+            "silent": "s",
+            "insecure": "k",
+            "verbose": "v",
+            "include": "i",
+            "write-out=": "w",
+            "max-time=": "m",
+            "connect-timeout=": "m",
+            "fail": "f",
+            "location": "L",
+            "head": "I",
+            "user=": "u",
+            "user-agent=": "A",
+            "show-error": "S",
+            "remote-name": "O",
+            "cacert=": "ca",
+            "cert=": "ca",
+            "key=": "ca",
+            "get": "G",
+            "compressed": "z",
+            "retry=": "retry",
+            "json=": "json",
+            "url=": "url",
+            "data-urlencode=": "de",
+            "fail-with-body": "f",
+            "version": "V",
+            "no-buffer": "N",
+        },
+    )
+    if "V" in opts:
+        await process.write("curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/7.88.1 OpenSSL/3.0.15 zlib/1.2.13\n")
+        return 0
+    urls = [*opts.all("url"), *opts.args]
+    if not urls:
+        await process.error("curl: try 'curl --help' or 'curl --manual' for more information\n")
+        return 2
+    status = 0
+    for url in urls:
+        status = await _curl_one(process, url if "://" in url else f"http://{url}", opts)
+    return status
+
+
+async def _curl_body(process: Process, opts: kit.Options) -> bytes:
+    pieces = []
+    for text in [*opts.all("d"), *opts.all("json")]:
+        if text.startswith("@"):
+            handle = await kit.opened(process, text[1:])
+            pieces.append(await kit.everything(process, handle) if handle else b"")
+        else:
+            pieces.append(kit.data(text))
+    pieces += [kit.data(quote(text, safe="=")) for text in opts.all("de")]
+    return b"&".join(pieces)
+
+
+async def _curl_one(process: Process, url: str, opts: kit.Options) -> int:
+    body = await _curl_body(process, opts)
+    sends = bool(opts.all("d") or opts.all("json") or opts.all("de")) and "G" not in opts
+    if "G" in opts and body:
+        url, body = f"{url}{'&' if '?' in url else '?'}{kit.text(body)}", b""
+    method = opts.get("X") or ("HEAD" if "I" in opts else "POST" if sends else "GET")
+    headers = {"Host": urlsplit(url).netloc, "User-Agent": opts.get("A") or AGENT["curl"], "Accept": "*/*"}
+    if sends:
+        headers["Content-Type"] = "application/json" if "json" in opts else "application/x-www-form-urlencoded"
+    if "u" in opts:
+        headers["Authorization"] = "Basic " + base64.b64encode(kit.data(opts.get("u"))).decode()
+    for line in opts.all("H"):
+        name, _, value = line.partition(":")
+        headers[name] = value.strip()
+    limit = float(opts.get("m")) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", opts.get("m")) else 130.0
+    try:
+        for _ in range(10):
+            code, answered, data = await request(process, method, url, headers, body, limit)
+            place = next((value for name, value in answered.items() if name.lower() == "location"), "")
+            if "L" not in opts or not 300 <= code < 400 or not place:
+                break
+            url = place if "://" in place else f"{urlsplit(url).scheme}://{urlsplit(url).netloc}{place}"
+    except NetworkError as error:
+        return await _curl_failed(process, url, error, opts, limit)
+    return await _curl_done(process, url, opts, code, answered, data)
+
+
+async def _curl_failed(process: Process, url: str, error: NetworkError, opts: kit.Options, limit: float) -> int:
+    host, port = _port(url)
+    texts = {
+        "nxdomain": f"Could not resolve host: {host}",
+        "refused": f"Failed to connect to {host} port {port} after 0 ms: Couldn't connect to server",
+        "unreachable": f"Failed to connect to {host} port {port} after 3 ms: Couldn't connect to server",
+        "timeout": f"Connection timed out after {int(limit * 1000)} milliseconds",
+        "reset": "Recv failure: Connection reset by peer",
+    }
+    code = CURL_CODES.get(error.kind, 7)
+    if "s" not in opts or "S" in opts:
+        await process.error(f"curl: ({code}) {texts.get(error.kind, error.kind)}\n")
+    if "w" in opts:
+        await process.write(_written(opts.get("w"), url, 0, b""))
+    return code
+
+
+async def _curl_done(
+    process: Process, url: str, opts: kit.Options, code: int, answered: dict[str, str], data: bytes
+) -> int:
+    head = f"HTTP/1.1 {code} {_reason(code)}\r\n" + "".join(
+        f"{name}: {value}\r\n" for name, value in answered.items()
+    )
+    if "v" in opts:
+        path = urlsplit(url).path or "/"
+        host = urlsplit(url).netloc
+        await process.error(
+            f"*   Trying {host}...\n* Connected to {host}\n> GET {path} HTTP/1.1\n> Host: {host}\n>\n"
+        )
+        await process.error("".join(f"< {line}\n" for line in head.splitlines()) + "<\n")
+    if code >= 400 and "f" in opts:
+        if "s" not in opts or "S" in opts:
+            await process.error(f"curl: (22) The requested URL returned error: {code}\n")
+        return 22
+    out = (head + "\r\n").encode() if opts.any("iI") else b""
+    if "I" not in opts:
+        out += data
+    name = opts.get("o") or (urlsplit(url).path.rsplit("/", 1)[-1] if "O" in opts else "")
+    if name and name != "-":
+        try:
+            process.view.write(name, out) if name != "/dev/null" else None
+        except FileError as error:
+            await process.error(f"curl: (23) Failure writing output to destination: {error.text}\n")
+            return 23
+    else:
+        await process.write(out)
+    if "w" in opts:
+        await process.write(_written(opts.get("w"), url, code, data))
+    return 0
+
+
+def _written(form: str, url: str, code: int, data: bytes) -> str:
+    values = {
+        "http_code": f"{code:03d}",
+        "response_code": f"{code:03d}",
+        "size_download": str(len(data)),
+        "url": url,
+        "url_effective": url,
+        "time_total": "0.004213",
+        "time_connect": "0.000412",
+        "remote_ip": "",
+    }
+    text = re.sub(r"%\{(\w+)\}", lambda match: values.get(match[1], ""), form)
+    return text.replace("\\n", "\n").replace("\\t", "\t")
+
+
+def _reason(code: int) -> str:
+    known = {
+        200: "OK",
+        201: "Created",
+        204: "No Content",
+        301: "Moved Permanently",
+        302: "Found",
+        400: "Bad Request",
+        401: "Unauthorized",
+        403: "Forbidden",
+        404: "Not Found",
+        500: "Internal Server Error",
+        502: "Bad Gateway",
+        503: "Service Unavailable",
+    }
+    return known.get(code, "")
+
+
+async def wget(process: Process) -> int:
+    """Download a URL."""
+    opts = await kit.options(
+        process,
+        "qO:T:t:ScP:UY:",
+        {
+            "output-document=": "O",
+            "quiet": "q",
+            "timeout=": "T",
+            "spider": "spider",
+            "tries=": "t",
+            "post-data=": "d",
+            "header=": "H",
+            "no-check-certificate": "k",
+            "server-response": "S",
+        },
+    )
+    if not opts.args:
+        await kit.usage(process, "missing URL")
+    url = opts.args[0] if "://" in opts.args[0] else f"http://{opts.args[0]}"
+    host, port = _port(url)
+    limit = float(opts.get("T")) if opts.get("T").isdecimal() else 900.0
+    headers = {"Host": urlsplit(url).netloc, "User-Agent": "Wget" if process.busybox else AGENT["wget"]}
+    headers |= {line.partition(":")[0]: line.partition(":")[2].strip() for line in opts.all("H")}
+    body = kit.data(opts.get("d"))
+    try:
+        address = (await resolve(process, host))[0]
+        if "q" not in opts:
+            await process.error(
+                f"Connecting to {host} ({address}:{port})\n"
+                if process.busybox
+                else f"Connecting to {host} ({host})|{address}|:{port}... connected.\n"
+            )
+        code, _, data = await request(process, "POST" if body else "GET", url, headers, body, limit)
+    except NetworkError as error:
+        return await _wget_failed(process, host, port, error)
+    if code >= 400:
+        text = f"server returned error: HTTP/1.1 {code} {_reason(code)}"
+        return (
+            await process.fail(text)
+            if process.busybox
+            else await _plain(process, f"ERROR {code}: {_reason(code)}.", 8)
+        )
+    name = opts.get("O") or urlsplit(url).path.rsplit("/", 1)[-1] or "index.html"
+    if "spider" in opts:
+        if "q" not in opts:
+            await process.error("remote file exists\n")
+    elif name == "-":
+        await process.write(data)
+    else:
+        process.view.write(name, data)
+        if "q" not in opts:
+            await process.error(f"saving to '{name}'\n'{name}' saved\n")
+    return 0
+
+
+async def _plain(process: Process, text: str, status: int) -> int:
+    await process.error(text + "\n")
+    return status
+
+
+async def _wget_failed(process: Process, host: str, port: int, error: NetworkError) -> int:
+    if process.busybox:
+        texts = {
+            "nxdomain": f"bad address '{host}'",
+            "timeout": "download timed out",
+            "refused": f"can't connect to remote host ({host}): Connection refused",
+        }
+        return await process.fail(texts.get(error.kind, f"can't connect to remote host ({host}): No route to host"))
+    texts = {
+        "nxdomain": f"unable to resolve host address '{host}'",
+        "timeout": "Connection timed out.",
+        "refused": "Connection refused.",
+    }
+    if error.kind == "nxdomain":
+        return await process.fail(texts["nxdomain"], 4)
+    return await _plain(
+        process, f"Connecting to {host}:{port}... failed: {texts.get(error.kind, 'No route to host.')}", 4
+    )
+
+
+TOOLS: dict[str, Tool] = {"curl": curl, "wget": wget}
