@@ -1,0 +1,225 @@
+"""What a shell starts as processes of their own: programs, pipelines, subshells, substitutions, jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kubesim.shell import dialects
+from kubesim.shell.compounds import Compounds
+from kubesim.shell.errors import FileError, StartError
+from kubesim.shell.handles import Bytes, Capture, Handle, Pipe
+from kubesim.shell.jobs import Job, Jobs
+from kubesim.shell.machine import DEFAULT_PATH, Process
+from kubesim.shell.nodes import Node, Pipeline, Redirected, Simple, Subshell
+from kubesim.shell.programs import Program, find
+from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
+
+
+class Subshells(Compounds):
+    """The processes of one shell."""
+
+    jobs: Jobs
+
+    # programs
+
+    async def _outside(self, argv: list[str], env: dict[str, str], node: Simple, *, final: bool) -> int:
+        program = await self.program(argv)
+        if program is None:
+            return self.status
+        if final and not self.state.traps and not self.interactive:
+            return await self.become(program, env)
+        try:
+            process = self.process.child(program, env=env)
+        except FileError as error:
+            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            return 254 if self.dialect == "bash" else 2
+        job = self.jobs.add([process], node.source)
+        tool = self.process.machine.tools[program.tool]
+        self.jobs.to_front(job)
+        process.start(tool)
+        return await self.jobs.foreground(job)
+
+    async def program(self, argv: list[str]) -> Program | None:
+        """Find a program, or say why there is none and keep the status."""
+        try:
+            return find(self.process.view, argv, self.state.get("PATH") or DEFAULT_PATH)
+        except StartError as error:
+            return await self._unfound(argv, error)
+
+    async def _unfound(self, argv: list[str], error: StartError) -> Program | None:
+        if error.text == "Exec format error":
+            node = self.process.view.find(argv[0]) or None
+            path = argv[0] if "/" in argv[0] else ""
+            if node is not None and path and not getattr(node, "platform", ""):
+                shell = "bash" if self.dialect == "bash" else "sh"
+                return Program(shell, self.dialect, path, (shell, *argv))
+        self.status = error.code
+        await self.complain(dialects.not_found(self.dialect, argv[0], error))
+        return None
+
+    async def become(self, program: Program, env: dict[str, str]) -> int:
+        """Replace this process by a program."""
+        process = self.process
+        process.program, process.argv, process.env = program, list(program.argv), env
+        process.handlers = {name: None for name, handler in process.handlers.items() if handler is None}
+        status = await process.machine.tools[program.tool](process)
+        await process.flush()
+        raise ExitShell(status)
+
+    async def _pipeline(self, node: Pipeline, final: bool) -> int:
+        if len(node.parts) == 1:
+            self.unchecked += node.negated
+            try:
+                status = await self.execute(node.parts[0])
+            finally:
+                self.unchecked -= node.negated
+            return int(not status) if node.negated else status
+        try:
+            job = self._pipe(node)
+        except FileError as error:
+            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            return 254
+        status = await self.jobs.foreground(job)
+        statuses = [process.status or 0 for process in job.processes]
+        self.state.variables["PIPESTATUS"] = Variable({index: str(each) for index, each in enumerate(statuses)})
+        if "pipefail" in self.state.options:
+            status = next((each for each in reversed(statuses) if each), 0)
+        if node.negated:
+            return int(not status)
+        return await self.checked(status)
+
+    def _pipe(self, node: Pipeline) -> Job:
+        """Start every part of a pipeline."""
+        started: list[tuple[Process, Node]] = []
+        source: Handle | None = None
+        both = (*node.both, False)
+        for index, part in enumerate(node.parts):
+            pipe = Pipe() if index < len(node.parts) - 1 else None
+            fds = dict(self.process.fds)
+            if source:
+                fds[0] = source
+            if pipe:
+                fds[1] = pipe.writer
+                if both[index]:
+                    fds[2] = pipe.writer
+            started.append((self.fork(fds), part))
+            source = pipe.reader if pipe else None
+        job = self.jobs.add([process for process, _ in started], "")
+        self.jobs.to_front(job)
+        for process, part in started:
+            self.begin(process, part)
+        return job
+
+    def fork(self, fds: dict[int, Handle] | None = None) -> Process:
+        """Make the process of a subshell."""
+        program = Program(self.process.program.tool, self.process.program.flavour, "", tuple(self.process.argv))
+        return self.process.child(program, env=self.state.environment(), fds=fds)
+
+    def begin(self, process: Process, node: Node) -> None:
+        """Run a command in a subshell."""
+        state = self.state.copy()
+        state.traps = {name: text for name, text in state.traps.items() if not text}
+        state.scopes = state.scopes or []
+        inner = type(self)(process, self.dialect, self.name, state)
+        inner.builtins = self.builtins
+        inner.status, inner.line, inner.last_background = self.status, self.line, self.last_background
+        inner.unchecked = self.unchecked
+        inner.loops, inner.calls, inner.names = 0, self.calls, list(self.names)
+        inner.subshell, inner.first, inner.began = True, self.first, self.began
+        inner.command_string = self.command_string
+        inner.line_offset, inner.named = self.line_offset, self.named
+
+        async def main(process: Process) -> int:
+            return await inner.finish(inner.execute(node, final=True))
+
+        process.start(main)
+
+    async def finish(self, work: Awaitable[int]) -> int:
+        """Await a shell's whole work, then its EXIT trap; returns the status."""
+        try:
+            status = await work
+        except ExitShell as leave:
+            status = leave.status
+        except ReturnFrom as leave:
+            status = leave.status
+        except BreakLoop:
+            status = 0
+        self.status = status
+        if "EXIT" in self.state.traps:
+            text = self.state.traps.pop("EXIT")
+            try:
+                await self.eval(text)
+            except ExitShell as leave:
+                return leave.status
+            except (BreakLoop, ReturnFrom):
+                return status
+        return status
+
+    async def _subshell(self, node: Subshell, final: bool) -> int:
+        try:
+            process = self.fork()
+        except FileError as error:
+            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            return 254
+        job = self.jobs.add([process], "")
+        self.jobs.to_front(job)
+        self.begin(process, node.body)
+        return await self.checked(await self.jobs.foreground(job))
+
+    async def substitute(self, node: Node) -> str:
+        """Run ``$(...)`` and return what it printed."""
+        capture = Capture(1 << 20)
+        if isinstance(node, Redirected | Simple) and (data := await self._file_only(node)) is not None:
+            return data
+        try:
+            process = self.fork({**self.process.fds, 1: capture})
+        except FileError as error:
+            raise ShellError(dialects.FORK[self.dialect].format(error=error.text), 254) from error
+        self.begin(process, node)
+        self.substituted = await process.wait()
+        text = bytes(capture.data).replace(b"\0", b"").decode("utf-8", "surrogateescape")
+        return text.rstrip("\n")
+
+    async def _file_only(self, node: Node) -> str | None:
+        """Read the file of ``$(< file)``."""
+        if not isinstance(node, Simple) or node.words or len(node.redirects) != 1 or node.redirects[0].op != "<":
+            return None
+        if self.dialect == "dash":
+            return None
+        try:
+            data = self.process.view.read(await self.expander.value(node.redirects[0].target))
+        except FileError as error:
+            await self.complain(f"{error.path}: {error.text}")
+            return ""
+        return data[: 1 << 20].replace(b"\0", b"").decode("utf-8", "surrogateescape").rstrip("\n")
+
+    async def process_substitution(self, node: Node, direction: str) -> str:
+        """Start the command of ``<(...)`` and return the path that reads from it."""
+        pipe = Pipe()
+        mine, theirs = (pipe.reader, pipe.writer) if direction == "<" else (pipe.writer, pipe.reader)
+        process = self.fork({**self.process.fds, (1 if direction == "<" else 0): theirs})
+        self.begin(process, node)
+        number = max([62, *self.process.fds]) + 1
+        self.process.fds[number] = mine.share()
+        self.temporary.append(number)
+        return f"/dev/fd/{number}"
+
+    async def background(self, node: Node, source: str) -> None:
+        """Start a command with ``&``."""
+        fds = dict(self.process.fds)
+        if not self.interactive:
+            fds[0] = Bytes(b"")
+        try:
+            process = self.fork(fds)
+        except FileError as error:
+            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            self.status = 254
+            return
+        if not self.interactive:
+            process.handlers |= {"INT": None, "QUIT": None}
+        job = self.jobs.add([process], source, background=True)
+        self.begin(process, node)
+        self.last_background = process.pid
+        if self.interactive:
+            await self.process.error(f"[{job.number}] {process.pid}\n" if self.dialect == "bash" else "")
+        self.status = 0
