@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import MappingProxyType
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
+from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet.consumption import Process
 from kubesim.network.fabric import HttpServer, Request, Response
@@ -21,8 +24,16 @@ class KubeletEndpoint(HttpServer):
     """The server of one node's kubelet."""
 
     def __init__(
-        self, pods: Callable[[], Iterable[Obj]], logs: Logs, processes: Callable[[], Iterable[Process]] = tuple
+        self,
+        pods: Callable[[], Iterable[Obj]],
+        logs: Logs,
+        clock: Clock,
+        processes: Callable[[], Iterable[Process]] = tuple,
+        capacity: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """``capacity`` is the node's, as quantities."""
+        self.capacity = capacity
+        self._clock = clock
         self.processes = processes
         self._pods = pods
         self._logs = logs
@@ -35,6 +46,9 @@ class KubeletEndpoint(HttpServer):
             case ["pods"] | ["runningpods"]:
                 listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [*self._pods()]}
                 return Response(200, orjson.dumps(listed), JSON)
+            case ["metrics", "cadvisor"]:
+                cadvisor = import_module("kubesim.metrics.cadvisor")  # read when first wanted: nodes start sooner
+                return Response(200, cadvisor.page(self, self._clock.now().timestamp()).encode())
             case ["containerLogs", namespace, pod, container]:
                 return self._log(request, namespace, pod, container)
         return Response(404, b"404 page not found\n")

@@ -48,6 +48,7 @@ class Node:
     """Pod uid -> address."""
     gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))
     disk: NodeDisk = field(default_factory=host_disk)
+    capacity: dict[str, str] = field(default_factory=dict)
 
     def address(self, uid: str, wanted: str = "") -> str:
         """Return the address of a pod: the one it has, or the first free one of the node's range."""

@@ -81,7 +81,7 @@ class Kubelets:
             return [process for worker in here for process in processes(worker)]
 
         self.fabric.attach(node.ip)
-        self.fabric.listen(node.ip, PORT, KubeletEndpoint(pods, read, running))
+        self.fabric.listen(node.ip, PORT, KubeletEndpoint(pods, read, self._clock, running, node.capacity))
 
     async def stop(self) -> None:
         """Stop at once; the pods stay as they are in the API."""
@@ -151,6 +151,7 @@ class Kubelets:
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=set(self._saved.pop(f"images/{name}", ())),
             gpus=_gpus(obj),
+            capacity=obj["status"].get("capacity") or {},
         )
         await self._report(name)
 

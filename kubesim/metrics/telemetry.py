@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from urllib.parse import urlsplit
 
 from kubesim.client import Client
@@ -11,6 +12,7 @@ from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import Board
 from kubesim.informer import Informer, cancel
+from kubesim.metrics import cadvisor
 from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
@@ -160,8 +162,10 @@ class Telemetry:
                 return Probe(error=f'Get "{url}": context deadline exceeded')
             verb = f"lookup {host}" if error.kind == "nxdomain" else f"tcp {host}:{port}"
             return Probe(error=f'Get "{url}": dial {verb}: {REASONS[error.kind]}')
-        exporter = getattr(server, "exporter", None)
-        if exporter is None or parts.path != "/metrics":
+        exporter = getattr(server, "exporter", None) if parts.path == "/metrics" else None
+        if parts.path == cadvisor.PATH and hasattr(server, "processes"):
+            exporter = partial(cadvisor.series, server)
+        if exporter is None:
             return Probe(error="server returned HTTP status 404 Not Found")
         return Probe(exporter)
 

@@ -65,12 +65,28 @@ async def test_prometheus_knows_who_works_on_which_gpu(monitored):
     assert [value for _, value in limit] == [2]
 
 
+async def test_prometheus_knows_what_containers_use(monitored):
+    rate = await ask(monitored, 'rate(container_cpu_usage_seconds_total{namespace="monitoring"}[1m])')
+    assert {metric["container"] for metric, _ in rate} == {"prometheus", "kube-state-metrics"}
+    assert all(0 < value < 8 for _, value in rate)
+    assert await ask(monitored, "machine_cpu_cores > 0")
+    assert await ask(monitored, 'container_memory_working_set_bytes{pod="train"} > 0')
+
+
+async def test_a_kubelet_shows_what_its_containers_use(monitored):
+    (node,) = await monitored.items("nodes", "")
+    address = next(item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP")
+    answer = await monitored.kubelets.fabric.find(address, 10250).respond(Request("GET", "/metrics/cadvisor"))
+    assert b"# TYPE container_cpu_usage_seconds_total counter" in answer.body
+    assert b'container_network_receive_bytes_total{interface="eth0",namespace="default",pod="train"}' in answer.body
+
+
 async def test_metrics_are_lost_where_the_exporters_annotation_is(monitored):
     template = {"template": {"metadata": {"annotations": {"prometheus.io/scrape": None}}}}
     await monitored.client.patch("daemonsets.apps", "nvidia-dcgm-exporter", "gpu-operator", {"spec": template})
     await monitored.tick(90)
     assert await ask(monitored, "DCGM_FI_DEV_GPU_UTIL") == []
-    assert len(await ask(monitored, "up")) == 1
+    assert len(await ask(monitored, 'up{job!="cadvisor"}')) == 1
 
 
 async def test_metrics_are_lost_where_the_configuration_keeps_nothing(monitored):
