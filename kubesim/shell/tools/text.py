@@ -1,4 +1,4 @@
-"""Programs that pass lines through: cat, head, tail, wc, cut, tr, nl, rev, fold and their like."""
+"""Text as a whole and line by line: cat, tac, head, tail, wc, nl, rev, fold, expand, tee."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.files import File
 from kubesim.shell.handles import CHUNK, Handle
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.patterns import CLASSES
 from kubesim.shell.tools import kit
-from kubesim.shell.words import ansi
 
 FOLLOW_S = 1.0
 
@@ -242,153 +240,6 @@ def _wc_line(
     return f"{' '.join(f'{value:{wide}d}' for value in values)} {name}".rstrip() + "\n"
 
 
-def ranges(spec: str) -> list[tuple[int, int]] | None:
-    """Return the ranges of ``1,3-5,7-``; None for a wrong list."""
-    found = []
-    for piece in spec.split(","):
-        match = re.fullmatch(r"(\d{1,9})?(-)?(\d{1,9})?", piece)
-        if not match or not piece or piece == "-":
-            return None
-        first = int(match[1] or 1)
-        last = int(match[3]) if match[3] else 10**9 if match[2] else first
-        if first < 1 or last < first:
-            return None
-        found.append((first, last))
-    return sorted(found)
-
-
-async def cut(process: Process) -> int:
-    """Print parts of lines."""
-    opts = await kit.options(
-        process,
-        "b:c:d:f:ns",
-        {
-            "bytes=": "b",
-            "characters=": "c",
-            "delimiter=": "d",
-            "fields=": "f",
-            "only-delimited": "s",
-            "output-delimiter=": "output",
-            "complement": "complement",
-        },
-    )
-    kind = opts.last("bcf")
-    if not kind:
-        if process.busybox:
-            return await process.fail("expected a list of bytes, characters, or fields")
-        await kit.usage(process, "you must specify a list of bytes, characters, or fields")
-    chosen = ranges(opts.get(kind))
-    if chosen is None:
-        await kit.usage(
-            process, "fields are numbered from 1" if kind == "f" else "byte/character positions are numbered from 1"
-        )
-        return 1
-    delimiter = opts.get("d", "\t")
-    if len(delimiter) != 1:
-        await kit.usage(process, "the delimiter must be a single character")
-    status = 0
-    for name in opts.args or ["-"]:
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-            continue
-        async for line in kit.texts(process, handle):
-            await _cut_line(process, line, kind, chosen, delimiter, opts)
-    return status
-
-
-async def _cut_line(
-    process: Process, line: str, kind: str, chosen: list[tuple[int, int]], delimiter: str, opts: kit.Options
-) -> None:
-    if kind == "f" and delimiter not in line:
-        if "s" not in opts:
-            await process.write(line + "\n")
-        return
-    complement = "complement" in opts
-    if kind != "f" and not complement and len(line) > 1000:
-        await process.write("".join(line[first - 1 : last] for first, last in chosen) + "\n")
-        return
-    parts = line.split(delimiter) if kind == "f" else list(line)
-    kept = [
-        part
-        for index, part in enumerate(parts, 1)
-        if any(first <= index <= last for first, last in chosen) != complement
-    ]
-    joint = opts.get("output", delimiter) if kind == "f" else opts.get("output")
-    await process.write(joint.join(kept) + "\n")
-
-
-def charset(spec: str) -> list[str]:
-    """Return the characters that tr's set stands for."""
-    spec = ansi(re.sub(r"\\(?![nrtabfve\\0-7])", "", spec)) if "\\" in spec else spec
-    out: list[str] = []
-    at = 0
-    while at < len(spec):
-        named = re.compile(r"\[:(\w+):\]").match(spec, at)
-        if named and named[1] in CLASSES:
-            out += [chr(code) for code in range(128) if re.fullmatch(f"[{CLASSES[named[1]]}]", chr(code))]
-            at = named.end()
-        elif at + 2 < len(spec) and spec[at + 1] == "-":
-            out += [chr(code) for code in range(ord(spec[at]), min(ord(spec[at + 2]), ord(spec[at]) + 4096) + 1)]
-            at += 3
-        else:
-            out.append(spec[at])
-            at += 1
-    return out
-
-
-async def tr(process: Process) -> int:
-    """Translate, squeeze or delete characters."""
-    opts = await kit.options(
-        process, "cCdst", {"complement": "c", "delete": "d", "squeeze-repeats": "s", "truncate-set1": "t"}, stop=True
-    )
-    if not opts.args:
-        await kit.usage(process, "missing operand")
-    if len(opts.args) < 2 and not opts.any("ds"):
-        await process.fail(f"missing operand after '{opts.args[0]}'")
-        await process.error("Two strings must be given when translating.\n")
-        raise Leave(await _try_help(process))
-    first = charset(opts.args[0])
-    second = charset(opts.args[1]) if len(opts.args) > 1 else []
-    table = _tr_table(first, second, opts)
-    squeezed = set(second or first) if "s" in opts else set()
-    if "s" in opts and not second and opts.any("cC"):
-        squeezed = {chr(code) for code in range(256)} - set(first)
-    last = ""
-    while data := await process_read(process, process.fds[0]):
-        text = data.decode("utf-8", "surrogateescape").translate(table)
-        if squeezed:
-            text, last = _squeeze(text, squeezed, last)
-        await process.write(text)
-    return 0
-
-
-async def _try_help(process: Process) -> int:
-    await process.error(f"Try '{process.name} --help' for more information.\n")
-    return 1
-
-
-def _tr_table(first: list[str], second: list[str], opts: kit.Options) -> dict[int, str | None]:
-    if opts.any("cC"):
-        kept = set(first)
-        first = [chr(code) for code in range(256) if chr(code) not in kept]
-    if "d" in opts:
-        return {ord(char): None for char in first}
-    if not second:
-        return {}
-    full = second + [second[-1]] * (len(first) - len(second)) if "t" not in opts else second
-    return {ord(old): new for old, new in zip(first, full, strict=False)}
-
-
-def _squeeze(text: str, squeezed: set[str], last: str) -> tuple[str, str]:
-    out = []
-    for char in text:
-        if char != last or char not in squeezed:
-            out.append(char)
-        last = char
-    return "".join(out), last
-
-
 async def nl(process: Process) -> int:
     """Number lines."""
     opts = await kit.options(process, "b:w:s:v:n:i:", {"body-numbering=": "b"})
@@ -459,8 +310,6 @@ TOOLS: dict[str, Tool] = {
     "head": head,
     "tail": tail,
     "wc": wc,
-    "cut": cut,
-    "tr": tr,
     "nl": nl,
     "rev": rev,
     "fold": fold,
