@@ -115,7 +115,7 @@ def test_help_names_every_option():
         (["--gpus", "9e9"], "give a whole number from 0 to 16"),
         (["--port", "65536"], "give a whole number from 0 to 65535"),
         (["--product", "H1000"], "invalid choice: 'H1000'"),
-        (["--without", "sheduler"], "give some of scheduler, controllers, not sheduler"),
+        (["--without", "sheduler"], "give some of scheduler, controllers"),
         (["--kube", "x"], "unrecognized arguments: --kube"),
     ],
 )

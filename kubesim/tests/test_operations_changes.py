@@ -176,10 +176,12 @@ def test_the_scale_of_a_deployment_is_read_and_written(ops):
 
 def test_a_disruption_budget_without_room_refuses_an_eviction(ops):
     ops.create(PODS, "ml", pod())
-    ops.patch(PODS, "ml", "a", {"status": {"phase": "Running"}}, subresource="status")
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    ops.patch(PODS, "ml", "a", {"status": ready}, subresource="status")
     budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
     ops.create(BUDGETS, "ml", budget)
     counts = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+    counts["observedGeneration"] = 1
     ops.patch(BUDGETS, "ml", "b", {"status": counts}, subresource="status")
     error = refused(ops.create, PODS, "ml", {}, name="a", subresource="eviction")
     assert error.code == 429

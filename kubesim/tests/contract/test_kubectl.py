@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from kubesim.tests.contract.tools import namespace_name
+
 pytestmark = pytest.mark.kubectl
 
 POD = """
@@ -40,7 +42,7 @@ spec:
 @pytest.fixture
 def space(request, kubectl):
     """Return a function that runs kubectl in a fresh namespace."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:60]
+    name = namespace_name(request.node.name)
     kubectl("create", "namespace", name)
     run = kubectl.__class__(kubectl.binary, kubectl.home, kubectl.kubeconfig)
 

@@ -9,6 +9,8 @@ import pytest
 from kubernetes import client, config
 from kubernetes.stream import stream
 
+from kubesim.tests.contract.tools import namespace_name
+
 pytestmark = [pytest.mark.kubectl, pytest.mark.usefixtures("containers")]
 
 AGNHOST = "registry.k8s.io/e2e-test-images/agnhost:2.53"
@@ -35,7 +37,7 @@ spec:
 @pytest.fixture
 def space(request, kubectl, tmp_path):
     """Return kubectl in a fresh namespace in which the pods run."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:60]
+    name = namespace_name(request.node.name)
     kubectl("create", "namespace", name)
 
     def call(*arguments, **environment):

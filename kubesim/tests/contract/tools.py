@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -89,3 +90,9 @@ def _version(binary: str) -> tuple[int, ...]:
         return (0,)
     found = re.search(r'"gitVersion":\s*"v(\d+)\.(\d+)', output)
     return tuple(map(int, found.groups())) if found and "-dispatcher" not in output else (0,)
+
+
+def namespace_name(test: str) -> str:
+    """Return a name for the namespace of one test: readable, valid, and never another test's."""
+    readable = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:48].strip("-")
+    return f"{readable}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
