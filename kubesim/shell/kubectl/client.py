@@ -19,10 +19,11 @@ REFUSED = "The connection to the server localhost:8080 was refused - did you spe
 class KubectlError(Exception):
     """A message for standard error; kubectl ends with ``status``."""
 
-    def __init__(self, text: str, status: int = 1) -> None:
+    def __init__(self, text: str, status: int = 1, reason: str = "") -> None:
         super().__init__(text)
         self.text = text
         self.status = status
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class Resource:
     kind: str
     namespaced: bool
     short: tuple[str, ...]
+
+    @property
+    def api_version(self) -> str:
+        """The group and version, as objects name it."""
+        return f"{self.group}/{self.version}".lstrip("/")
 
     @property
     def qualified(self) -> str:
@@ -52,13 +58,19 @@ class Resource:
 class Client:
     """One run's way to the API server."""
 
-    def __init__(self, process: Process, namespace: str) -> None:
+    def __init__(self, process: Process, namespace: str, token: str = "") -> None:
         kube = process.machine.kube
         if kube is None:
             raise KubectlError(REFUSED)
         self.kube: KubeAccess = kube
         self.namespace = namespace or kube.namespace or "default"
+        self.token = token
         self._resources: list[Resource] = []
+
+    def headers(self, more: dict[str, str]) -> dict[str, str]:
+        """Return headers with kubectl's own, and the token of the command line where there is one."""
+        own = {"User-Agent": "kubectl/v1.34.4 (linux/amd64) kubernetes/7f2eb61"}
+        return {**own, **({"Authorization": f"Bearer {self.token}"} if self.token else {}), **more}
 
     async def request(
         self,
@@ -70,7 +82,7 @@ class Client:
         sort: str = "application/json",
     ) -> Obj:
         """Make a request; raises KubectlError with the server's message."""
-        headers = {"Accept": accept, "User-Agent": "kubectl/v1.34.4 (linux/amd64) kubernetes/7f2eb61"}
+        headers = self.headers({"Accept": accept})
         data = b""
         if body is not None:
             headers["Content-Type"] = sort
@@ -84,18 +96,14 @@ class Client:
         except ValueError:
             found = {"message": answer.decode("utf-8", "replace").strip()}
         if status >= 400:
-            reason = found.get("reason") or "InternalError"
-            raise KubectlError(f"Error from server ({reason}): {found.get('message', '')}")
+            raise _refusal(found)
         return found
 
     async def text(self, path: str) -> str:
         """Return what is no JSON: logs."""
-        status, _, answer = await self.kube.request("GET", path, headers={"Accept": "*/*"})
+        status, _, answer = await self.kube.request("GET", path, headers=self.headers({"Accept": "*/*"}))
         if status >= 400:
-            found = json.loads(answer)
-            raise KubectlError(
-                f"Error from server ({found.get('reason', 'InternalError')}): {found.get('message', '')}"
-            )
+            raise _refusal(json.loads(answer))
         return answer.decode("utf-8", "replace")
 
     async def resources(self) -> list[Resource]:
@@ -130,6 +138,30 @@ class Client:
             f'"STDIN": no matches for kind "{obj.get("kind")}" in version "{obj.get("apiVersion")}"\n'
             "ensure CRDs are installed first"
         )
+
+
+def _refusal(found: Obj) -> KubectlError:
+    """Return the server's refusal as kubectl words it."""
+    reason, message = found.get("reason") or "", found.get("message", "")
+    if reason == "Unauthorized":
+        return KubectlError("error: You must be logged in to the server (Unauthorized)", reason=reason)
+    if reason == "Invalid":
+        return KubectlError(_invalid(found, message), reason=reason)
+    shown = f"Error from server ({reason})" if reason else "Error from server"
+    return KubectlError(f"{shown}: {message}", reason=reason)
+
+
+def _invalid(found: Obj, message: str) -> str:
+    details = found.get("details") or {}
+    if not details:
+        return f"The request is invalid: {message}"
+    causes = list(
+        dict.fromkeys(f"{cause.get('field', '')}: {cause['message']}" for cause in details.get("causes", []))
+    )
+    head = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
+    if len(causes) < 2:
+        return ": ".join([head, *causes])
+    return f"{head}: \n" + "\n".join(f"* {cause}" for cause in causes)
 
 
 def _kinds(group: Obj) -> list[Resource]:

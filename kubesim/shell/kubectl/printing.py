@@ -1,38 +1,45 @@
-"""How kubectl prints: the server's tables, JSON, YAML, names, JSONPath."""
+"""How kubectl prints: the server's tables, JSON, YAML, names, JSONPath, custom columns."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import KubectlError, Obj
-from kubesim.shell.machine import Process
+from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.tools.jq import yaml_text
-from kubesim.shell.tools.jq_parse import JqSyntaxError, Parser
-from kubesim.shell.tools.jq_run import Runner
-from kubesim.shell.tools.jq_values import JqError, dumps
 
-
-def table(rows: list[list[str]]) -> str:
-    """Return rows in columns that are three spaces apart."""
-    wide = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))] if rows else []
-    lines = ["   ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)).rstrip() for row in rows]
-    return "".join(line + "\n" for line in lines)
+FORMATS = (
+    "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,"
+    "kyaml,name,template,templatefile,wide,yaml"
+)
 
 
 def rows(
-    answer: Obj, *, wide: bool, namespaces: bool, prefix: str = "", labels: bool = False, headers: bool = True
+    answer: Obj,
+    *,
+    wide: bool,
+    namespaces: bool,
+    prefix: str = "",
+    labels: bool = False,
+    columns: list[str] | None = None,
+    headers: bool = True,
 ) -> list[list[str]]:
-    """Return the cells of a server's Table."""
+    """Return the cells of a server's Table; ``columns`` are labels that have columns of their own."""
     chosen = [at for at, column in enumerate(answer["columnDefinitions"]) if wide or not column.get("priority")]
     head = [answer["columnDefinitions"][at]["name"].upper() for at in chosen]
+    head += [name.rpartition("/")[2].upper() for name in columns or []]
     found = [["NAMESPACE"] * namespaces + head + ["LABELS"] * labels] if headers else []
     for row in answer.get("rows") or []:
         meta = row.get("object", {}).get("metadata", {})
         cells = [_cell(row["cells"][at]) for at in chosen]
         if prefix and cells:
             cells[0] = f"{prefix}/{cells[0]}"
-        tail = ",".join(f"{key}={value}" for key, value in sorted((meta.get("labels") or {}).items())) or "<none>"
+        known = meta.get("labels") or {}
+        cells += [known.get(name, "") for name in columns or []]
+        tail = ",".join(f"{key}={value}" for key, value in sorted(known.items())) or "<none>"
         found.append([meta.get("namespace", "")] * namespaces + cells + [tail] * labels)
     return found
 
@@ -41,55 +48,58 @@ def _cell(value: Any) -> str:
     return "<none>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-async def formatted(process: Process, form: str, obj: Obj, name: str) -> str:
-    """Return an object as ``-o`` asks."""
+def formatted(form: str, obj: Obj, *, headers: bool = True) -> str:
+    """Return an object, or a List, as ``-o`` asks. Raises KubectlError."""
     kind, _, rest = form.partition("=")
     if kind == "json":
-        return dumps(obj, indent=4, sort=True) + "\n"
+        return json.dumps(obj, indent=4, sort_keys=True, ensure_ascii=False) + "\n"
     if kind == "yaml":
         return yaml_text(obj, sort=True)
-    if kind == "name":
-        return name + "\n"
     if kind == "jsonpath":
-        return await jsonpath(process, rest, obj)
+        return jsonpath.fill(rest, obj)
+    if kind == "custom-columns":
+        return custom_columns(rest, obj, headers=headers)
     raise KubectlError(
-        f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: '
-        "json,jsonpath,name,wide,yaml"
+        f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: {FORMATS}'
     )
 
 
-async def jsonpath(process: Process, template: str, obj: Obj) -> str:
-    """Fill a JSONPath template: text and ``{...}``, with ``{range}`` over one list."""
-    ranged = re.fullmatch(r"(.*?)\{range (.*?)\}(.*)\{end\}(.*)", template, re.DOTALL)
-    if ranged:
-        items = await _values(process, ranged[2], obj)
-        middle = [await jsonpath(process, ranged[3], item) for item in items]
-        return await jsonpath(process, ranged[1], obj) + "".join(middle) + await jsonpath(process, ranged[4], obj)
-    out = []
-    for text, expression in re.findall(r"([^{]+)|\{([^}]*)\}", template):
-        if text:
-            out.append(text)
-        elif expression[:1] in ("'", '"'):
-            out.append(expression[1:-1].replace("\\n", "\n").replace("\\t", "\t"))
-        else:
-            found = await _values(process, expression, obj)
-            out.append(" ".join(each if isinstance(each, str) else dumps(each) for each in found if each is not None))
-    return "".join(out)
+def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:
+    """Return columns that are named with paths, ``NAME:.metadata.name``."""
+    if not spec:
+        raise KubectlError("error: custom-columns format specified but no custom columns given")
+    pairs = [part.partition(":") for part in spec.split(",")]
+    for name, colon, path in pairs:
+        if not colon or not path:
+            raise KubectlError(
+                f"error: unexpected custom-columns spec: {name}{colon}{path}, expected <header>:<json-path-expr>"
+            )
+    items = obj["items"] if obj.get("kind") == "List" else [obj]
+    lines = [[name for name, _, _ in pairs]] if headers else []
+    lines += [[_field(path, item) for _, _, path in pairs] for item in items]
+    return table(lines)
 
 
-async def _values(process: Process, expression: str, obj: Any) -> list[Any]:
-    """Evaluate a JSONPath by jq, whose paths are much the same."""
-    source = expression.strip().removeprefix("$") or "."
-    source = re.sub(r"\[\?\(@(.*?)\)\]", r"[] | select(\1) | .", source).replace("[*]", "[]").replace("['", '["')
-    source = source.replace("']", '"]').replace("\\.", "\0")
-    source = re.sub(r"\.([\w\0/-]*[\0/-][\w\0/-]*)", lambda match: f'["{match[1]}"]', source).replace("\0", ".")
-    source = re.sub(r"\| \.(?=$|\[)", "| .", source).replace("| ..", "| .")
-    try:
-        node = Parser(source if source.startswith(".") else "." + source).parse()
-        return [value async for value in Runner(process, {}).run(node, obj)]
-    except JqSyntaxError as error:
-        raise KubectlError(
-            f"error: error parsing jsonpath {{{expression}}}, unrecognized character in action"
-        ) from error
-    except JqError:
-        return []
+def _field(path: str, item: Obj) -> str:
+    found = [_go(value) for value in jsonpath.values(jsonpath.relaxed(path), item)]
+    return ",".join(found) or "<none>"
+
+
+def _go(value: Any) -> str:
+    """Return a value as Go's ``%v`` prints it."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_go(each)}' for key, each in sorted(value.items()))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(_go(each) for each in value)}]"
+    return "<none>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def sort_key(path: str, obj: Obj) -> tuple[int, Any]:
+    """Return what ``--sort-by`` compares: nothing first, numbers by size, text with its numbers by size."""
+    found = jsonpath.values(jsonpath.relaxed(path), obj)
+    if not found or found[0] is None:
+        return 0, ()
+    if isinstance(found[0], int | float):
+        return 1, found[0]
+    parts = re.findall(r"\d+|\D+", str(found[0]))
+    return 2, tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)

@@ -1,0 +1,328 @@
+"""kubectl describe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from kubesim.shell.kubectl import describe_parts as parts
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.describe_node import node
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.tabs import aligned
+from kubesim.shell.kubectl.targets import chosen
+from kubesim.shell.machine import Process
+
+Describer = Callable[[Client, Obj, datetime], Awaitable[str]]
+CONDITIONS = "Conditions:\n  Type\tStatus\tReason\n  ----\t------\t------\n"
+ACRONYMS = ("API", "URL", "UID", "OSB", "GUID")
+
+
+def _head(obj: Obj) -> str:
+    return f"Name:\t{obj['metadata']['name']}\nNamespace:\t{obj['metadata'].get('namespace', '')}\n"
+
+
+def _marks(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    return parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
+
+
+def _conditions(obj: Obj) -> str:
+    found = obj.get("status", {}).get("conditions") or []
+    lines = "".join(f"  {each['type']} \t{each['status']}\t{each.get('reason', '')}\n" for each in found)
+    return CONDITIONS + lines if found else ""
+
+
+async def pod(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a pod."""
+    spec, state, metadata = obj["spec"], obj.get("status") or {}, obj["metadata"]
+    out = _head(obj)
+    out += f"Priority:\t{spec['priority']}\n" if "priority" in spec else ""
+    for title, key in (
+        ("Priority Class Name", "priorityClassName"),
+        ("Runtime Class Name", "runtimeClassName"),
+        ("Service Account", "serviceAccountName"),
+    ):
+        out += f"{title}:\t{spec[key]}\n" if spec.get(key) else ""
+    out += f"Node:\t{spec['nodeName']}/{state.get('hostIP', '')}\n" if spec.get("nodeName") else "Node:\t<none>\n"
+    out += f"Start Time:\t{parts.moment(state['startTime'])}\n" if state.get("startTime") else ""
+    out += _marks(obj)
+    if metadata.get("deletionTimestamp") and state.get("phase") not in ("Failed", "Succeeded"):
+        out += f"Status:\tTerminating (lasts {parts.since(metadata['deletionTimestamp'], now)})\n"
+        out += f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s\n"
+    else:
+        out += f"Status:\t{state.get('phase', '')}\n"
+    out += "".join(f"{key.title()}:\t{state[key]}\n" for key in ("reason", "message") if state.get(key))
+    profile = (spec.get("securityContext") or {}).get("seccompProfile")
+    out += f"SeccompProfile:\t{profile['type']}\n" if profile else ""
+    out += f"IP:\t{state.get('podIP', '')}\nIPs:{'' if state.get('podIPs') else chr(9) + '<none>'}\n"
+    out += "".join(f"  IP:\t{each['ip']}\n" for each in state.get("podIPs") or [])
+    out += parts.controller(metadata)
+    out += f"NominatedNodeName:\t{state['nominatedNodeName']}\n" if state.get("nominatedNodeName") else ""
+    return out + _pod_rest(obj, spec, state)
+
+
+def _pod_rest(obj: Obj, spec: Obj, state: Obj) -> str:
+    out = "Resources:\n" + parts.resources(spec["resources"], 1) if spec.get("resources") else ""
+    for title, key, states in (
+        ("Init Containers", "initContainers", "initContainerStatuses"),
+        ("Containers", "containers", "containerStatuses"),
+        ("Ephemeral Containers", "ephemeralContainers", "ephemeralContainerStatuses"),
+    ):
+        if spec.get(key) or key == "containers":
+            out += parts.containers(title, spec.get(key) or [], state.get(states), "", obj)
+    known = {each["type"]: each["status"] for each in state.get("conditions") or []}
+    gates = [gate["conditionType"] for gate in spec.get("readinessGates") or []]
+    if gates:
+        out += "Readiness Gates:\n  Type\tStatus\n"
+        out += "".join(f"  {name} \t{known.get(name, '<none>')} \n" for name in gates)
+    if known:
+        out += "Conditions:\n  Type\tStatus\n" + "".join(f"  {key} \t{value} \n" for key, value in known.items())
+    out += parts.volumes(spec.get("volumes"), "") + f"QoS Class:\t{state.get('qosClass', '')}\n"
+    return (
+        out
+        + parts.labels("Node-Selectors", spec.get("nodeSelector"))
+        + parts.tolerations("Tolerations", spec.get("tolerations"))
+    )
+
+
+async def _owned(client: Client, obj: Obj, plural: str) -> list[Obj]:
+    """Return the objects of a kind that an object controls."""
+    labels = (obj["spec"].get("selector") or {}).get("matchLabels") or {}
+    text = urlencode({"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())})
+    path = (await client.resource(plural)).path(obj["metadata"]["namespace"])
+    found = (await client.request("GET", f"{path}?{text}")).get("items", [])
+    uid = obj["metadata"]["uid"]
+    return [
+        item
+        for item in found
+        if any(
+            each["uid"] == uid and each.get("controller") for each in item["metadata"].get("ownerReferences") or []
+        )
+    ]
+
+
+async def deployment(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a deployment."""
+    spec, state = obj["spec"], obj.get("status") or {}
+    updated, total, available, missing = (
+        state.get(key, 0) for key in ("updatedReplicas", "replicas", "availableReplicas", "unavailableReplicas")
+    )
+    out = _head(obj) + f"CreationTimestamp:\t{parts.moment(obj['metadata']['creationTimestamp'])}\n" + _marks(obj)
+    out += f"Selector:\t{parts.selector(spec.get('selector'))}\n"
+    out += (
+        f"Replicas:\t{spec.get('replicas', 1)} desired | {updated} updated | {total} total | {available} available | "
+        f"{missing} unavailable\n"
+    )
+    strategy = spec.get("strategy") or {}
+    out += f"StrategyType:\t{strategy.get('type', '')}\nMinReadySeconds:\t{spec.get('minReadySeconds', 0)}\n"
+    rolling = strategy.get("rollingUpdate")
+    if rolling:
+        out += (
+            f"RollingUpdateStrategy:\t{rolling.get('maxUnavailable')} max unavailable, {rolling.get('maxSurge')} "
+            "max surge\n"
+        )
+    out += parts.template(spec["template"]) + _conditions(obj)
+    return out + _sets(await _owned(client, obj, "replicasets"), spec["template"])
+
+
+def _sets(found: list[Obj], wanted: Obj) -> str:
+    new = [each for each in found if _plain(each["spec"]["template"]) == _plain(wanted)][:1]
+    old = [each for each in found if each not in new]
+    if not found:
+        return ""
+    return f"OldReplicaSets:\t{_counts(old)}\nNewReplicaSet:\t{_counts(new)}\n"
+
+
+def _plain(template: Obj) -> tuple[Any, Any]:
+    labels = dict((template["metadata"].get("labels") or {}).items())
+    labels.pop("pod-template-hash", None)
+    return labels, (template["metadata"].get("annotations") or {}, template["spec"])
+
+
+def _counts(found: list[Obj]) -> str:
+    texts = [
+        f"{each['metadata']['name']} ({each.get('status', {}).get('replicas', 0)}/{each['spec'].get('replicas', 0)} "
+        "replicas created)"
+        for each in found
+    ]
+    return ", ".join(texts) or "<none>"
+
+
+async def replicaset(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a replica set."""
+    spec, state = obj["spec"], obj.get("status") or {}
+    phases = [each.get("status", {}).get("phase") for each in await _owned(client, obj, "pods")]
+    running, waiting, good, bad = (phases.count(name) for name in ("Running", "Pending", "Succeeded", "Failed"))
+    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + _marks(obj)
+    out += parts.controller(obj["metadata"])
+    out += f"Replicas:\t{state.get('replicas', 0)} current / {spec.get('replicas', 1)} desired\n"
+    out += f"Pods Status:\t{running} Running / {waiting} Waiting / {good} Succeeded / {bad} Failed\n"
+    return out + parts.template(spec["template"]) + _conditions(obj)
+
+
+async def job(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a job."""
+    spec, state = obj["spec"], obj.get("status") or {}
+    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + _marks(obj)
+    out += parts.controller(obj["metadata"])
+    lines: list[tuple[str, Any]] = [
+        ("Parallelism", spec.get("parallelism")),
+        ("Completions", spec.get("completions", "<unset>")),
+        ("Completion Mode", spec.get("completionMode")),
+        ("Suspend", spec.get("suspend")),
+        ("Backoff Limit", spec.get("backoffLimit")),
+        ("TTL Seconds After Finished", spec.get("ttlSecondsAfterFinished")),
+    ]
+    begun, ended = state.get("startTime"), state.get("completionTime")
+    lines += [(name, parts.moment(at)) for name, at in (("Start Time", begun), ("Completed At", ended)) if at]
+    if begun and ended:
+        lines.append(("Duration", parts.since(begun, datetime.fromisoformat(ended))))
+    if "activeDeadlineSeconds" in spec:
+        lines.append(("Active Deadline Seconds", f"{spec['activeDeadlineSeconds']}s"))
+    ready = f" ({state['ready']} Ready)" if "ready" in state else ""
+    active, good, bad = (state.get(key, 0) for key in ("active", "succeeded", "failed"))
+    lines.append(("Pods Statuses", f"{active} Active{ready} / {good} Succeeded / {bad} Failed"))
+    if spec.get("completionMode") == "Indexed":
+        lines.append(("Completed Indexes", state.get("completedIndexes") or "<none>"))
+    out += "".join(f"{name}:\t{parts.flat(value)}\n" for name, value in lines if value is not None)
+    return out + parts.template(spec["template"])
+
+
+async def service(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a service."""
+    spec, ports = obj["spec"], obj["spec"].get("ports") or []
+    path = (await client.resource("endpointslices")).path(obj["metadata"]["namespace"])
+    text = urlencode({"labelSelector": f"kubernetes.io/service-name={obj['metadata']['name']}"})
+    slices = (await client.request("GET", f"{path}?{text}")).get("items", [])
+    chosen_by = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items()))
+    out = _head(obj) + _marks(obj) + f"Selector:\t{chosen_by or '<none>'}\nType:\t{spec.get('type', '')}\n"
+    out += f"IP Family Policy:\t{spec['ipFamilyPolicy']}\n" if spec.get("ipFamilyPolicy") else ""
+    out += f"IP Families:\t{','.join(spec.get('ipFamilies') or []) or '<none>'}\nIP:\t{spec.get('clusterIP', '')}\n"
+    out += f"IPs:\t{','.join(spec.get('clusterIPs') or []) or '<none>'}\n"
+    for title, key in (("External IPs", "externalIPs"), ("Desired LoadBalancer IP", "loadBalancerIP")):
+        value = spec.get(key)
+        out += f"{title}:\t{','.join(value) if isinstance(value, list) else value}\n" if value else ""
+    out += f"External Name:\t{spec['externalName']}\n" if spec.get("externalName") else ""
+    ingress = (obj.get("status", {}).get("loadBalancer") or {}).get("ingress") or []
+    shown = [
+        f"{each.get('ip') or each.get('hostname')}" + (f" ({each['ipMode']})" if each.get("ipMode") else "")
+        for each in ingress
+    ]
+    out += f"LoadBalancer Ingress:\t{', '.join(shown)}\n" if ingress else ""
+    for port in ports:
+        out += _port(port, slices)
+    out += f"Session Affinity:\t{spec.get('sessionAffinity', '')}\n"
+    for title, key in (
+        ("External Traffic Policy", "externalTrafficPolicy"),
+        ("Internal Traffic Policy", "internalTrafficPolicy"),
+        ("HealthCheck NodePort", "healthCheckNodePort"),
+        ("Traffic Distribution", "trafficDistribution"),
+    ):
+        out += f"{title}:\t{spec[key]}\n" if spec.get(key) else ""
+    return out
+
+
+def _port(port: Obj, slices: list[Obj]) -> str:
+    name, kind = port.get("name") or "<unset>", port.get("protocol", "TCP")
+    out = f"Port:\t{name}\t{port['port']}/{kind}\nTargetPort:\t{port.get('targetPort')}/{kind}\n"
+    out += f"NodePort:\t{name}\t{port['nodePort']}/{kind}\n" if port.get("nodePort") else ""
+    if not slices:
+        return out + "Endpoints:\t<none>\n"
+    found = [
+        f"{endpoint['addresses'][0]}:{each['port']}"
+        for piece in slices
+        for each in piece.get("ports") or []
+        if each.get("name", "") == port.get("name", "")
+        for endpoint in piece.get("endpoints") or []
+        if (endpoint.get("conditions") or {}).get("ready", True)
+    ]
+    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
+    return out + f"Endpoints:\t{','.join(found[:3])}{more}\n"
+
+
+def generic(obj: Obj) -> str:
+    """Describe what has no description of its own, field by field."""
+    metadata = obj["metadata"]
+    hidden = {"managedFields", "name", "namespace", "labels", "annotations"}
+    kept = {key: value for key, value in metadata.items() if key not in hidden}
+    whole = {**{key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}, "metadata": kept}
+    out = _head(obj) + _marks(obj) + f"API Version:\t{obj['apiVersion']}\nKind:\t{obj['kind']}\n"
+    return out + _content(whole, 0)
+
+
+def _content(content: Obj, level: int) -> str:
+    out, space = "", "  " * level
+    for field, value in sorted(content.items()):
+        if isinstance(value, dict):
+            out += f"{space}{_title(field)}:\n" + _content(value, level + 1)
+        elif isinstance(value, list):
+            out += f"{space}{_title(field)}:\n"
+            for item in value:
+                out += _content(item, level + 1) if isinstance(item, dict) else f"{space}  {parts.flat(item)}\n"
+        else:
+            out += f"{space}{_title(field)}:\t{'<nil>' if value is None else parts.flat(value)}\n"
+    return out
+
+
+def _title(field: str) -> str:
+    if not re.fullmatch(r"[A-Za-z-]+", field):
+        return field
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|-+", field)
+    return " ".join(word.upper() if word.upper() in ACRONYMS else word[:1].upper() + word[1:] for word in words)
+
+
+DESCRIBERS: dict[tuple[str, str], Describer] = {
+    ("", "Pod"): pod,
+    ("", "Node"): node,
+    ("", "Service"): service,
+    ("apps", "Deployment"): deployment,
+    ("apps", "ReplicaSet"): replicaset,
+    ("batch", "Job"): job,
+}
+
+
+async def describe(process: Process, client: Client, opts: Flags) -> int:
+    """Tell everything about objects."""
+    if not opts.args and not opts.all("filename"):
+        raise KubectlError(
+            'error: You must specify the type of resource to describe. Use "kubectl api-resources" for a complete '
+            "list of supported resources."
+        )
+    found = await chosen(process, client, opts, opts.args)
+    texts = [await _one(process, client, opts, kind, obj) for kind, obj in found]
+    if not texts:
+        await process.error(f"No resources found in {client.namespace} namespace.\n")
+    await process.write("\n\n".join(texts))
+    return 0
+
+
+async def _one(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> str:
+    now = process.machine.clock.now()
+    describer = DESCRIBERS.get((kind.group, kind.kind))
+    text = await describer(client, obj, now) if describer else generic(obj)
+    if not opts.on("show-events", True):
+        return aligned(text)
+    events = await _events(client, kind, obj)
+    # A table of events is aligned for itself; the line that there are none belongs to the rest.
+    shown = parts.events(events, now)
+    return aligned(text) + aligned(shown) if events else aligned(text + shown)
+
+
+async def _events(client: Client, kind: Resource, obj: Obj) -> list[Obj]:
+    metadata = obj["metadata"]
+    wanted = {"involvedObject.name": metadata["name"], "involvedObject.kind": kind.kind}
+    if kind.namespaced:
+        wanted["involvedObject.namespace"] = metadata["namespace"]
+    if kind.kind != "Node":
+        wanted["involvedObject.uid"] = metadata.get("uid", "")
+    text = urlencode({"fieldSelector": ",".join(f"{key}={value}" for key, value in wanted.items())})
+    where = f"/namespaces/{metadata['namespace']}" if kind.namespaced else ""
+    try:
+        found: list[Obj] = (await client.request("GET", f"/api/v1{where}/events?{text}")).get("items", [])
+    except KubectlError:
+        return []
+    return found
