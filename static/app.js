@@ -159,12 +159,12 @@
   }, true);
   document.addEventListener("htmx:beforeRequest", (event) => remember(event.detail.target));
   document.addEventListener("htmx:afterSettle", (event) => giveBack(event.detail.target?.id));
-  // However long the answer took, the push that follows it comes soon.
+  // However long the answer took, the push that follows it comes soon; on a busy machine, some seconds later.
   document.addEventListener("htmx:afterRequest", (event) => {
     const id = event.detail.target?.id;
     const back = focused.get(id);
-    for (const wait of [50, 250, 1000, 2500]) setTimeout(giveBack, wait, id);
-    setTimeout(() => focused.get(id) === back && focused.delete(id), 3000);
+    for (const wait of [50, 250, 1000, 2500, 5000, 9000, 14000]) setTimeout(giveBack, wait, id);
+    setTimeout(() => focused.get(id) === back && focused.delete(id), 15000);
   });
 
   for (const part of document.querySelectorAll("[data-theme-toggle], [data-needs-js]")) part.hidden = false;
