@@ -50,10 +50,10 @@ async def test_a_dropped_cluster_leaves_no_object_no_task_and_no_memory_behind(t
             if number >= FIRST and number % FIRST == 0:
                 gc.collect()
                 memory.append(resident())
-        gc.collect()
-        assert list(clusters) == []
-        async with asyncio.timeout(5):  # the server's own farewell to the last connection
-            while len(asyncio.all_tasks()) > tasks:
+        async with asyncio.timeout(20):  # the server's own farewell to the last connection
+            while len(asyncio.all_tasks()) > tasks or list(clusters):
+                gc.unfreeze()  # what other tests have set aside may hold on to ours
+                gc.collect()
                 await asyncio.sleep(0.01)
         assert not any((tmp_path / "clusters").iterdir())
     assert memory[-1] - memory[0] < SLACK_MB
