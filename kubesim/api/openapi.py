@@ -140,7 +140,13 @@ def told(name: str) -> Obj:
     if "properties" not in schema:
         return schema | own
     fields = {
-        field: inner | ({"description": texts[field]} if field in texts else {})
+        field: inner | ({"description": texts[field] + _values(inner)} if field in texts else {})
         for field, inner in schema["properties"].items()
     }
     return schema | own | {"properties": fields}
+
+
+def _values(schema: Obj) -> str:
+    """Return the end of a text: which values there are."""
+    values = "\n".join(f' - `"{value}"`' for value in schema.get("enum", ()))
+    return f"\n\nPossible enum values:\n{values}" if values else ""

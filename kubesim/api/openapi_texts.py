@@ -1,87 +1,59 @@
 """The texts of the OpenAPI documents: upstream's own sentences, read at run time from an installed package.
 
-``kubernetes-validate`` carries them for every field; the official client's models, for all but the fields that are
-objects. Neither is imported: their files are read. Without both, the documents have no texts.
+``lightkube-models`` carries those of the release in the docstrings of its models. It is not imported: its files are
+read. They have lost their paragraphs; where words are parted by anything but one space stands in
+``schema/openapi_spaces.json``. Without the package the documents have no texts.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import orjson
+from kubesim.schema.openapi_table import spaces_of
 
-FIELD = re.compile(r"    \w+: .* = Field\(.*description=")
-DEFINITIONS = "kubernetes-json-schema/v1.34.0-local/_definitions.json"
+TYPE = re.compile(r'^class (\w+)\(.*?\):\n    r?"""(.*?)"""', re.DOTALL | re.MULTILINE)
+FIELD = re.compile(r"\n      \* \*\*(\w+)\*\* ``[^`]*``(?: - )?")
+RENAMED = {"except_": "except", "from_": "from", "continue_": "continue"}
+"""Names of fields that Python keeps for itself."""
 Texts = dict[str, str]
 
 
 @cache
 def descriptions(name: str) -> Texts:
     """Return the texts of a type's fields by their JSON names, and its own under ""; the name is the full one."""
-    carried = _carried()
-    if carried is not None:
-        return carried.get(name, {})
-    folder = _folder("kubernetes")
-    package, _, kind = name.rpartition(".")
-    group, _, version = package.rpartition(".")
-    models = (f"{version.capitalize()}{kind}", f"{group.rpartition('.')[2].capitalize()}{version.capitalize()}{kind}")
-    for model in models:
-        path = folder / "client" / "models" / f"{_snake(model)}.py" if folder else None
-        if path is not None and path.exists():
-            return dict(_texts(path.read_text(encoding="utf-8"), model))
+    *_, group, version, kind = name.split(".")
+    for module in (f"{group}_{version}", version):
+        found = _module(module).get(kind)
+        if found:
+            spaces = spaces_of(name)
+            return {field: _spaced(words, spaces.get(field, {})) for field, words in found.items()}
     return {}
 
 
 @cache
-def _carried() -> dict[str, Texts] | None:
-    """Return every text that ``kubernetes-validate`` has, or None where it is not installed."""
-    folder = _folder("kubernetes_validate")
-    path = folder / DEFINITIONS if folder else None
+def _module(name: str) -> dict[str, dict[str, list[str]]]:
+    """Return the words of each text of a module's types."""
+    spec = find_spec("lightkube")
+    folders = spec.submodule_search_locations if spec else None
+    path = Path(next(iter(folders)), "models", f"{name}.py") if folders else None
     if path is None or not path.exists():
-        return None
-    return {name: _told(schema) for name, schema in orjson.loads(path.read_bytes())["$defs"].items()}
+        return {}
+    return {kind: dict(_texts(doc)) for kind, doc in TYPE.findall(path.read_text(encoding="utf-8"))}
 
 
-def _told(schema: dict[str, dict[str, dict[str, str]]]) -> Texts:
-    """Return the texts of a schema's properties, and its own."""
-    fields = {
-        name: field["description"] for name, field in schema.get("properties", {}).items() if "description" in field
-    }
-    return fields | ({"": str(schema["description"])} if "description" in schema else {})
+def _texts(doc: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield (field, words) of a model's docstring: of the type itself first."""
+    own, *fields = FIELD.split(doc.replace("\n\n      **parameters**\n", ""))
+    for name, text in zip(["", *fields[::2]], [own, *fields[1::2]], strict=True):
+        if text.strip():
+            yield RENAMED.get(name, name).replace("x_kubernetes", "x-kubernetes").replace("_", "-"), text.split()
 
 
-def _folder(package: str) -> Path | None:
-    """Return where a package lies, if it is installed."""
-    spec = find_spec(package)
-    places = spec.submodule_search_locations if spec else None
-    return Path(places[0]) if places else None
-
-
-def _snake(name: str) -> str:
-    """Return the file name of a model: V1PodSpec lies in v1_pod_spec."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def _texts(source: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yield (field, text) of a model's source, the first paragraph of its docstring as that of ""."""
-    _, _, body = source.partition(f"class {name}(BaseModel):")
-    body = body.partition("\n    def ")[0]
-    about = body.split('"""')[1].split("\n\n")[0] if '"""' in body else ""
-    if about and "No description provided" not in about:
-        yield "", " ".join(about.split())
-    for line in body.splitlines():
-        if FIELD.match(line):
-            yield from _text(ast.parse(line.strip()).body[0])
-
-
-def _text(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Yield the one (field, text) of a field's line."""
-    if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call) and isinstance(node.target, ast.Name):
-        given = {k.arg: k.value.value for k in node.value.keywords if isinstance(k.value, ast.Constant)}
-        name = str(given.get("serialization_alias") or node.target.id)
-        yield name, str(given.get("description", "")).replace("  ", "\n\n")
+def _spaced(words: list[str], spaces: dict[str, str]) -> str:
+    """Return a text whose words are parted by a space each, but for those named by the word that they follow."""
+    parted = [word + spaces.get(str(place), " ") for place, word in enumerate(words)]
+    return "".join(parted).rstrip()

@@ -9,8 +9,8 @@ from functools import cache
 import orjson
 
 from kubesim.errors import ApiError, Obj
+from kubesim.schema import columns as builtin
 from kubesim.schema.columns import Column
-from kubesim.schema.printers import DEFAULT, PRINTERS
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 
@@ -21,7 +21,7 @@ LATER = timedelta(days=4000)
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:
     """Return the columns of a kind; those without a printer show their creation time."""
-    return kind.custom.columns if kind.custom is not None else PRINTERS.get(kind.resource, DEFAULT)
+    return kind.custom.columns if kind.custom is not None else builtin.columns_of(kind.resource)
 
 
 def include_policy(value: str) -> str:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from kubesim.api.durations import between, human, parse_time, since
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig, first
 
 Cell = str | int | float | bool | None
 NO_NAMES: frozenset[str] = frozenset()
-Value = str | Callable[[Obj, datetime], Cell]
-
-
-def dig(obj: Any, path: str) -> Any:
-    """Return what lies at a dotted path, or None."""
-    for key in _steps(path):
-        if type(obj) is not dict and not isinstance(obj, dict):
-            return None
-        obj = obj.get(key)
-    return obj
-
-
-@cache
-def _steps(path: str) -> list[str]:
-    """Return the keys of a dotted path; there are as many paths as columns."""
-    return path.split(".")
+NONE = "<none>"
+JOB_WORDS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+ROLE_PREFIX = "node-role.kubernetes.io/"
 
 
 def age(obj: Obj, now: datetime) -> str:
@@ -35,14 +22,62 @@ def age(obj: Obj, now: datetime) -> str:
     return since(dig(obj, "metadata.creationTimestamp"), now)
 
 
-def or_none(path: str, none: str = "<none>") -> Value:
-    """Return a path whose missing value is printed as ``<none>``."""
-    return lambda obj, now: dig(obj, path) or none
+# --- of what lies at a path ---------------------------------------------------------------------------------------
 
 
-def count(path: str) -> Value:
-    """Return the number of entries at a path."""
-    return lambda obj, now: len(dig(obj, path) or ())
+def text(value: Any, now: datetime) -> str:
+    """Return the value as a text."""
+    return str(value)
+
+
+def texts(values: list[Any], now: datetime) -> str:
+    """Return ``a,b``."""
+    return ",".join(map(str, values))
+
+
+def names(values: list[str], now: datetime) -> str:
+    """Return ``a, b``."""
+    return ", ".join(values)
+
+
+def count(value: Any, now: datetime) -> int:
+    """Return the number of entries."""
+    return len(value or ())
+
+
+def flag(value: Any, now: datetime) -> bool:
+    """Return a boolean that is false where it is missing."""
+    return bool(value)
+
+
+def unless_false(value: Any, now: datetime) -> bool:
+    """Return a boolean that is true where it is missing."""
+    return value is None or bool(value)
+
+
+def duration(seconds: float, now: datetime) -> str:
+    """Return ``3h5m``."""
+    return human(seconds)
+
+
+def pairs(values: Obj | None, now: datetime) -> str:
+    """Return ``a=b,c=d``, sorted."""
+    return ",".join(f"{key}={value}" for key, value in sorted((values or {}).items())) or NONE
+
+
+def selector(found: Obj | None, now: datetime) -> str:
+    """Return a selector as kubectl writes it: labels sorted, then expressions."""
+    labels = sorted(((found or {}).get("matchLabels") or {}).items())
+    expressions = (found or {}).get("matchExpressions") or ()
+    return ",".join([*(f"{key}={value}" for key, value in labels), *map(_expression, expressions)]) or NONE
+
+
+def _expression(expression: Obj) -> str:
+    """Return one matchExpressions entry."""
+    key, operator = expression.get("key"), expression.get("operator")
+    values = ",".join(sorted(expression.get("values") or ()))
+    forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": f"{key}"}
+    return forms.get(str(operator), f"!{key}")
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
@@ -151,57 +186,13 @@ def readiness_gates(pod: Obj, now: datetime) -> str:
     return f"{sum(g['conditionType'] in true for g in gates)}/{len(gates)}" if gates else "<none>"
 
 
-# --- templates and selectors ----------------------------------------------------------------------------------------
-
-
-def _containers(obj: Obj) -> list[Obj]:
-    """Return a template's containers."""
-    return dig(obj, "spec.template.spec.containers") or []
-
-
-def container_names(obj: Obj, now: datetime) -> str:
-    """Return the template's container names."""
-    return ",".join(str(c.get("name", "")) for c in _containers(obj))
-
-
-def images(obj: Obj, now: datetime) -> str:
-    """Return the template's images."""
-    return ",".join(str(c.get("image", "")) for c in _containers(obj))
-
-
-def label_selector(obj: Obj, now: datetime | None = None) -> str:
-    """Return spec.selector as kubectl writes it: labels sorted, then expressions."""
-    selector = dig(obj, "spec.selector")
-    if selector is None:
-        return "<none>"
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    parts += [_expression(e) for e in selector.get("matchExpressions") or ()]
-    return ",".join(parts) or "<none>"
-
-
-def _expression(expression: Obj) -> str:
-    """Return one matchExpressions entry."""
-    key, operator = expression.get("key"), expression.get("operator")
-    values = ",".join(sorted(expression.get("values") or ()))
-    forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": f"{key}"}
-    return forms.get(str(operator), f"!{key}")
-
-
-def map_selector(obj: Obj, now: datetime) -> str:
-    """Return a Service's selector."""
-    pairs = dig(obj, "spec.selector") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "<none>"
-
-
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
 def job_status(job: Obj, now: datetime | None = None) -> str:
     """Return the STATUS word of a job."""
     true = {c.get("type") for c in dig(job, "status.conditions") or () if c.get("status") == "True"}
-    words = {"Complete": "Complete", "Failed": "Failed", "Suspended": "Suspended",
-             "FailureTarget": "FailureTarget", "SuccessCriteriaMet": "SuccessCriteriaMet"}  # fmt: skip
-    if word := next((words[name] for name in words if name in true), None):
+    if word := next((word for word in JOB_WORDS if word in true), None):
         return word
     return "Terminating" if dig(job, "metadata.deletionTimestamp") else "Running"
 
@@ -220,29 +211,22 @@ def job_duration(job: Obj, now: datetime) -> str:
     start, end = dig(job, "status.startTime"), dig(job, "status.completionTime")
     if not start:
         return ""
-    failed = [
-        c for c in dig(job, "status.conditions") or () if c.get("type") == "Failed" and c.get("status") == "True"
-    ]
-    return between(start, end or (failed[0].get("lastTransitionTime") if failed else now.isoformat()))
+    failed = first(job, "status.conditions[type=Failed]") or {}
+    return between(
+        start, end or (failed.get("lastTransitionTime") if failed.get("status") == "True" else now.isoformat())
+    )
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
-ROLE_PREFIX = "node-role.kubernetes.io/"
-
 
 def node_status(node: Obj, now: datetime | None = None) -> str:
     """Return ``Ready,SchedulingDisabled``."""
-    ready = next((c for c in dig(node, "status.conditions") or () if c.get("type") == "Ready"), None)
+    ready = first(node, "status.conditions[type=Ready]")
     words = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
     if dig(node, "spec.unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)
-
-
-def component_condition(field: str) -> Value:
-    """Return what the condition of a part of the control plane says."""
-    return lambda obj, now: str((obj.get("conditions") or [{}])[0].get(field, ""))
 
 
 def component_health(obj: Obj, now: datetime) -> str:
@@ -257,18 +241,6 @@ def node_roles(node: Obj, now: datetime | None = None) -> str:
     roles = {key[len(ROLE_PREFIX) :] for key in labels if key.startswith(ROLE_PREFIX)}
     roles |= {value for key, value in labels.items() if key == "kubernetes.io/role" and value}
     return ",".join(sorted(roles - {""})) or "<none>"
-
-
-def node_address(kind: str) -> Value:
-    """Return the first address of a type."""
-    return lambda node, now: next(
-        (a["address"] for a in dig(node, "status.addresses") or () if a.get("type") == kind), "<none>"
-    )
-
-
-def node_info(name: str) -> Value:
-    """Return a field of nodeInfo, or ``<unknown>``."""
-    return or_none(f"status.nodeInfo.{name}", "<unknown>")
 
 
 # --- services, endpoints, storage-less rest -------------------------------------------------------------------------
@@ -307,23 +279,21 @@ def endpoints(endpoints: Obj, now: datetime) -> str:
     return _first_three(found)
 
 
-def _first_three(values: list[str]) -> str:
+def _first_three(values: list[str], none: str = NONE) -> str:
     """Return a short list: three, then how many more."""
     more = f" + {len(values) - 3} more..." if len(values) > 3 else ""
-    return (",".join(values[:3]) + more) or "<none>"
+    return (",".join(values[:3]) + more) or none
 
 
 def slice_ports(endpoint_slice: Obj, now: datetime) -> str:
     """Return the ports of an EndpointSlice."""
-    return _first_three([str(p.get("port", "*")) for p in endpoint_slice.get("ports") or ()]).replace(
-        "<none>", "<unset>"
-    )
+    return _first_three([str(p.get("port", "*")) for p in endpoint_slice.get("ports") or ()], "<unset>")
 
 
 def slice_endpoints(endpoint_slice: Obj, now: datetime) -> str:
     """Return the addresses of an EndpointSlice."""
     addresses = [a for e in endpoint_slice.get("endpoints") or () for a in (e.get("addresses") or ())[:1]]
-    return _first_three(addresses).replace("<none>", "<unset>")
+    return _first_three(addresses, "<unset>")
 
 
 def data_count(obj: Obj, now: datetime) -> int:
@@ -331,47 +301,29 @@ def data_count(obj: Obj, now: datetime) -> int:
     return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
 
 
-def quota(prefix: tuple[str, ...]) -> Value:
-    """Return ``name: used/hard`` of those resources whose names start with (or, for none given, do not) limits."""
-
-    def text(quota: Obj, now: datetime) -> str:
-        hard, used = dig(quota, "status.hard") or {}, dig(quota, "status.used") or {}
-        names = [n for n in sorted(hard) if n.startswith("limits.") == bool(prefix)]
-        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
-
-    return text
+def quota_requests(quota: Obj, now: datetime) -> str:
+    """Return ``name: used/hard`` of what the pods of a namespace ask for, and of what is counted."""
+    return _quota(quota, limits=False)
 
 
-def role_name(binding: Obj, now: datetime) -> str:
-    """Return ``ClusterRole/view``."""
-    return f"{dig(binding, 'roleRef.kind')}/{dig(binding, 'roleRef.name')}"
+def quota_limits(quota: Obj, now: datetime) -> str:
+    """Return ``name: used/hard`` of the limits of a namespace's pods."""
+    return _quota(quota, limits=True)
 
 
-def subjects(kind: str) -> Value:
-    """Return a binding's subjects of a kind."""
+def _quota(quota: Obj, *, limits: bool) -> str:
+    hard, used = dig(quota, "status.hard") or {}, dig(quota, "status.used") or {}
+    names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
+    return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
-    def text(binding: Obj, now: datetime) -> str:
-        subjects = [s for s in binding.get("subjects") or () if s.get("kind") == kind]
-        if kind != "ServiceAccount":
-            return ", ".join(s.get("name", "") for s in subjects)
-        return ", ".join(f"{s.get('namespace', '')}/{s.get('name', '')}" for s in subjects)
 
-    return text
+def service_accounts(binding: Obj, now: datetime) -> str:
+    """Return ``ns/name`` of a binding's service accounts."""
+    found = [s for s in binding.get("subjects") or () if s.get("kind") == "ServiceAccount"]
+    return ", ".join(f"{s.get('namespace', '')}/{s.get('name', '')}" for s in found)
 
 
 # --- events ---------------------------------------------------------------------------------------------------------
-
-
-def event_last_seen(event: Obj, now: datetime) -> str:
-    """Return the age of an event's last occurrence."""
-    last = dig(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    first = event.get("firstTimestamp") or event.get("eventTime")
-    return since(last or first, now)
-
-
-def event_first_seen(event: Obj, now: datetime) -> str:
-    """Return the age of an event's first occurrence."""
-    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
 
 
 def event_object(event: Obj, now: datetime) -> str:
@@ -395,8 +347,3 @@ def event_source(event: Obj, now: datetime) -> str:
 def event_count(event: Obj, now: datetime) -> int:
     """Return how often an event has occurred."""
     return int(dig(event, "series.count") or event.get("count") or 1)
-
-
-def or_unset(path: str) -> Value:
-    """Return a path whose missing value prints as ``<unset>``."""
-    return or_none(path, "<unset>")

@@ -1,20 +1,24 @@
 """Writes ``openapi.json``: ``python -m kubesim.schema.openapi_generate KUBECONFIG [KUBECTL]``.
 
 It reads the version 3 documents of a real API server and keeps names, types, defaults and how lists merge; no texts.
+Of the texts, only where their words are parted by anything but one space, in ``openapi_spaces.json``.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
 
 import orjson
 
-from kubesim.schema.openapi_table import EXTENSION, REFERENCE, SCALARS, TABLE, ZEROS, Schema, expanded
+from kubesim.schema.openapi_table import EXTENSION, REFERENCE, SCALARS, SPACES, TABLE, ZEROS, Schema, expanded
 
 OWN = "io.k8s."
 CONTENTS = ("items", "additionalProperties")
+VALUES = "\n\nPossible enum values:\n"
+"""What follows here in a text is made from the schema's own list."""
 
 
 def main() -> None:
@@ -25,12 +29,15 @@ def main() -> None:
         return orjson.loads(_answer([*kubectl, path]))
 
     table: dict[str, dict[str, Schema]] = {}
+    parted: dict[str, dict[str, dict[str, str]]] = {}
     for path in sorted(get("/openapi/v3")["paths"]):
         for name, schema in get(f"/openapi/v3/{path}").get("components", {}).get("schemas", {}).items():
             package, _, kind = name.rpartition(".")
             if name.startswith(OWN):
                 table.setdefault(package, {})[kind] = compact(schema, package)
+                parted |= {name: found} if (found := spaces(schema)) else {}
     TABLE.write_bytes(orjson.dumps(table, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
+    SPACES.write_bytes(orjson.dumps(parted, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
     sys.stdout.write(f"{sum(map(len, table.values()))} types\n")
 
 
@@ -47,6 +54,17 @@ def compact(schema: Schema, package: str) -> Schema:
     }
     fields = {name: field(inner, package) for name, inner in schema.get("properties", {}).items()}
     return entry | ({"fields": fields} if fields else {})
+
+
+def spaces(schema: Schema) -> dict[str, dict[str, str]]:
+    """Return, for the texts of a type and its fields, what follows their words where that is not one space."""
+    texts = {"": schema} | schema.get("properties", {})
+    found = {name: _spaces(inner.get("description", "").partition(VALUES)[0]) for name, inner in texts.items()}
+    return {name: places for name, places in found.items() if places}
+
+
+def _spaces(text: str) -> dict[str, str]:
+    return {str(place): space for place, space in enumerate(re.findall(r"\s+", text.strip())) if space != " "}
 
 
 def field(schema: Schema, package: str) -> str | list[Any]:

@@ -17,6 +17,8 @@ import orjson
 Schema = dict[str, Any]
 
 TABLE = Path(__file__).with_name("openapi.json")
+SPACES = Path(__file__).with_name("openapi_spaces.json")
+"""Where the words of upstream's texts are parted by a new line, a paragraph or an indentation."""
 REFERENCE = "#/components/schemas/"
 EXTENSION = "x-kubernetes-"
 SCALARS: dict[str, Schema] = {
@@ -81,4 +83,15 @@ def _form(text: str, package: str, *, reference: bool) -> Schema:
 @cache
 def _table() -> dict[str, dict[str, Schema]]:
     table: dict[str, dict[str, Schema]] = orjson.loads(TABLE.read_bytes())
+    return table
+
+
+def spaces_of(name: str) -> dict[str, dict[str, str]]:
+    """Return, for the texts of a type ("") and its fields, what follows a word, by the word's place from 0."""
+    return _spaces().get(name, {})
+
+
+@cache
+def _spaces() -> dict[str, dict[str, dict[str, str]]]:
+    table: dict[str, dict[str, dict[str, str]]] = orjson.loads(SPACES.read_bytes())
     return table

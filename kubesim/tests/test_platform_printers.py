@@ -6,8 +6,8 @@ import pytest
 
 from kubesim.api.operations import Operations
 from kubesim.clock import ManualClock
+from kubesim.schema.columns import columns_of
 from kubesim.schema.kinds import registry
-from kubesim.schema.printers import DEFAULT, PRINTERS
 from kubesim.store import Store
 from kubesim.tests import examples
 from kubesim.tests.test_models import OBJECTS
@@ -50,5 +50,5 @@ def test_a_row_has_what_upstream_prints(resource):
     ops.create(registry.by_resource("namespaces"), "", {"metadata": {"name": "ml"}})
     name = examples.NAMES.get(resource, "a")
     made = ops.create(kind, "ml" if kind.namespaced else "", {**OBJECTS[resource], "metadata": {"name": name}})
-    cells = [column.cell(made, clock.now()) for column in PRINTERS.get(resource, DEFAULT)]
+    cells = [column.cell(made, clock.now()) for column in columns_of(resource)]
     assert " ".join(str(cell) for cell in cells) == PRINTED[resource]
