@@ -35,7 +35,7 @@ from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.located import FileError
-from kubesim.nodes import Nodes
+from kubesim.nodes.practice import Nodes
 from kubesim.pki import CertificateAuthority
 from kubesim.pools import Pool
 from kubesim.saved import VERSION, Saved, key, key_of_object, lines
