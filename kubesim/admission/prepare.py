@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kubesim.admission.platform import NODE_PORTS
 from kubesim.api.quantity import parse
-from kubesim.errors import Obj
+from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import Decoder
 from kubesim.schema.registry import Kind
 
@@ -26,6 +26,7 @@ GATED = {
 KEPT_ADDRESSES = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
+STATIC_ADDRESSES, DYNAMIC_ADDRESSES = range(1, 257), range(257, 65_535)
 QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -134,7 +135,7 @@ def job(ops: Operations, new: Obj) -> None:
 
 
 def service(ops: Operations, new: Obj) -> None:
-    """A service without an address gets the next free one of 10.96.0.0/16."""
+    """A service without an address gets a free one of 10.96.0.0/16."""
     spec = new["spec"]
     new["status"] = {"loadBalancer": {}}
     if spec["type"] == "ExternalName":
@@ -178,10 +179,17 @@ def _give_node_ports(ops: Operations, spec: Obj) -> None:
 
 
 def _free_address(ops: Operations) -> str:
+    """Return a random free address, of the lower band (kept for those who ask for one by name) only if need be.
+
+    The band: https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
+    """
     services = ops.registry.by_resource("services")
     taken = {obj["spec"].get("clusterIP") for obj in ops.store.list(services)}
-    number = next(n for n in range(10, 65_534) if f"10.96.{n >> 8}.{n & 255}" not in taken)
-    return f"10.96.{number >> 8}.{number & 255}"
+    for band in DYNAMIC_ADDRESSES, STATIC_ADDRESSES:
+        for number in random.sample(band, min(len(taken) + 1, len(band))):
+            if (address := f"10.96.{number >> 8}.{number & 255}") not in taken:
+                return address
+    raise ApiError(500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full")
 
 
 ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {

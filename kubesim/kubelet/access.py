@@ -28,7 +28,7 @@ class Access:
     def attach(self, pod: Obj, container: str) -> Run:
         """Return what joins a container's own process. Raises ``Refused``."""
         worker, found = self._running(pod, container)
-        if worker is None or found is None:
+        if worker is None or found is None or worker.sandbox.over(found):
             raise Refused(500, f"container {container} not found in pod {_full_name(pod)}")
         return lambda stdio: worker.sandbox.attach(found, stdio)
 

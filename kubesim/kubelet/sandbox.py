@@ -220,6 +220,11 @@ class Sandbox:
         box = self.boxes.get(container.name)
         return box is not None and box.main is not None
 
+    def over(self, container: Container) -> bool:
+        """Whether a container's own process has ended, though its state may not say so yet."""
+        box = self.boxes.get(container.name)
+        return box is not None and box.main is not None and box.main.exit is not None
+
     def signal(self, container: Container, name: str) -> None:
         """Signal a container's own process, if it really runs."""
         box = self.boxes.get(container.name)

@@ -9,6 +9,7 @@ from kubesim import kubelet
 from kubesim.errors import ApiError
 from kubesim.kubelet.mains import Main
 from kubesim.shell.machine import Stdio
+from kubesim.streaming.seam import Refused
 from kubesim.tests.containers import Sink, agnhost, log, state
 from kubesim.tests.world import container, pod, world
 
@@ -179,6 +180,18 @@ async def test_attaching_joins_a_process_and_its_input():
         assert out.data == b"one\ntwo\n"
         assert log(w, "cat") == "one\ntwo\n"
         assert (await w.pod())["status"]["phase"] == "Succeeded"
+
+
+async def test_a_process_that_is_over_cannot_be_joined_even_while_its_pod_still_says_that_it_runs():
+    async with world() as w:
+        await w.create("pods", pod("hi", container("busybox:1.36", "echo", "hi", stdin=True), restartPolicy="Never"))
+        for _ in range(50):
+            await w.tick(0.1)
+            worker = w.kubelets.containers._worker("default/hi")
+            if worker is not None and worker.record.main and worker.sandbox.over(worker.record.main[0]):
+                break
+        with pytest.raises(Refused, match="container main not found in pod hi_default"):
+            w.kubelets.containers.attach(await w.pod(), "main")
 
 
 async def test_attaching_to_a_computed_process_shows_what_it_prints():

@@ -101,3 +101,17 @@ def test_an_address_is_an_object_as_long_as_its_service_has_it():
     (span,) = operations.list(registry.by_resource("servicecidrs.networking.k8s.io")).items
     assert span["spec"] == {"cidrs": ["10.96.0.0/16"]}
     assert span["status"]["conditions"][0]["message"] == "Kubernetes Service CIDR is ready"
+
+
+def test_a_service_that_asks_for_no_address_gets_none_of_those_that_are_asked_for():
+    clock = ManualClock()
+    operations = Operations(Store(clock), clock)
+    services = operations.registry.by_resource("services")
+    operations.create(operations.registry.by_resource("namespaces"), "", {"metadata": {"name": "ml"}})
+    made = [
+        operations.create(services, "ml", {"metadata": {"name": f"web-{n}"}, "spec": {"ports": [{"port": 80}]}})
+        for n in range(20)
+    ]
+    addresses = {service["spec"]["clusterIP"] for service in made}
+    assert len(addresses) == 20
+    assert not any(address.startswith("10.96.0.") for address in addresses)
