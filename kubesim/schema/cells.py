@@ -30,14 +30,14 @@ def text(value: Any, now: datetime) -> str:
     return str(value)
 
 
-def texts(values: list[Any], now: datetime) -> str:
+def texts(values: list[str | None] | None, now: datetime) -> str:
     """Return ``a,b``."""
-    return ",".join(map(str, values))
+    return ",".join(value or "" for value in values or ())
 
 
-def names(values: list[str], now: datetime) -> str:
+def names(values: list[str | None] | None, now: datetime) -> str:
     """Return ``a, b``."""
-    return ", ".join(values)
+    return ", ".join(value or "" for value in values or ())
 
 
 def count(value: Any, now: datetime) -> int:

@@ -1,4 +1,4 @@
-"""What ``kubectl get`` prints: a column is a title and where its cells come from; ``columns.yaml`` has those of a kind."""
+"""What ``kubectl get`` prints: a column is a title and where its cells come from; ``columns.yaml`` has all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,45 +84,52 @@ def _value(source: str) -> Value:
     """Return the value that a source without its marks means."""
     word, _, rest = source.partition(" ")
     if "{" in source:
-        return partial(_filled, source)
-    if not word.startswith("."):
-        function = getattr(cells, word, None) or getattr(platform_cells, word)
-        return partial(_given, function, *_choices(rest)) if rest else function  # type: ignore[no-any-return]
-    return partial(_found, *_choices(source)) if rest else word[1:]
+        return _template(source)
+    if word.startswith("."):
+        return _Source.read(source).cell if rest else word[1:]
+    function: Callable[[Any, datetime], Cell] = getattr(cells, word, None) or getattr(platform_cells, word)
+    return _applied(function, _Source.read(rest)) if rest else function
 
 
-def _choices(source: str) -> tuple[list[str], str | None, bool]:
-    """Return the paths of a source, what stands for a missing value, and whether zero is one."""
-    *paths, last = re.split(r" (?:or|else)(?: |$)", source)
-    if last.startswith("."):
-        return [path[1:] for path in (*paths, last)], None, False
-    return [path[1:] for path in paths], last, " else " in source
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a value is looked for: ``none`` is the text for a missing one and, without ``zero``, for an empty one."""
+
+    paths: tuple[str, ...]
+    none: str | None
+    zero: bool
+
+    @classmethod
+    def read(cls, text: str) -> _Source:
+        """Read ``.a or .b or <none>``."""
+        choices = re.split(r" (?:or|else)(?: |$)", text)
+        none = None if choices[-1].startswith(".") else choices.pop()
+        return cls(tuple(path[1:] for path in choices), none, " or " not in text)
+
+    def look(self, obj: Obj) -> Any:
+        """Return what is found, or None; all values of a path that means several."""
+        if "[" in self.paths[0]:
+            return list(each(obj, self.paths[0])) or None
+        found = (first(obj, path) for path in self.paths)
+        return next((value for value in found if value or (self.zero and value is not None)), None)
+
+    def cell(self, obj: Obj, now: datetime) -> Cell:
+        """Return what is found as it is, the first of several."""
+        found = self.look(obj)
+        value: Cell = found[0] if isinstance(found, list) else found
+        return self.none if value is None else value
 
 
-def _look(obj: Obj, paths: list[str], zero: bool) -> Any:
-    """Return the first value of those at the paths; with ``zero``, an empty one too."""
-    return next((found for path in paths if (found := first(obj, path)) or (zero and found is not None)), None)
+def _applied(function: Callable[[Any, datetime], Cell], source: _Source) -> Value:
+    def cell(obj: Obj, now: datetime) -> Cell:
+        found = source.look(obj)
+        return source.none if found is None and source.none is not None else function(found, now)
+
+    return cell
 
 
-def _found(paths: list[str], none: str | None, zero: bool, obj: Obj, now: datetime) -> Cell:
-    found: Cell = _look(obj, paths, zero)
-    return none if found is None else found
-
-
-def _given(
-    function: Callable[[Any, datetime], Cell], paths: list[str], none: str | None, zero: bool, obj: Obj, now: datetime
-) -> Cell:
-    """Return what a function makes of the value at a path; of all values, where the path means several."""
-    found = list(each(obj, paths[0])) if "[" in paths[0] else _look(obj, paths, zero)
-    return none if none is not None and (found is None or found == []) else function(found, now)
-
-
-def _filled(text: str, obj: Obj, now: datetime) -> str:
-    """Return a text with the values of its paths filled in."""
-
-    def fill(found: re.Match[str]) -> str:
-        paths, none, zero = _choices(found[1])
-        value = _look(obj, paths, zero)
-        return str(("" if none is None else none) if value is None else value)
-
-    return re.sub(r"\{(.*?)\}", fill, text)
+def _template(text: str) -> Value:
+    """Return what fills the braces of a text."""
+    form = re.sub(r"\{.*?\}", "{}", text)
+    sources = [_Source.read(found) for found in re.findall(r"\{(.*?)\}", text)]
+    return lambda obj, now: form.format(*(source.cell(obj, now) or "" for source in sources))

@@ -1,4 +1,4 @@
-"""Dotted paths into objects: ``spec.type``, ``spec.ports[].name`` of every entry, ``conditions[type=Ready].status``."""
+"""Dotted paths into objects: ``spec.type``, ``ports[].name`` of every entry, ``conditions[type=Ready].status``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ def first(obj: Any, path: str) -> Any:
 
 
 def each(obj: Any, path: str) -> Iterator[Any]:
-    """Yield all that lies at a path."""
+    """Yield all that lies at a path, None for what an entry of a list does not have."""
     return _each(obj, _steps(path))
 
 
 def _each(obj: Any, steps: list[Step]) -> Iterator[Any]:
     if not steps:
-        if obj is not None:
-            yield obj
+        yield obj
         return
     (key, many, field, wanted), *rest = steps
     found = obj.get(key) if isinstance(obj, dict) else None
