@@ -30,13 +30,13 @@ def descriptions(name: str) -> Texts:
         found = _module(module).get(kind)
         if found:
             spaces = spaces_of(name)
-            return {field: _spaced(words, spaces.get(field, {})) for field, words in found.items()}
+            return {field: _spaced(text, spaces.get(field, {})) for field, text in found.items()}
     return {}
 
 
 @cache
-def _module(name: str) -> dict[str, dict[str, list[str]]]:
-    """Return the words of each text of a module's types."""
+def _module(name: str) -> dict[str, Texts]:
+    """Return the texts of a module's types, their words parted by one space."""
     spec = find_spec("lightkube")
     folders = spec.submodule_search_locations if spec else None
     path = Path(next(iter(folders)), "models", f"{name}.py") if folders else None
@@ -45,15 +45,15 @@ def _module(name: str) -> dict[str, dict[str, list[str]]]:
     return {kind: dict(_texts(doc)) for kind, doc in TYPE.findall(path.read_text(encoding="utf-8"))}
 
 
-def _texts(doc: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield (field, words) of a model's docstring: of the type itself first."""
+def _texts(doc: str) -> Iterator[tuple[str, str]]:
+    """Yield (field, text) of a model's docstring: of the type itself first."""
     own, *fields = FIELD.split(doc.replace("\n\n      **parameters**\n", ""))
     for name, text in zip(["", *fields[::2]], [own, *fields[1::2]], strict=True):
         if text.strip():
-            yield RENAMED.get(name, name).replace("x_kubernetes", "x-kubernetes").replace("_", "-"), text.split()
+            yield RENAMED.get(name, name).replace("_", "-"), " ".join(text.split())
 
 
-def _spaced(words: list[str], spaces: dict[str, str]) -> str:
-    """Return a text whose words are parted by a space each, but for those named by the word that they follow."""
-    parted = [word + spaces.get(str(place), " ") for place, word in enumerate(words)]
+def _spaced(text: str, spaces: dict[str, str]) -> str:
+    """Return a text with what stands between its words, by the place of the word before."""
+    parted = [word + spaces.get(str(place), " ") for place, word in enumerate(text.split(" "))]
     return "".join(parted).rstrip()

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import pytest
 
@@ -157,34 +156,41 @@ async def test_version_3_describes_every_group_and_version(live):
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """Look for packages in an empty folder, before and after."""
-    caches = (openapi_texts.descriptions, openapi_texts._carried)
+def without_packages(monkeypatch):
+    """Look for packages where there are none, before and after."""
+    caches = (openapi_texts.descriptions, openapi_texts._module)
     for cached in caches:
         cached.cache_clear()
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    yield tmp_path
+    monkeypatch.setattr(openapi_texts, "find_spec", lambda name: None)
+    yield
     for cached in caches:
         cached.cache_clear()
 
 
-def test_texts_come_from_a_package_that_carries_the_schemas(elsewhere):
-    path = elsewhere / "kubernetes_validate" / openapi_texts.DEFINITIONS
-    path.parent.mkdir(parents=True)
-    schema = {"description": "a box", "properties": {"image": {"description": "what runs"}, "name": {}}}
-    path.write_text(json.dumps({"$defs": {f"{CORE}.Container": schema}}))
-    (elsewhere / "kubernetes_validate" / "__init__.py").touch()
-    found = told(f"{CORE}.Container")
-    assert (found["description"], found["properties"]["image"]["description"]) == ("a box", "what runs")
-    assert "description" not in found["properties"]["name"]
-
-
-def test_texts_come_from_the_official_client():
-    assert "containers" in openapi_texts.descriptions(f"{CORE}.Pod")[""]
+def test_texts_are_upstream_s_words_of_this_release():
+    texts = openapi_texts.descriptions(f"{CORE}.PodSpec")
+    assert texts[""] == "PodSpec is a description of a pod."
+    assert texts["overhead"].endswith("/688-pod-overhead/README.md")
     assert openapi_texts.descriptions(f"{META}.NoSuchThing") == {}
 
 
-def test_without_texts_the_schema_is_served_alone(elsewhere, monkeypatch):
-    monkeypatch.setattr(openapi_texts, "find_spec", lambda name: None)
+def test_texts_have_their_paragraphs():
+    finished = openapi_texts.descriptions("io.k8s.api.batch.v1.JobSpec")["completionMode"]
+    assert "or `Indexed`.\n\n`NonIndexed` means" in finished
+
+
+def test_fields_whose_names_python_keeps_for_itself_have_texts():
+    rule = openapi_texts.descriptions("io.k8s.api.networking.v1.NetworkPolicyIngressRule")
+    assert "from" in rule
+    extension = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    assert "x-kubernetes-list-type" in openapi_texts.descriptions(extension)
+
+
+def test_a_text_ends_with_the_values_that_there_are():
+    text = told(f"{CORE}.Toleration")["properties"]["effect"]["description"]
+    assert text.endswith('\n\nPossible enum values:\n - `"NoExecute"`\n - `"NoSchedule"`\n - `"PreferNoSchedule"`')
+
+
+def test_without_the_package_the_schema_is_served_alone(without_packages):
     assert "description" not in told(f"{CORE}.Container")
     assert f"{CORE}.Container" in known()
