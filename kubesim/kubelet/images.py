@@ -52,6 +52,10 @@ class Image:
     """The distribution it is built on."""
     scripts: bool = False
     """Whether script files that a command names are taken to be in the image."""
+    release: str = ""
+    """The release of the distribution (``shell/releases.yaml``); empty for the one that the base is by itself."""
+    env: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What every process of the image has in its environment."""
 
     @property
     def image_id(self) -> str:
@@ -152,7 +156,19 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
         behaviour=entry.get("behaviour", ""),
         base=entry.get("base", "none"),
         scripts=entry.get("scripts", False),
+        release=_release(reference.tag, entry.get("release", "")),
+        env={
+            name: value.format(version=reference.tag.partition("-")[0])
+            for name, value in entry.get("env", {}).items()
+        },
     )
+
+
+def _release(tag: str, known: str | dict[str, str]) -> str:
+    """Return the release that a tag is built on: the same for all, or by the first pattern that matches."""
+    if isinstance(known, str):
+        return known
+    return next((name for pattern, name in known.items() if fnmatchcase(tag, pattern)), "")
 
 
 @cache

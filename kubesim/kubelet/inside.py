@@ -22,14 +22,19 @@ from kubesim.shell.files import Device, Directory, File, Files, Mount, View
 from kubesim.shell.machine import Machine
 from kubesim.shell.tools import TOOLS
 
-BASES = {"python": "debian", "cuda": "debian", "none": "distroless"}
+BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "distroless"}
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
 OWN = ("agnhost", "nnp", "sysctl")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
+DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 506, 0), ("nvidia-uvm-tools", 506, 1))
+"""Name, major and minor number of the device files that belong to no single GPU."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
+DISK = ("/dev/sda1", "ext4")
+"""Source and kind of what lies on a node's disk."""
 MOST_COLLECTED = 1 << 20
+CPU_PERIOD_US = 100_000
 CLUSTER_DOMAIN, DNS = "cluster.local", "10.96.0.10"
 HOST_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -62,7 +67,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     image = record.images[spec["image"]]
     context = {**(record.pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
     limits = (spec.get("resources") or {}).get("limits") or {}
-    made = rootfs.machine(BASES.get(image.base, image.base), clock, hostname=hostname(record))
+    kind = BASES.get(image.base, image.base)
+    made = rootfs.machine(kind, clock, release=image.release, hostname=hostname(record), env=image.env)
     for path in image.programs.values():
         _add_program(made.files, path)
     for path, text in servers.files(image).items():
@@ -71,7 +77,9 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     own = {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
     made.tools = ChainMap({"agnhost": agnhost.run, "workload": played, **own}, TOOLS)  # type: ignore[arg-type]
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
-    made.memory = int(quantity.parse(str(limits.get("memory") or "4Gi")))
+    made.memory = int(quantity.parse(host.node.capacity.get("memory", "4Gi")))
+    made.cpus = int(quantity.parse(host.node.capacity.get("cpu", "2")))
+    _add_limits(made, limits)
     made.address = record.ip
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
@@ -82,6 +90,18 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     return made
 
 
+def _add_limits(made: Machine, limits: Obj) -> None:
+    """Show a container's limits as its control group (version 2) does; the node's own size is in /proc."""
+    memory, cpu = limits.get("memory"), limits.get("cpu")
+    quota = f"{int(quantity.parse(str(cpu)) * CPU_PERIOD_US)}" if cpu else "max"
+    rows = {
+        "memory.max": str(int(quantity.parse(str(memory)))) if memory else "max",
+        "cpu.max": f"{quota} {CPU_PERIOD_US}",
+    }
+    for name, text in rows.items():
+        _put(made.files, f"/sys/fs/cgroup/{name}", text + "\n")
+
+
 def _add_driver(made: Machine) -> None:
     """Put in what the container toolkit puts in: the driver's programs and the device files."""
     for path in DRIVER_PROGRAMS:
@@ -89,8 +109,9 @@ def _add_driver(made: Machine) -> None:
         folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
     devices = made.devices.view(made.clock.now()).all() if made.devices else []
     mounted = made.files.mounts["/dev"].directory
-    for name, minor in [("nvidiactl", 255), *((f"nvidia{item.device.minor}", item.device.minor) for item in devices)]:
-        mounted.put(name, Device(kind="null", major=195, minor=minor, mtime=made.now()))
+    own = [(f"nvidia{item.device.minor}", 195, item.device.minor) for item in devices]
+    for name, major, minor in [*DRIVER_DEVICES, *own]:
+        mounted.put(name, Device(kind="null", major=major, minor=minor, mtime=made.now()))
 
 
 def _token(files: Files) -> str:
@@ -144,14 +165,27 @@ def mount(
             _put(files, "/etc/hosts", HOST_HEAD + HOST_FILES["hosts"] + aliases(record))
         else:
             _put(files, "/etc/hosts", hosts(record, made.hostname))
+    files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777), source="shm"))
+    in_memory = {volume["name"] for volume in record.pod["spec"].get("volumes") or () if _in_memory(volume)}
     for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
-        _mount(files, item, volumes[item["name"]], env, spec["name"])
-    files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777)))
+        kind = ("tmpfs", "tmpfs") if item["name"] in in_memory else DISK
+        _mount(files, item, volumes[item["name"]], env, spec["name"], kind)
     if (spec.get("securityContext") or {}).get("readOnlyRootFilesystem"):
         files.mounts.setdefault("/", Mount(files.root, readonly=True, source="overlay", kind="overlay"))
 
 
-def _mount(files: Files, item: Obj, directory: Directory, env: Mapping[str, str], name: str) -> None:
+def _in_memory(volume: Obj) -> bool:
+    """Whether the kubelet keeps a volume in memory: secrets and tokens, and what asks for it."""
+    if "projected" in volume:
+        return any(
+            "secret" in each or "serviceAccountToken" in each for each in volume["projected"].get("sources") or ()
+        )
+    return "secret" in volume or (volume.get("emptyDir") or {}).get("medium") == "Memory"
+
+
+def _mount(
+    files: Files, item: Obj, directory: Directory, env: Mapping[str, str], name: str, kind: tuple[str, str]
+) -> None:
     readonly, path = bool(item.get("readOnly")), item["mountPath"]
     sub = item.get("subPath") or ""
     if item.get("subPathExpr"):
@@ -168,7 +202,7 @@ def _mount(files: Files, item: Obj, directory: Directory, env: Mapping[str, str]
         raise ConfigError(f"unable to provision SubPath `{sub}`: must not contain '..'")
     found = _below(directory, sub, name, item["name"])
     if isinstance(found, Directory):
-        files.mount(path, Mount(found, readonly=readonly, source="/dev/sda1", kind="ext4"))
+        files.mount(path, Mount(found, readonly, *kind))
     else:
         _link(files, path, found)
 

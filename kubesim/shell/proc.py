@@ -60,10 +60,10 @@ def directory(machine: Machine) -> Directory:
 def _memory(total: int) -> str:
     rows = {
         "MemTotal": total,
-        "MemFree": total * 11 // 20,
-        "MemAvailable": total * 4 // 5,
+        "MemFree": total * 17 // 20,
+        "MemAvailable": total * 19 // 20,
         "Buffers": 2048,
-        "Cached": total // 4,
+        "Cached": total // 10,
         "SwapTotal": 0,
         "SwapFree": 0,
     }

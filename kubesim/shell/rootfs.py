@@ -16,12 +16,18 @@ from kubesim.shell.machine import Machine
 from kubesim.shell.tools import TOOLS
 
 BUILT = 1_735_689_600.0  # when the files of images were made
-RELEASES = {
-    "debian": 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\n'
-    'VERSION="12 (bookworm)"\nVERSION_CODENAME=bookworm\nID=debian\nHOME_URL="https://www.debian.org/"\n',
-    "alpine": 'NAME="Alpine Linux"\nID=alpine\nVERSION_ID=3.20.3\nPRETTY_NAME="Alpine Linux v3.20"\n'
-    'HOME_URL="https://alpinelinux.org/"\n',
+OWN_RELEASES = {"debian": "debian-12", "toolbox": "debian-12", "alpine": "alpine-3.20"}
+"""What an image kind is where nobody says which release."""
+UNQUOTED = ("ID", "ID_LIKE", "VERSION_CODENAME", "UBUNTU_CODENAME")
+DEBIAN = {
+    "debian-11": "11.11",
+    "debian-12": "12.8",
+    "debian-13": "13.1",
+    "ubuntu-20.04": "bullseye/sid",
+    "ubuntu-22.04": "bookworm/sid",
+    "ubuntu-24.04": "trixie/sid",
 }
+"""What /etc/debian_version says."""
 USERS = "root:x:0:0:root:/root:/bin/{shell}\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
 USERS += "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 GROUP = "root:x:0:\nbin:x:2:\nnogroup:x:65534:\n"
@@ -52,6 +58,17 @@ DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "ur
 
 
 @cache
+def _releases() -> dict[str, dict[str, str]]:
+    return dict(data.read(Path(__file__).with_name("releases.yaml")))
+
+
+def _release(name: str) -> str:
+    """Return the text of an /etc/os-release."""
+    rows = _releases()[name].items()
+    return "".join(f"{key}={value}\n" if key in UNQUOTED else f'{key}="{value}"\n' for key, value in rows)
+
+
+@cache
 def _kinds() -> dict[str, Any]:
     return dict(data.read(Path(__file__).with_name("rootfs.yaml")))
 
@@ -71,8 +88,8 @@ def programs(kind: str) -> dict[str, list[str]]:
 
 
 @cache
-def layer(kind: str) -> Directory:
-    """Return the lowest layer of an image kind. Never write to it."""
+def layer(kind: str, release: str = "") -> Directory:
+    """Return the lowest layer of an image kind, as a release of its distribution has it. Never write to it."""
     entry = _kinds()[kind]
     root = Directory(mtime=BUILT)
     for path in FOLDERS if entry["shell"] else ("dev", "etc", "home", "proc", "tmp", "usr/bin", "var/run"):
@@ -82,7 +99,7 @@ def layer(kind: str) -> Directory:
     tmp.mode = 0o1777
     for folder, names in programs(kind).items():
         _install(_folder(root, folder), names, entry)
-    _configure(_folder(root, "etc"), kind, entry)
+    _configure(_folder(root, "etc"), release or OWN_RELEASES.get(kind, ""), entry)
     return root
 
 
@@ -106,36 +123,36 @@ def _install(folder: Directory, names: list[str], entry: dict[str, Any]) -> None
         folder.put(name, File(mode=0o755, program=f"{flavour}:{name}", data=size, mtime=BUILT))
 
 
-def _configure(etc: Directory, kind: str, entry: dict[str, Any]) -> None:
-    release = RELEASES.get(kind, RELEASES["debian"])
+def _configure(etc: Directory, release: str, entry: dict[str, Any]) -> None:
     texts = {
         "passwd": USERS.format(shell="bash" if entry["shell"] == "dash" else "sh"),
         "group": GROUP,
         "nsswitch.conf": "hosts: files dns\n",
     }
-    if kind != "busybox":
-        texts["os-release"] = release
-    if kind in ("debian", "toolbox"):
-        texts["debian_version"] = "12.8\n"
+    if release:
+        texts["os-release"] = _release(release)
+    if release in DEBIAN:
+        texts["debian_version"] = DEBIAN[release] + "\n"
     for name, text in texts.items():
         etc.put(name, File(data=text.encode(), mtime=BUILT))
 
 
-def files(kind: str) -> Files:
+def files(kind: str, release: str = "") -> Files:
     """Return a fresh tree over an image's layer."""
-    return Files(Directory(lower=layer(kind), mtime=BUILT))
+    return Files(Directory(lower=layer(kind, release), mtime=BUILT))
 
 
 def machine(
     kind: str,
     clock: Clock,
     *,
+    release: str = "",
     hostname: str = "localhost",
     env: Mapping[str, str] | None = None,
     prepare: Callable[[Machine], None] | None = None,
 ) -> Machine:
     """Return a container of an image kind with its /dev, /proc and /etc files; ``prepare`` may add to it."""
-    made = Machine(clock, files(kind), TOOLS, hostname=hostname, env=dict(env or {}))
+    made = Machine(clock, files(kind, release), TOOLS, hostname=hostname, env=dict(env or {}))
     made.session = _session
     devices = Directory(mtime=made.now())
     for name, (major, minor) in DEVICES.items():

@@ -6,7 +6,9 @@ from kubesim.shell.files import Directory
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit, ls
 
-DISK = 100 << 30
+DISK, USED = 100 << 30, 37 << 30
+SMALL = 64 << 20
+"""Size of /dev and of /dev/shm, as container runtimes make them."""
 
 
 async def du(process: Process) -> int:
@@ -51,8 +53,13 @@ async def df(process: Process) -> int:
     """Show how full file systems are."""
     opts = await kit.options(process, "hkmPTaiH", {"human-readable": "h", "print-type": "T"})
     files = process.view.files
-    rows = [("overlay", "overlay", DISK, 37 << 30, "/"), ("tmpfs", "tmpfs", 64 << 20, 0, "/dev")]
-    rows += [(m.source, m.kind, DISK, 37 << 30, path) for path, m in files.mounts.items() if path != "/proc"]
+    rows = [("overlay", "overlay", DISK, USED, "/")]
+    for path, mounted in files.mounts.items():
+        if path not in ("/", "/proc"):
+            size = SMALL if path in ("/dev", "/dev/shm") else process.machine.memory  # noqa: S108 - a simulated path
+            rows.append(
+                (mounted.source, mounted.kind, *((size, 0) if mounted.kind == "tmpfs" else (DISK, USED)), path)
+            )
     if opts.args:
         paths = [process.view.place(name).path for name in opts.args if process.view.find(name)]
         rows = [

@@ -90,14 +90,14 @@ async def free(process: Process) -> int:
     """Show memory."""
     opts = await kit.options(process, "bkmghtws:", {"human": "h", "mega": "m", "giga": "g"})
     total = process.machine.memory
-    used, shared, cache = total // 5, 4 << 20, total // 4
+    used, shared, cache = total // 20, 4 << 20, total // 10
     rest = total - used - cache
     values = [total, used, rest, shared, cache, total - used]
 
     def shown(value: int) -> str:
         if "h" in opts:
-            for unit in ("B", "Ki", "Mi", "Gi"):
-                if value < 1024 or unit == "Gi":
+            for unit in ("B", "Ki", "Mi", "Gi", "Ti"):
+                if value < 1024 or unit == "Ti":
                     return f"{value:.1f}{unit}" if isinstance(value, float) and value < 10 else f"{int(value)}{unit}"
                 value = value / 1024  # type: ignore[assignment]
         factor = 1 if "b" in opts else 1 << 20 if "m" in opts else 1 << 30 if "g" in opts else 1024

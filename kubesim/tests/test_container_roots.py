@@ -1,0 +1,70 @@
+"""What the root of a container says of its image, and what of its node and of its limits."""
+
+import pytest
+
+from kubesim.kubelet import images
+from kubesim.shell import rootfs
+from kubesim.tests.containers import cat, run
+from kubesim.tests.world import container, pod, world
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("nvidia/cuda:12.4.1-base-ubuntu22.04", "ubuntu-22.04"),
+        ("nvidia/cuda:12.8.0-devel-ubi9", "rhel-9"),
+        ("python:3.12-slim-bookworm", "debian-12"),
+        ("python:3.13", "debian-13"),
+        ("ubuntu:24.04", "ubuntu-24.04"),
+        ("nvcr.io/nvidia/pytorch:25.03-py3", "ubuntu-24.04"),
+        ("nginx:1.27", ""),
+    ],
+)
+def test_the_tag_says_which_release_an_image_is_built_on(image, release):
+    assert images.pull(image, "amd64").release == release
+
+
+def test_every_release_of_the_catalogue_is_known():
+    for entries in images._catalogue()["images"].values():
+        for entry in entries:
+            known = entry.get("release", "")
+            for name in [known] if isinstance(known, str) else known.values():
+                assert name == "" or "ID=" in rootfs._release(name)
+
+
+async def test_a_container_knows_its_distribution_and_has_the_environment_of_its_image():
+    async with world() as w:
+        await w.create("pods", pod("cuda", container("nvidia/cuda:12.4.1-base-ubuntu22.04", "sleep", "3600")))
+        await w.tick(60)
+        assert 'PRETTY_NAME="Ubuntu 22.04.5 LTS"\n' in await cat(w, "cuda", "/etc/os-release")
+        assert (await run(w, "cuda", "sh", "-c", "echo $CUDA_VERSION"))[1] == "12.4.1\n"
+
+
+async def test_the_web_server_brings_curl_as_its_image_does():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.tick(2)
+        assert "Welcome to nginx" in (await run(w, "web", "curl", "-s", "http://localhost"))[1]
+
+
+async def test_memory_is_the_nodes_and_the_limit_stands_in_the_control_group():
+    limits = {"limits": {"memory": "512Mi", "cpu": "1500m"}}
+    async with world(count=1) as w:
+        await w.create("pods", pod("web", container("nginx:1.27", resources=limits)))
+        await w.tick(2)
+        group = [await cat(w, "web", f"/sys/fs/cgroup/{name}") for name in ("memory.max", "cpu.max")]
+        assert group == [f"{512 << 20}\n", "150000 100000\n"]
+        capacity = (await w.client.list("nodes")).items[0]["status"]["capacity"]
+        assert f"MemTotal:       {capacity['memory'].removesuffix('Ki')} kB" in await cat(w, "web", "/proc/meminfo")
+        assert (await run(w, "web", "nproc"))[1].strip() == capacity["cpu"]
+
+
+async def test_secrets_are_kept_in_memory_and_other_volumes_on_the_disk():
+    mounts = [{"name": "scratch", "mountPath": "/scratch"}]
+    volumes = [{"name": "scratch", "emptyDir": {}}]
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27", volumeMounts=mounts), volumes=volumes))
+        await w.tick(2)
+        kinds = dict(line.split()[1:3] for line in (await cat(w, "web", "/proc/mounts")).splitlines())
+        assert kinds["/scratch"] == "ext4"
+        assert kinds["/var/run/secrets/kubernetes.io/serviceaccount"] == "tmpfs"
