@@ -6,6 +6,7 @@ from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.store import Event
+from kubesim.times import stamp
 
 GROUP = "networking.k8s.io"
 RANGE = "10.96.0.0/16"
@@ -26,7 +27,10 @@ class Addresses:
         operations, options = self._operations, Options(user="system:apiserver", field_manager="kube-apiserver")
         ranges = operations.registry.by_resource(f"servicecidrs.{GROUP}")
         meta = {"name": "kubernetes", "finalizers": [KEEP]}
-        operations.create(ranges, "", {"metadata": meta, "spec": {"cidrs": [RANGE]}}, options=options)
+        made = operations.create(ranges, "", {"metadata": meta, "spec": {"cidrs": [RANGE]}}, options=options)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": stamp(operations.clock.now())}
+        status = {"conditions": [ready | {"reason": "", "message": "Kubernetes Service CIDR is ready"}]}
+        operations.update(ranges, "", "kubernetes", {**made, "status": status}, subresource="status", options=options)
 
     def _changed(self, event: Event) -> None:
         before = _addresses(event.previous) if event.previous is not None else set()

@@ -181,7 +181,7 @@ class Testcluster:
         authority.issue("apiserver", "kube-apiserver", server=True)
         authority.issue("kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
         authority.issue("front-proxy", "front-proxy-client")
-        authority.issue("admin", "admin", "system:masters")
+        authority.issue("admin", "kubernetes-admin", "system:masters")
         authority.issue("kube-controller-manager", "system:kube-controller-manager")
         authority.issue("kube-scheduler", "system:kube-scheduler")
         _write(self.folder / "sa.key", _pem(rsa.generate_private_key(65537, 2048)))

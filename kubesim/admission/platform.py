@@ -150,37 +150,12 @@ def definition(ops: Operations, new: Obj, options: Options) -> None:
     }
 
 
-def api_service(ops: Operations, new: Obj, options: Options) -> None:
-    """A group that another server should serve is not available without its service, nor without an answer."""
-    backend = (new.get("spec") or {}).get("service")
-    if not backend:
-        return
-    place = backend.get("namespace", ""), backend.get("name", "")
-    there = ops.store.get(ops.registry.by_resource("services"), *place)
-    reason, message = ("ServiceNotFound", f'service/{place[1]} in "{place[0]}" is not present')
-    if there is not None:
-        reason, message = "MissingEndpoints", f'endpoints for service/{place[1]} in "{place[0]}" have no addresses'
-    new["status"] = {"conditions": [_condition(ops, "Available", "False", reason, message)]}
-
-
-def service_cidr(ops: Operations, new: Obj, options: Options) -> None:
-    """A range of addresses is ready at once."""
-    new["status"] = {"conditions": [_condition(ops, "Ready", "True", "", "Kubernetes Service CIDR is ready")]}
-
-
-def _condition(ops: Operations, name: str, state: str, reason: str, message: str) -> Obj:
-    now = meta.rfc3339(ops.clock.now())
-    return {"type": name, "status": state, "lastTransitionTime": now, "reason": reason, "message": message}
-
-
 STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "persistentvolumes": volume,
     "persistentvolumeclaims": claim,
     "ingresses.networking.k8s.io": ingress,
     "services": service,
     "certificatesigningrequests.certificates.k8s.io": certificate_request,
-    "apiservices.apiregistration.k8s.io": api_service,
-    "servicecidrs.networking.k8s.io": service_cidr,
     "nodes": node,
     "daemonsets.apps": daemonset,
     "customresourcedefinitions.apiextensions.k8s.io": definition,

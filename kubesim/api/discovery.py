@@ -57,10 +57,8 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Obj | No
     return document | {"groupVersion": kinds[0].api_version, "resources": resources}
 
 
-def aggregated(
-    registry: Registry, version: str, *, legacy: bool, remote: Mapping[tuple[str, str], Obj] | None = None
-) -> Obj:
-    """Answer /api or /apis to a client that accepts APIGroupDiscoveryList of ``version`` (v2, v2beta1).
+def aggregated(registry: Registry, *, legacy: bool, remote: Mapping[tuple[str, str], Obj] | None = None) -> Obj:
+    """Answer /api or /apis to a client that accepts an APIGroupDiscoveryList.
 
     ``remote``: by group and version, the entries of what other servers answer for.
     """
@@ -68,7 +66,7 @@ def aggregated(
     names = [("", ["v1"])] if legacy else list(_groups(registry, remote))
     return {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": [_discovered_group(registry, name, versions, remote) for name, versions in names],
     }

@@ -12,7 +12,7 @@ from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2,
 from kubesim.api.aggregator import Aggregator
 from kubesim.api.answers import NO_CACHE, error_response, json_response, not_found
 from kubesim.api.backend import Backend
-from kubesim.api.negotiate import discovery_version
+from kubesim.api.negotiate import wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
 from kubesim.auth.attributes import forbidden
@@ -39,7 +39,7 @@ FIXED_PATHS = (
     "/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/", "/metrics", "/metrics/slis",
     "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version",
 )  # fmt: skip
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class ApiServer:
@@ -133,12 +133,10 @@ class ApiServer:
     async def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
         """Answer /api and /apis, in the form that the client prefers."""
         registry = self._backend.operations.registry
-        version = discovery_version(request.headers.get("Accept", ""))
-        if version:
+        if wants_aggregated(request.headers.get("Accept", "")):
             remote = {} if legacy else await self.aggregator.discovered()
-            document = discovery.aggregated(registry, version, legacy=legacy, remote=remote)
-            response = json_response(document)
-            response.headers["Content-Type"] = AGGREGATED.format(version=version)
+            response = json_response(discovery.aggregated(registry, legacy=legacy, remote=remote))
+            response.headers["Content-Type"] = AGGREGATED
             return response
         if legacy:
             return json_response(discovery.api_versions(self._backend.address))

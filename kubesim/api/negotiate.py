@@ -67,16 +67,16 @@ def negotiate(header: str) -> Answer:
     raise ApiError(406, "NotAcceptable", message)
 
 
-def discovery_version(header: str) -> str:
-    """Return v2 or v2beta1 when the client asks for aggregated discovery, else "" (and the legacy one is due)."""
+def wants_aggregated(header: str) -> bool:
+    """Whether the client asks for aggregated discovery; the beta that kubectl 1.26 to 1.29 ask for is gone."""
     for media in media_types(header):
         if media.name != "application/json":
             continue
-        if media.parameters.get("as") == "APIGroupDiscoveryList" and media.parameters.get("v") in ("v2", "v2beta1"):
-            return media.parameters["v"]
+        if media.parameters.get("as") == "APIGroupDiscoveryList" and media.parameters.get("v") == "v2":
+            return True
         if "as" not in media.parameters:
-            return ""
-    return ""
+            return False
+    return False
 
 
 def parse_bool(value: str | None) -> bool:

@@ -24,6 +24,7 @@ from kubesim.controllers.node import NodeController
 from kubesim.controllers.observed import FlowSchemaController, PolicyStatusController
 from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
+from kubesim.controllers.ranges import RangeController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
@@ -74,6 +75,7 @@ class Controllers:
             Provisioner(context),
             PolicyStatusController(context),
             FlowSchemaController(context),
+            RangeController(context),
             TaintEvictionController(context),
             self._pods,
             self._nodes,

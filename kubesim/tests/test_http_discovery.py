@@ -39,6 +39,11 @@ async def test_aggregated_discovery_says_so_in_its_content_type(live):
     assert "deployments" in {r["resource"] for r in apps["versions"][0]["resources"]}
 
 
+async def test_the_beta_of_aggregated_discovery_is_served_no_more(live):
+    async with live.client(Accept=AGGREGATED.partition(",")[2]) as client, client.get("/apis") as response:
+        assert (await response.json())["kind"] == "APIGroupList"
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_health_needs_no_credential(live, path):
     async with live.client(token="") as client, client.get(path) as response:
