@@ -24,7 +24,9 @@ Key = tuple[str, str]
 Handler = Callable[[Obj | None, Obj | None], None]
 Indexer = Callable[[Obj], Iterable[str]]
 
-RELIST_DELAY_S = 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+"""The waits before the API is asked again: doubling as long as it fails."""
+GONE = 410
 FIRST_RETRY_S = 0.005
 LONGEST_RETRY_S = 1000.0
 
@@ -43,8 +45,10 @@ def version_of(obj: Obj) -> int:
 class Informer:
     """A cache of one resource that calls its handlers with (old, new) for every change; either may be None."""
 
-    def __init__(self, client: Client, clock: Clock, resource: str) -> None:
+    def __init__(self, client: Client, clock: Clock, resource: str, field_selector: str = "") -> None:
         self.resource = resource
+        self._selector = field_selector
+        self._pause_s = FIRST_PAUSE_S
         self._client = client
         self._clock = clock
         self._items: dict[Key, Obj] = {}
@@ -104,25 +108,41 @@ class Informer:
 
     async def _run(self) -> None:
         while True:
+            began = self._clock.now()
             try:
                 await self._watch()
-            except (ApiError, ConnectionError) as error:
+            except ConnectionError as error:
                 log.info("watch of %s ended: %s", self.resource, error)
-                await self._relist()
+            except ApiError as error:
+                log.info("watch of %s ended: %s", self.resource, error)
+                await self._relist(at_once=error.code == GONE)
+                continue
+            if (self._clock.now() - began).total_seconds() < self._pause_s:
+                await self._pause()
 
-    async def _relist(self) -> None:
+    async def _relist(self, *, at_once: bool) -> None:
         while True:
+            if not at_once:
+                await self._pause()
+            at_once = False
             try:
                 await self._list()
-            except (ApiError, ConnectionError):
-                await self._clock.sleep(RELIST_DELAY_S)
+            except (ApiError, ConnectionError) as error:
+                log.info("list of %s failed: %s", self.resource, error)
             else:
                 return
 
+    async def _pause(self) -> None:
+        """Wait before the API is asked again, each time longer until something has come."""
+        pause, self._pause_s = self._pause_s, min(self._pause_s * 2, LONGEST_PAUSE_S)
+        await self._clock.sleep(pause)
+
     async def _watch(self) -> None:
-        async for event in self._client.watch(self.resource, resource_version=self._version):
+        events = self._client.watch(self.resource, resource_version=self._version, field_selector=self._selector)
+        async for event in events:
             if event.type == "ERROR":
                 raise ApiError(event.object.get("code", 410), "Expired", event.object.get("message", ""))
+            self._pause_s = FIRST_PAUSE_S
             self._version = event.object["metadata"]["resourceVersion"]
             self._take(event)
 
@@ -137,7 +157,7 @@ class Informer:
             self._put(key, old, event.object)
 
     async def _list(self) -> None:
-        answer = await self._client.list(self.resource)
+        answer = await self._client.list(self.resource, field_selector=self._selector)
         self._version = answer.resource_version
         fresh = {key_of(obj): obj for obj in answer.items}
         for key in [key for key in self._items if key not in fresh]:

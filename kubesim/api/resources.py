@@ -98,7 +98,7 @@ class Resources:
         if info.rest or (info.subresource and kind.subresource(info.subresource) is None):
             return False
         if kind.namespaced:
-            return bool(info.namespace) or (not info.name)
+            return bool(info.namespace) or not info.name or info.verb in ("list", "watch")
         return not info.namespace or (kind.plural == "namespaces" and info.name == info.namespace)
 
     def _permits(self, call: Call) -> bool:

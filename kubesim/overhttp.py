@@ -1,0 +1,282 @@
+"""The seam over HTTP: the verbs of ``client.Client`` against the API server of any cluster."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import orjson
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, TCPConnector
+
+from kubesim.client import ObjectList, PatchBody, PatchType, WatchEvent
+from kubesim.clock import Clock
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.kinds import registry
+from kubesim.schema.registry import Kind
+
+ANSWER_SECONDS = 60.0
+SILENT_SECONDS = 120.0
+"""A watch that says nothing for so long, not even a bookmark, is taken to be cut off."""
+WATCH_SECONDS = (300, 600)
+MOST_TRIES = 5
+MOST_CONNECTIONS = 32
+PATCH_TYPES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class Unreachable(ConnectionError):
+    """The API server does not answer; the message says what happened."""
+
+
+class Credential(Protocol):
+    """Who a client is, beside the certificate in its TLS context."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers that prove it."""
+
+    def refused(self) -> None:
+        """Take note that the server does not accept them (any more)."""
+
+
+class Anonymous:
+    """Nobody, or whoever the certificate names."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return nothing."""
+        return {}
+
+    def refused(self) -> None:
+        """Do nothing: there is nothing to renew."""
+
+
+class HttpClient:
+    """``client.Client`` for one user of the API server at ``server``. Raises ``Unreachable`` where it is away."""
+
+    def __init__(
+        self,
+        server: str,
+        context: ssl.SSLContext,
+        clock: Clock,
+        credential: Credential | None = None,
+        agent: str = "kubesim",
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """``agent``: its first word is the field manager; ``more``: what every request of aiohttp is to be given."""
+        self.server = server.rstrip("/")
+        self._context = context
+        self._clock = clock
+        self._credential = credential or Anonymous()
+        self._agent = agent
+        self._more = more
+        self._session: ClientSession | None = None
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def renew(self, context: ssl.SSLContext) -> None:
+        """Use another certificate; what is under way is cut off, as by a lost connection."""
+        self._context = context
+        await self.close()
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """Return one object."""
+        return await self._call("GET", _path(_kind(resource), namespace, name))
+
+    async def list(
+        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return all objects of a resource; an empty namespace means every namespace."""
+        query = _chosen(labelSelector=label_selector, fieldSelector=field_selector)
+        kind = _kind(resource)
+        found = await self._call("GET", _path(kind, namespace), query)
+        named = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return ObjectList([{**named, **item} for item in found.get("items") or ()], _version(found))
+
+    async def watch(
+        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
+    ) -> AsyncIterator[WatchEvent]:
+        """Yield every change after ``resource_version`` until the server ends the watch, as it does now and then."""
+        query = _chosen(
+            watch="1",
+            allowWatchBookmarks="true",
+            timeoutSeconds=str(random.randint(*WATCH_SECONDS)),
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+        )
+        timeout = ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=SILENT_SECONDS)
+        path = _path(_kind(resource), namespace)
+        try:
+            async with self._open().get(
+                self.server + path,
+                params=query,
+                headers=await self._credential.headers(),
+                timeout=timeout,
+                **self._more,
+            ) as answer:
+                if answer.status != 200:
+                    raise self._error(answer, await answer.read())
+                async for line in _lines(answer):
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        raise _told(410, event["object"])
+                    yield WatchEvent(event["type"], event["object"])
+        except (ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as error:
+            raise Unreachable(f"watch of {resource}: {error or type(error).__name__}") from error
+
+    async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
+        """Create an object, or post to a subresource of the object that ``obj`` names."""
+        metadata = obj.get("metadata") or {}
+        name = metadata.get("name", "") if subresource else ""
+        path = _path(_kind(resource), namespace or metadata.get("namespace", ""), name, subresource)
+        return await self._call("POST", path, body=obj)
+
+    async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
+        """Replace an object or its status."""
+        metadata = obj["metadata"]
+        path = _path(_kind(resource), metadata.get("namespace", ""), metadata["name"], subresource)
+        return await self._call("PUT", path, body=obj)
+
+    async def patch(
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        patch: PatchBody,
+        *,
+        patch_type: PatchType = "merge",
+        subresource: str = "",
+    ) -> Obj:
+        """Change some fields and return the result."""
+        path = _path(_kind(resource), namespace, name, subresource)
+        return await self._call("PATCH", path, body=patch, content_type=PATCH_TYPES[patch_type])
+
+    async def delete(
+        self,
+        resource: str,
+        name: str,
+        namespace: str = "",
+        *,
+        grace_seconds: int | None = None,
+        uid: str = "",
+        propagation: str = "",
+    ) -> Obj:
+        """Delete an object, gracefully where its kind has a grace period."""
+        options: Obj = _chosen(propagationPolicy=propagation)
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        return await self._call("DELETE", _path(_kind(resource), namespace, name), body=options)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> Obj:
+        """Send a request, again where the server asks for some time, and return its answer."""
+        data = None if body is None else orjson.dumps(body)
+        for tries in range(MOST_TRIES):
+            headers = {"Content-Type": content_type, **await self._credential.headers()}
+            try:
+                async with self._open().request(
+                    method, self.server + path, params=query, data=data, headers=headers, **self._more
+                ) as answer:
+                    read = await answer.read()
+            except (ClientError, TimeoutError, OSError) as error:
+                raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from error
+            if answer.status < 300:
+                return _object(read)
+            pause = answer.headers.get("Retry-After", "")
+            if not pause.isdecimal() or tries == MOST_TRIES - 1:
+                break
+            await self._clock.sleep(min(int(pause), ANSWER_SECONDS))
+        raise self._error(answer, read)
+
+    def _error(self, answer: ClientResponse, body: bytes) -> ApiError:
+        """Return an answer that is no success as the error that it tells."""
+        if answer.status == 401:
+            self._credential.refused()
+        try:
+            told = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            told = None
+        if isinstance(told, dict) and told.get("kind") == "Status":
+            return _told(answer.status, told)
+        text = body.decode("utf-8", "replace").strip() or answer.reason or "no answer"
+        return ApiError(answer.status, "", text)
+
+    def _open(self) -> ClientSession:
+        if self._session is None:
+            self._session = ClientSession(
+                connector=self._connector(),
+                timeout=ClientTimeout(total=ANSWER_SECONDS),
+                headers={"User-Agent": self._agent, "Accept": "application/json"},
+            )
+        return self._session
+
+    def _connector(self) -> TCPConnector:
+        return TCPConnector(ssl=self._context, limit=MOST_CONNECTIONS)
+
+
+async def _lines(answer: ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the lines of an answer, however long they are."""
+    left = bytearray()
+    async for piece in answer.content.iter_any():
+        left += piece
+        *whole, rest = left.split(b"\n")
+        left = bytearray(rest)
+        for line in whole:
+            if line:
+                yield bytes(line)
+
+
+def _told(code: int, status: Obj) -> ApiError:
+    """Return a Status as the error that it is."""
+    found = (status.get("reason", ""), status.get("message", ""), status.get("details"), status.get("metadata"))
+    return ApiError(status.get("code") or code, *found)
+
+
+def _kind(resource: str) -> Kind:
+    return registry.by_resource(resource)
+
+
+def _path(kind: Kind, namespace: str, name: str = "", subresource: str = "") -> str:
+    """Return the path of a collection, an object or a part of one."""
+    parts = ["apis", kind.group, kind.version] if kind.group else ["api", kind.version]
+    if kind.namespaced and namespace:
+        parts += ["namespaces", namespace]
+    parts += [part for part in (kind.plural, name, subresource) if part]
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _chosen(**values: str) -> Obj:
+    """Return what is not empty."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _version(found: Obj) -> str:
+    return str((found.get("metadata") or {}).get("resourceVersion", ""))
+
+
+def _object(body: bytes) -> Obj:
+    """Return the object in an answer. Raises ``Unreachable`` for what is none: something else answers there."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Unreachable("the server's answer is no JSON; is this a Kubernetes API server?") from error
+    if not isinstance(found, dict):
+        raise Unreachable("the server's answer is no object; is this a Kubernetes API server?")
+    return found
