@@ -85,6 +85,8 @@ class Recorder:
             # As upstream: events tell of the work, they never hold it up (a terminating namespace refuses them).
             if error.code not in (403, 404, 409):
                 raise
+        except ConnectionError:
+            return
 
     async def _write(
         self, key: tuple[str, ...], ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime

@@ -16,9 +16,18 @@ __all__ = ["Kubelets", "start"]
 
 
 async def start(
-    client: Client, clock: Clock, *node_names: str, state: dict[str, Any] | None = None, fabric: Fabric | None = None
+    client: Client,
+    clock: Clock,
+    *node_names: str,
+    state: dict[str, Any] | None = None,
+    fabric: Fabric | None = None,
+    selector: str = "",
+    cidr: str = "10.244.0.0/24",
 ) -> Kubelets:
-    """Run the kubelets of registered nodes. ``state`` is what ``changes`` returned earlier, through JSON."""
-    kubelets = Kubelets(client, clock, node_names, state or {}, fabric or Fabric())
+    """Run the kubelets of registered nodes. ``state`` is what ``changes`` returned earlier, through JSON.
+
+    ``selector``: the pods that ``client`` may see; ``cidr``: the pods' addresses where a node says nothing.
+    """
+    kubelets = Kubelets(client, clock, node_names, state or {}, fabric or Fabric(), selector=selector, cidr=cidr)
     await kubelets.start()
     return kubelets

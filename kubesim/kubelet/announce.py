@@ -27,9 +27,12 @@ ENFORCED = "Updated Node Allocatable limit across pods"
 class Announcer:
     """Speaks for the kubelets of some nodes; those of ``fresh`` start for the first time."""
 
-    def __init__(self, client: Client, clock: Clock, names: Collection[str], fresh: Collection[str]) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, names: Collection[str], fresh: Collection[str], selector: str = ""
+    ) -> None:
+        """``selector``: the nodes that the client may see."""
         self._client = client
-        self._nodes = Informer(client, clock, "nodes")
+        self._nodes = Informer(client, clock, "nodes", selector)
         self._queue = WorkQueue(clock, self._announce, "announcements")
         self._recorders = {name: Recorder(client, clock, "kubelet", name) for name in names}
         self._said: dict[str, list[str]] = {name: [] for name in fresh}

@@ -16,6 +16,14 @@ from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT = 10250
 JSON = {"Content-Type": "application/json"}
+
+
+def port_of(node: Obj) -> int:
+    """Return the port on which a node's kubelet listens, as its status tells."""
+    endpoint = (node.get("status", {}).get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+    return int(endpoint.get("Port") or PORT)
+
+
 Logs = Callable[[str, str, str, int | None, bool], bytes]
 """(namespace, pod, container, lines from the end, the start before) -> the log; raises ``ApiError``."""
 

@@ -11,7 +11,7 @@ from kubesim.clock import Clock
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.volumes import NodeDisk
-from kubesim.network.fabric import Fabric
+from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
 from kubesim.shell.files import Directory, File
@@ -49,6 +49,10 @@ class Node:
     gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))
     disk: NodeDisk = field(default_factory=host_disk)
     capacity: dict[str, str] = field(default_factory=dict)
+    port: int = 0
+    """Where its kubelet listens."""
+    endpoint: HttpServer = field(default_factory=HttpServer)
+    """What answers there, once the kubelet runs."""
 
     def address(self, uid: str, wanted: str = "") -> str:
         """Return the address of a pod: the one it has, or the first free one of the node's range."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, Unpack
@@ -16,7 +17,7 @@ from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.consumption import Process, processes
-from kubesim.kubelet.endpoint import PORT, KubeletEndpoint
+from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
@@ -30,15 +31,26 @@ from kubesim.scheduler.state import NodeState
 from kubesim.times import micro, parse, stamp
 
 LEASE_NAMESPACE = "kube-node-lease"
+log = logging.getLogger(__name__)
 
 
 class Kubelets:
     """The kubelets of the nodes named in ``start``. ``logs`` and ``follow`` are what a log endpoint calls."""
 
     def __init__(
-        self, client: Client, clock: Clock, names: tuple[str, ...], state: dict[str, Any], fabric: Fabric
+        self,
+        client: Client,
+        clock: Clock,
+        names: tuple[str, ...],
+        state: dict[str, Any],
+        fabric: Fabric,
+        *,
+        selector: str = "",
+        cidr: str = "10.244.0.0/24",
     ) -> None:
+        """``selector``: the pods that the client may see; ``cidr``: the pods' addresses where a node says nothing."""
         self.fabric = fabric
+        self._cidr = cidr
         self.telemetry = Monitoring(client, clock, fabric)
         self._client = client
         self._clock = clock
@@ -50,7 +62,7 @@ class Kubelets:
         self._saved = state
         self._changed_pods: set[tuple[str, str]] = set()
         """Key and uid of each pod whose record has changed."""
-        self._pods = Informer(client, clock, "pods")
+        self._pods = Informer(client, clock, "pods", selector)
         self._queue = WorkQueue(clock, self._sync, "kubelet")
         self._heartbeat: Timer | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -81,7 +93,8 @@ class Kubelets:
             return [process for worker in here for process in processes(worker)]
 
         self.fabric.attach(node.ip)
-        self.fabric.listen(node.ip, PORT, KubeletEndpoint(pods, read, self._clock, running, node.capacity))
+        node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity)
+        self.fabric.listen(node.ip, node.port, node.endpoint)
 
     async def stop(self) -> None:
         """Stop at once; the pods stay as they are in the API."""
@@ -147,7 +160,8 @@ class Kubelets:
             uid=obj["metadata"]["uid"],
             architecture=obj["status"]["nodeInfo"]["architecture"],
             ip=ip,
-            cidr=obj["spec"].get("podCIDR", "10.244.0.0/24"),
+            cidr=obj["spec"].get("podCIDR", self._cidr),
+            port=port_of(obj),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=set(self._saved.pop(f"images/{name}", ())),
             gpus=_gpus(obj),
@@ -244,8 +258,14 @@ class Kubelets:
         self._heartbeat = self._clock.call_later(timings.HEARTBEAT_S, self._begin_beat)
 
     def _begin_beat(self) -> None:
-        self._beating = asyncio.create_task(self._beat(), name="heartbeat")
+        self._beating = asyncio.create_task(self._try_beat(), name="heartbeat")
         self._plan_beat()
+
+    async def _try_beat(self) -> None:
+        try:
+            await self._beat()
+        except (ApiError, ConnectionError) as error:
+            log.warning("a heartbeat did not get through: %s", error)
 
     async def _beat(self) -> None:
         """Renew every lease, and now and then the nodes' conditions."""
@@ -292,9 +312,8 @@ class Kubelets:
             before = old.get(condition["type"])
             if before is not None and before["status"] == condition["status"]:
                 condition["lastTransitionTime"] = before["lastTransitionTime"]
-        own = {condition["type"] for condition in fresh}
-        others = [condition for condition in old.values() if condition["type"] not in own]
-        await self._client.patch("nodes", name, "", {"status": {"conditions": others + fresh}}, subresource="status")
+        patch = {"status": {"conditions": fresh}}
+        await self._client.patch("nodes", name, "", patch, patch_type="strategic", subresource="status")
 
 
 def _gpus(node: Obj) -> NodeGpus:

@@ -19,5 +19,5 @@ MOUNT_FIRST_S, MOUNT_CAP_S = 0.5, 122.0
 """The wait between tries to mount a volume: doubling."""
 
 LEASE_S = 40
-HEARTBEAT_S = 20.0
+HEARTBEAT_S = 10.0
 STATUS_REPORT_S = 300.0

@@ -17,7 +17,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet.consumption import Process
-from kubesim.kubelet.endpoint import PORT
+from kubesim.kubelet.endpoint import port_of
 from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
 from kubesim.network.fabric import Fabric, HttpServer, Request, Response
 from kubesim.schema.registry import Kind
@@ -112,7 +112,7 @@ class MetricsServer(HttpServer):
         """Return what a node's kubelet tells; None where it does not answer."""
         addresses = {item["type"]: item["address"] for item in node.get("status", {}).get("addresses") or ()}
         try:
-            server = self._fabric.find(addresses.get("InternalIP", ""), PORT)
+            server = self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
         except NetworkError:
             return None
         told = getattr(server, "processes", None)
