@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kubesim import data
 from kubesim.gpu import mig
@@ -19,6 +20,12 @@ from kubesim.gpu.xids import strike
 GPU = "nvidia.com/gpu"
 KERNEL = "5.15.0-1073-gke"
 _BOOT = Path(__file__).with_name("boot.yaml")
+
+
+SHORT = (
+    "Allocate failed due to requested number of devices unavailable for {}. Requested: {}, Available: {}, "
+    "which is unexpected"
+)
 
 
 class NoDevice(Exception):
@@ -35,6 +42,8 @@ class Slot:
 
 
 Ended = Callable[[Task, int], None]
+APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+"""What the device plugin takes for an error of the application; any other Xid makes it call a device unhealthy."""
 
 
 class Board:
@@ -58,6 +67,12 @@ class Board:
         self.devices = [Device(node, index, count, product, booted) for index in range(count)]
         self.given: dict[str, tuple[str, tuple[Slot, ...]]] = {}
         """Owner (namespace/pod/container) -> resource and slots."""
+        self.marked: set[int] = set()
+        """The devices that the device plugin calls unhealthy: until it starts again, for it never looks back."""
+        self.managed = True
+        """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when the node has other resources, or other healthy ones, than before."""
         self._ended = ended
         self._log_boot()
 
@@ -74,8 +89,20 @@ class Board:
         found = dict.fromkeys(self.resources(), 0)
         for device in self.devices:
             for resource, slots in _slots(device, self.replicas).items():
-                found[resource] += len(slots) if device.usable and not device.trouble.stalled else 0
+                found[resource] += len(slots) if self._well(device) else 0
         return found
+
+    def free(self, resource: str) -> int:
+        """Return how many healthy slots nobody has."""
+        return len(self._free(resource))
+
+    def look_again(self) -> None:
+        """Find out which devices are well, as a device plugin does when it starts."""
+        self.marked = {device.index for device in self.devices if not device.usable or device.trouble.stalled}
+        self.changed()
+
+    def _well(self, device: Device) -> bool:
+        return device.index not in self.marked
 
     def allocate(self, owner: str, resource: str, count: int, at: datetime) -> tuple[Slot, ...]:
         """Give ``count`` slots to a container, the same again to the same owner. Raises NoDevice."""
@@ -83,10 +110,7 @@ class Board:
             return self.given[owner][1]
         free = self._free(resource)
         if len(free) < count:
-            raise NoDevice(
-                f"Allocate failed due to requested number of devices unavailable for {resource}. "
-                f"Requested: {count}, Available: {len(free)}, which is unexpected"
-            )
+            raise NoDevice(SHORT.format(resource, count, len(free)))
         # The same device's replicas come last: the plugin spreads shared use.
         chosen = tuple(sorted(free, key=lambda slot: (slot.replica, slot.device))[:count])
         self.given[owner] = (resource, chosen)
@@ -122,7 +146,10 @@ class Board:
 
     def xid(self, index: int, code: int, at: datetime) -> None:
         """Let an Xid happen on a device. Raises KeyError for an unknown code, IndexError for an unknown device."""
-        strike(self.devices[index], self.log, code, at, self._ended or (lambda task, error: None))
+        struck = strike(self.devices[index], self.log, code, at, self._ended or (lambda task, error: None))
+        if struck - APPLICATION_XIDS:
+            self.marked.add(index)
+        self.changed()
 
     def reset(self, index: int, at: datetime) -> None:
         """Reset a device (``nvidia-smi --gpu-reset``). Raises mig.MigError while it is in use, or lost."""
@@ -132,6 +159,8 @@ class Board:
         if device.tasks:
             raise mig.MigError("In use by another client")
         device.reset(at)
+        if self.managed:
+            self.look_again()
 
     def reboot(self, at: datetime) -> None:
         """Boot the node again: an empty log, and devices as new but for what hardware keeps."""
@@ -142,6 +171,25 @@ class Board:
             device.reset(at)
             device.change(at, instances=(), given=())
         self._log_boot()
+        self.look_again()
+
+    def repair(self, index: int, at: datetime) -> None:
+        """Make a device as new, whatever has happened to it; its processes are gone."""
+        device = self.devices[index]
+        device.reset(at)
+        device.suffer(at, narrow=None)
+        self.marked.discard(index)
+        self.changed()
+
+    def dump(self) -> dict[str, Any]:
+        """Return what is wrong with the devices, and was: what ``restore`` takes."""
+        return {"marked": sorted(self.marked), "managed": self.managed, "devices": [d.dump() for d in self.devices]}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Bring the devices to what ``dump`` has told of them."""
+        self.marked, self.managed = set(saved["marked"]), saved["managed"]
+        for device, state in zip(self.devices, saved["devices"], strict=False):
+            device.restore(state)
 
     def set_mig(self, index: int, on: bool, at: datetime) -> None:
         """Switch MIG mode (it needs an idle device). Raises mig.MigError."""
@@ -152,6 +200,7 @@ class Board:
             raise mig.MigError("In use by another client")
         device.reset(at)
         device.change(at, mig_mode=on)
+        self.changed()
 
     def create_instance(self, index: int, profile: str, at: datetime) -> Instance:
         """Make a GPU instance with its compute instance. Raises mig.MigError with the driver's word."""
@@ -160,6 +209,7 @@ class Board:
             raise mig.MigError("MIG mode is not enabled")
         made = mig.create(self.product, device.instances, mig.profile(self.product, profile), device.uuid)
         device.change(at, instances=(*device.instances, made))
+        self.changed()
         return made
 
     def destroy_instance(self, index: int, number: int, at: datetime) -> None:
@@ -170,6 +220,7 @@ class Board:
         if any(task.instance == number for task in device.tasks.values()):
             raise mig.MigError("In use by another client")
         device.change(at, instances=tuple(item for item in device.instances if item.id != number))
+        self.changed()
 
     def _tell_devices(self, at: datetime) -> None:
         """Let each device know to whom it is given, for what is recorded of it."""
@@ -186,7 +237,7 @@ class Board:
         return [
             slot
             for device in self.devices
-            if device.usable and not device.trouble.stalled
+            if self._well(device)
             for slot in _slots(device, self.replicas).get(resource, ())
             if slot not in taken
         ]

@@ -6,8 +6,9 @@ import hashlib
 import math
 import uuid
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from kubesim.gpu.loads import Load
 from kubesim.gpu.mig import Instance
@@ -190,6 +191,27 @@ class Device:
             remap=replace(self.state.remap, pending=False),
             replays=0,
             xid=0,
+        )
+
+    def dump(self) -> dict[str, Any]:
+        """Return what is wrong with it, and what it counts of that: what ``restore`` takes."""
+        state, links = self.state, sorted(self.trouble.links_down)
+        trouble = {**asdict(self.trouble), "links_down": links}
+        counts = {"ecc": asdict(state.ecc), "remap": asdict(state.remap), "replays": state.replays, "xid": state.xid}
+        return {"trouble": trouble, "announced": self.announced, **counts}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Be as ``dump`` has told from the last moment on that is known, after a journey through JSON."""
+        trouble = {**saved["trouble"], "links_down": frozenset(saved["trouble"]["links_down"])}
+        narrow = tuple(trouble["narrow"]) if trouble["narrow"] else None
+        self.announced = saved["announced"]
+        self.change(
+            self.state.since,
+            trouble=Trouble(**{**trouble, "narrow": narrow}),
+            ecc=Ecc(**{name: tuple(pair) for name, pair in saved["ecc"].items()}),
+            remap=Remap(**saved["remap"]),
+            replays=saved["replays"],
+            xid=saved["xid"],
         )
 
     def total(self, instance: int | None = None) -> int:

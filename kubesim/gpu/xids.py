@@ -79,8 +79,11 @@ Ending = Callable[[Task, int], None]
 """Called for each process that dies, with the CUDA error it gets."""
 
 
-def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending) -> None:
-    """Let ``code`` happen on ``device``: lines, damage, the ends of victims. Raises KeyError if unknown."""
+def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending) -> set[int]:
+    """Let ``code`` happen on ``device``: lines, damage, the ends of victims. Raises KeyError if unknown.
+
+    Returns it with the codes that follow from it.
+    """
     event = xids()[code]
     victims = _victims(device, event)
     _announce(device, log, at)
@@ -97,8 +100,10 @@ def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending)
             _write(device, log, at, 45, f"Ch 00000010 caused by previous Xid {code}", task)
         device.end(task.pid, at)
         end(task, event.error)
+    struck = {code}
     for other in event.follow:
-        strike(device, log, other, at, end)
+        struck |= strike(device, log, other, at, end)
+    return struck
 
 
 def _victims(device: Device, event: Xid) -> list[Task]:

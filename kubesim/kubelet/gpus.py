@@ -11,18 +11,30 @@ from functools import cached_property
 from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.gpu.access import Access
-from kubesim.gpu.board import GPU, Board
+from kubesim.gpu.board import GPU, SHORT, Board
 from kubesim.gpu.devices import Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import Product, products
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.kubelet.programs import Exit, Line, Output, Program
+from kubesim.times import micro, parse
 
 UPTIME = timedelta(days=9, hours=5, minutes=41)
 """How long a fresh cluster's nodes have been up."""
 MIG_PREFIX = "nvidia.com/mig-"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 FIRST_PID = 4000
+GONE_S = 300.0
+"""How long a kubelet waits for a device plugin that has gone before the resource itself goes."""
+NO_HEALTHY = (
+    "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {}, which is unexpected"
+)
+LOST = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: error during container init: error running prestart hook #0: exit status 1, "
+    "stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: detection error: nvml error: "
+    "gpu is lost: unknown"
+)
 KILLED_CODE = 1
 _TRACEBACK = """\
 Traceback (most recent call last):
@@ -53,13 +65,85 @@ class NodeGpus:
     since: datetime | None = None
     victims: dict[str, Callable[[int], None]] = field(default_factory=dict)
     """Owner -> called with the CUDA error that ends its process."""
+    plugins: set[str] = field(default_factory=set)
+    """The containers whose device plugin speaks for the devices now."""
+    stopped_at: datetime | None = None
+    """When the last of them went; None where one is there, or never was: then nobody's pod manages the devices."""
+    changed: Callable[[], None] = lambda: None
+    """Called when the node has other resources than before."""
 
     @cached_property
     def board(self) -> Board:
         """The devices, their log and who has which."""
         known: Product = next((p for p in products().values() if p.label == self.label), products()["H100"])
         assert self.since is not None
-        return Board(self.node, known, self.count, self.since - UPTIME, ended=self._ended)
+        board = Board(self.node, known, self.count, self.since - UPTIME, ended=self._ended)
+        board.changed = lambda: self.changed()
+        return board
+
+    def resources(self, now: datetime) -> dict[str, tuple[int, int]]:
+        """Return what the node has of each resource, and how much of it is well; nothing where nobody has looked."""
+        if "board" not in self.__dict__:
+            return {}
+        healthy, gone = self.board.healthy(), self.gone_for(now)
+        return {
+            resource: (0 if gone > GONE_S else count, 0 if gone else healthy[resource])
+            for resource, count in self.board.resources().items()
+        }
+
+    def gone_for(self, now: datetime) -> float:
+        """Return for how many seconds the device plugin has been gone; 0 while it is there."""
+        return max((now - self.stopped_at).total_seconds(), 0.001) if self.stopped_at is not None else 0.0
+
+    def plugin_starts(self, owner: str, *, resumed: bool = False) -> None:
+        """Let a container's device plugin speak for the devices from now on; a ``resumed`` one has looked before."""
+        if self.count:
+            self.plugins.add(owner)
+            self.stopped_at, self.board.managed = None, False
+            if not resumed:
+                self.board.look_again()
+
+    def plugin_ends(self, owner: str, at: datetime) -> None:
+        """The container's device plugin is gone: no device can be given until there is another one."""
+        if owner in self.plugins:
+            self.plugins.discard(owner)
+            self.stopped_at = None if self.plugins else at
+            self.changed()
+
+    def reboot(self, at: datetime) -> None:
+        """Boot the node: its devices are as new, its log is empty."""
+        self.victims.clear()
+        if self.count:
+            self.board.reboot(at)
+
+    def dump(self) -> Obj:
+        """Return what ``restore`` takes."""
+        stopped = micro(self.stopped_at) if self.stopped_at else None
+        return {"count": self.count, "stopped": stopped, **self.board.dump()}
+
+    def restore(self, saved: Obj) -> None:
+        """Be as ``dump`` has told, after a journey through JSON."""
+        self.count = saved["count"]
+        self.stopped_at = parse(saved["stopped"]) if saved["stopped"] else None
+        self.board.restore(saved)
+
+    def refusal(self, pod: Obj) -> str:
+        """Return why a pod that has come to the node cannot be given its devices; empty where it can."""
+        for resource, count in _wanted(pod).items():
+            if "board" not in self.__dict__:
+                return ""
+            known = self.board.resources().get(resource)
+            if self.stopped_at is not None or (known and not self.board.healthy()[resource]):
+                return NO_HEALTHY.format(resource)
+            if known is not None and (free := self.board.free(resource)) < count:
+                return SHORT.format(resource, count, free)
+        return ""
+
+    def start_error(self, owner: str) -> str:
+        """Return what the runtime says where a container's device does not answer; empty where all do."""
+        if owner not in self.given:
+            return ""
+        return LOST if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""
 
     def allocate(self, owner: str, spec: Obj, now: datetime) -> dict[str, str]:
         """Give a container what its limits ask for and return the variables that come with it. Raises NoDevice."""
@@ -111,6 +195,16 @@ class NodeGpus:
         die = self.victims.pop(task.owner, None)
         if die is not None:
             die(error)
+
+
+def _wanted(pod: Obj) -> dict[str, int]:
+    """Return the devices that the containers of a pod ask for, by resource."""
+    found: dict[str, int] = {}
+    for spec in pod["spec"].get("containers") or ():
+        for resource, amount in ((spec.get("resources") or {}).get("limits") or {}).items():
+            if (resource == GPU or resource.startswith(MIG_PREFIX)) and (count := int(quantity.parse(str(amount)))):
+                found[resource] = found.get(resource, 0) + count
+    return found
 
 
 def cut(program: Program, at: float, error: int) -> Program:

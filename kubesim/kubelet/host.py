@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.volumes import NodeDisk
@@ -74,3 +75,5 @@ class Host:
     fabric: Fabric
     wake: Callable[[], None]
     telemetry: Monitoring
+    machines: Machines
+    duties: Duties

@@ -17,10 +17,12 @@ from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.consumption import Process, processes
+from kubesim.kubelet.duties import Duties
 from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
+from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
@@ -31,6 +33,7 @@ from kubesim.scheduler.state import NodeState
 from kubesim.times import micro, parse, stamp
 
 LEASE_NAMESPACE = "kube-node-lease"
+UNEXPECTED = "UnexpectedAdmissionError"
 log = logging.getLogger(__name__)
 
 
@@ -59,6 +62,8 @@ class Kubelets:
         self._rooms: dict[str, admit.Room] = {}
         self._workers: dict[str, PodWorker] = {}
         self.containers = Access(self._workers.get)
+        self.machines = Machines(client, clock, self._workers, self._returned)
+        self.duties = Duties()
         self._saved = state
         self._changed_pods: set[tuple[str, str]] = set()
         """Key and uid of each pod whose record has changed."""
@@ -77,6 +82,7 @@ class Kubelets:
         await self._pods.start()
         self._pods.add_handler(self._changed)
         self._queue.start()
+        self.machines.start()
         self._plan_beat()
 
     def _open(self, node: Node) -> None:
@@ -102,6 +108,7 @@ class Kubelets:
             self._heartbeat.cancel()
         await cancel(self._beating)
         await self._queue.stop()
+        await self.machines.stop()
         await self._pods.stop()
         for worker in self._workers.values():
             worker.stop()
@@ -113,7 +120,7 @@ class Kubelets:
         By uid the back-offs and the ends of processes of a pod (None: it is gone), by name the images of a node.
         """
         changed, self._changed_pods = self._changed_pods, set()
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {**self.machines.changes()}
         for key, uid in changed:
             worker = self._workers.get(key)
             if worker is None or worker.record.uid != uid:
@@ -167,6 +174,9 @@ class Kubelets:
             gpus=_gpus(obj),
             capacity=obj["status"].get("capacity") or {},
         )
+        if (devices := self._saved.pop(f"gpus/{name}", None)) is not None:
+            self._nodes[name].gpus.restore(devices)
+        self.machines.take(self._nodes[name])
         await self._report(name)
 
     # Pods.
@@ -186,6 +196,10 @@ class Kubelets:
         namespace, name = key.split("/")
         pod = self._pods.get(namespace, name)
         worker = self._workers.get(key)
+        held = worker.record.pod if worker is not None else pod
+        if held is not None and (off := self.machines.down_for(held["spec"]["nodeName"])):
+            self._queue.add_after(key, off)
+            return
         if worker is not None and (pod is None or pod["metadata"]["uid"] != worker.record.uid):
             self._forget(key, worker)
             worker = None
@@ -210,7 +224,8 @@ class Kubelets:
         if not status.get("startTime") and not pod["metadata"].get("deletionTimestamp"):
             others = (worker.record.pod for worker in self._workers.values() if not worker.gone)
             here = (other for other in others if other["spec"]["nodeName"] == pod["spec"]["nodeName"])
-            why = await room.refusal(self._client, pod, here)
+            devices = self._nodes[pod["spec"]["nodeName"]].gpus.refusal(pod)
+            why = (UNEXPECTED, devices) if devices else await room.refusal(self._client, pod, here)
             if why is not None:
                 await self._refuse(pod, *why)
                 return True
@@ -235,7 +250,17 @@ class Kubelets:
         record = self._record(pod, node)
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         return PodWorker(
-            Host(self._client, self._clock, node, self.fabric, lambda: self._queue.add(key), self.telemetry), record
+            Host(
+                self._client,
+                self._clock,
+                node,
+                self.fabric,
+                lambda: self._queue.add(key),
+                self.telemetry,
+                self.machines,
+                self.duties,
+            ),
+            record,
         )
 
     def _record(self, pod: Obj, node: Node) -> PodRecord:
@@ -270,11 +295,18 @@ class Kubelets:
     async def _beat(self) -> None:
         """Renew every lease, and now and then the nodes' conditions."""
         for node in self._nodes.values():
-            await self._renew(node)
+            if not self.machines.down_for(node.name):
+                await self._renew(node)
         if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
             self._reported_at = self._clock.now()
             for name in self._nodes:
-                await self._report(name)
+                if not self.machines.down_for(name):
+                    await self._report(name)
+
+    async def _returned(self, node: Node) -> None:
+        """Go on with a node that has booted."""
+        await self._renew(node)
+        await self._report(node.name)
 
     async def _renew(self, node: Node) -> None:
         lease = _lease(node, micro(self._clock.now()))

@@ -26,6 +26,8 @@ from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
 from kubesim.times import parse
 
+CRASH_CODE = 255
+"""What the runtime says of a process whose end it has not seen."""
 Due = Callable[["PodWorker", Container], datetime | None]
 Then = Callable[["PodWorker", Container], Awaitable[None]]
 
@@ -148,6 +150,22 @@ class PodWorker:
         """Restart a container whose probe has failed too often."""
         probe = self.record.spec(container).get("livenessProbe") or {}
         await self._halt(container, text, probe.get("terminationGracePeriodSeconds") or self._grace)
+
+    async def crash(self) -> None:
+        """The machine was turned off: every process is gone, and the sandbox is made anew."""
+        hit = [container for container in self.record.containers if container.running]
+        if hit and not self.gone:
+            text = "Pod sandbox changed, it will be killed and re-created."
+            await self._recorder.normal(self.record.pod, "SandboxChanged", text)
+        for container in hit if not self.gone else ():
+            assert container.instance is not None
+            self._unwatch(container)
+            self.sandbox.signal(container, "KILL")
+            container.instance.end(self.now, CRASH_CODE, "Unknown", "")
+            self._stops.done(container)
+            self.sandbox.ended(container)
+            await self.ended(container)
+        self.sandbox.host.wake()
 
     @property
     def _grace(self) -> float:

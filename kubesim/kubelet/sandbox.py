@@ -20,6 +20,7 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
 from kubesim.kubelet import behaviours, inside, servers, volumes
+from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.logfile import LogFile
@@ -106,6 +107,8 @@ class Sandbox:
         """Start a container that ``prepare`` has made ready; returns the runtime's text where that fails."""
         box, instance = self.boxes[container.name], container.instance
         assert instance is not None
+        if error := self.host.node.gpus.start_error(self.owner(container)):
+            return error
         if box.machine is not None:
             error = self._spawn(container, box, self.host.clock)
             if error:
@@ -115,7 +118,27 @@ class Sandbox:
         box.started = True
         self.listen(container)
         self._use_devices(container)
+        self._take_up(container)
         return ""
+
+    def _take_up(self, container: Container, *, resumed: bool = False) -> None:
+        """Let the program do what it is known to do to its node or its cluster."""
+        host, record = self.host, self.worker.record
+        argv = tuple(self.boxes[container.name].argv)
+        host.duties.begin(
+            Post(
+                host.client,
+                host.clock,
+                host.fabric,
+                host.machines,
+                host.node.name,
+                record.pod,
+                record.ip,
+                self.owner(container),
+                argv,
+                resumed,
+            )
+        )
 
     def _devices(self, container: Container, spec: Obj) -> dict[str, str]:
         """Give a container its GPUs; returns the variables that come with them. Raises ``ConfigError``."""
@@ -180,6 +203,7 @@ class Sandbox:
         self.listen(container)
         if box.machine is None:
             self._use_devices(container)
+            self._take_up(container, resumed=True)
             return
         began = max(instance.started_at, self.host.clock.now() - timedelta(seconds=LONGEST_S))
         clock = ReplayClock(self.host.clock, began)
@@ -242,6 +266,7 @@ class Sandbox:
 
     def ended(self, container: Container) -> None:
         """Note that a container's process has ended: everything in it goes."""
+        self.host.duties.end(self.owner(container))
         self.host.node.gpus.end(self.owner(container), self.host.clock.now())
         for port in self.servers.pop(container.name, []):
             self.host.fabric.shut(self.worker.record.ip, port)
@@ -259,6 +284,8 @@ class Sandbox:
     def stop(self) -> None:
         """Leave everything as it is and look no further."""
         self.release()
+        for container in self.worker.record.containers:
+            self.host.duties.end(self.owner(container))
         for name in [*self.boxes]:
             box = self.boxes.pop(name)
             if box.main is not None:

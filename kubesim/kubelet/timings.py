@@ -21,3 +21,7 @@ MOUNT_FIRST_S, MOUNT_CAP_S = 0.5, 122.0
 LEASE_S = 40
 HEARTBEAT_S = 10.0
 STATUS_REPORT_S = 300.0
+DEVICES_S = 1.0
+"""From a change of a device's health to its showing on the node."""
+REBOOT_S = 75.0
+"""From the moment a machine is turned off until its kubelet speaks again."""

@@ -1,0 +1,96 @@
+"""What programs of known images do beside printing: a device plugin speaks for GPUs, an operator works on objects.
+
+A duty lasts as long as its container: whoever deletes, breaks or mis-selects the pod stops what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+from kubesim.client import Client
+from kubesim.clock import Clock
+from kubesim.errors import Obj
+from kubesim.network.fabric import Fabric, Server
+
+KNOWN = {
+    "nvidia-device-plugin": "kubesim.kubelet.plugin",
+    "gpu-fault-injector": "kubesim.kubelet.injector",
+}
+"""Program -> the module whose ``begin`` starts it, read when it is first wanted."""
+ALONE: frozenset[str] = frozenset()
+"""Programs of which one works in a cluster while the others stand by."""
+
+
+class Duty(Protocol):
+    """What a program does; it has begun."""
+
+    def stop(self) -> None:
+        """End it at once."""
+
+
+class Machines(Protocol):
+    """What lies beneath a cluster: its machines, as a cloud or an administrator reaches them."""
+
+    def gpus(self, node: str) -> Any:
+        """Return the ``NodeGpus`` of a node. Raises KeyError for one that is not ours."""
+
+    def reboot(self, node: str) -> None:
+        """Turn a machine off and on again. Raises KeyError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Where a program stands, and the ways that it has. ``owner`` is namespace/pod/container."""
+
+    client: Client
+    clock: Clock
+    fabric: Fabric
+    machines: Machines
+    node: str
+    pod: Obj
+    address: str
+    owner: str
+    argv: tuple[str, ...] = ()
+    resumed: bool = False
+    """Whether it ran already before the kubelet was started again."""
+
+    def listen(self, port: int, server: Server) -> None:
+        """Open a port of the pod."""
+        self.fabric.listen(self.address, port, server)
+
+
+class Duties:
+    """Everything that programs do in a cluster, by the container in which they run."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Duty] = {}
+        self._waiting: dict[str, dict[str, Post]] = {}
+        """Program of ``ALONE`` -> the containers that have it, in the order in which they came."""
+
+    def begin(self, post: Post) -> None:
+        """Let the program of a container begin, if it is known to do something."""
+        name = post.argv[0].rpartition("/")[2] if post.argv else ""
+        if name not in KNOWN or post.owner in self._running:
+            return
+        if name in ALONE:
+            self._waiting.setdefault(name, {})[post.owner] = post
+            if next(iter(self._waiting[name])) != post.owner:
+                return
+        self._running[post.owner] = _factory(name)(post)
+
+    def end(self, owner: str) -> None:
+        """The container's process is gone; of those that stand by, the next takes over."""
+        duty = self._running.pop(owner, None)
+        if duty is not None:
+            duty.stop()
+        for posts in self._waiting.values():
+            if posts.pop(owner, None) is not None and posts and duty is not None:
+                self.begin(next(iter(posts.values())))
+
+
+def _factory(name: str) -> Callable[[Post], Duty]:
+    found: Callable[[Post], Duty] = import_module(KNOWN[name]).begin
+    return found

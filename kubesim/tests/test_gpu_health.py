@@ -1,0 +1,227 @@
+"""What becomes of a node whose GPUs fail: the device plugin marks them, the node has fewer to give, and recovers."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+import yaml
+
+from kubesim import clusterfile
+from kubesim.gpu.readings import read
+from kubesim.network.fabric import Request
+from kubesim.tests.containers import run, state
+from kubesim.tests.test_gpu_containers import trainer
+from kubesim.tests.world import container, daemon_set, pod, world
+
+PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"
+INJECTOR = "ghcr.io/ai-dynamo/gpu-fault-injector:latest"
+GPU = "nvidia.com/gpu"
+
+
+def board(w, number: int = 0):
+    return w.kubelets.gpus(w.node_names[number]).board
+
+
+async def counts(w, number: int = 0) -> tuple[str, str]:
+    """Return what a node has, and has to give."""
+    status = (await w.client.get("nodes", w.node_names[number]))["status"]
+    return status["capacity"][GPU], status["allocatable"][GPU]
+
+
+async def ready(w) -> str:
+    node = await w.client.get("nodes", w.node_names[0])
+    return next(item["status"] for item in node["status"]["conditions"] if item["type"] == "Ready")
+
+
+async def agent(w, route: str, body: dict[str, object] | None = None, method: str = "POST"):
+    found = await w.pod("agent")
+    server = w.kubelets.fabric.find(found["status"]["podIP"], 8083)
+    answer = await server.respond(Request(method, route, {}, orjson.dumps(body) if body is not None else b""))
+    return answer.status, orjson.loads(answer.body)
+
+
+@pytest.mark.parametrize("code", [48, 63, 64, 74, 79, 94, 95, 119])
+async def test_an_xid_takes_its_device_from_what_the_node_has_to_give(code):
+    async with world(count=1) as w:
+        board(w).xid(3, code, w.clock.now())
+        await w.tick(2)
+        assert await counts(w) == ("8", "7")
+        await w.check_models()
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 45])
+async def test_an_error_of_the_application_takes_nothing_from_the_node(code):
+    async with world(count=1) as w:
+        board(w).xid(3, code, w.clock.now())
+        await w.tick(2)
+        assert await counts(w) == ("8", "8")
+
+
+async def test_a_pod_waits_for_a_device_that_is_well():
+    async with world(count=1) as w:
+        for device in range(8):
+            board(w).xid(device, 79, w.clock.now())
+        await w.tick(2)
+        await w.create("pods", pod("late", trainer(1)))
+        await w.tick(5)
+        assert (await w.pod("late"))["status"]["phase"] == "Pending"
+        (message,) = await w.messages("FailedScheduling")
+        assert message == (
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: "
+            "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+
+
+async def test_a_pod_that_was_bound_past_the_scheduler_is_refused_by_the_kubelet():
+    async with world(count=1) as w:
+        for device in range(7):
+            board(w).xid(device, 48, w.clock.now())
+        await w.create("pods", pod("forced", trainer(2), nodeName=w.node_names[0]))
+        await w.tick(2)
+        status = (await w.pod("forced"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+        assert status["message"] == (
+            "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
+            "Requested: 2, Available: 1, which is unexpected"
+        )
+
+
+async def test_a_running_pod_stays_and_cannot_start_again_on_a_lost_device():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(60)
+        board(w).xid(0, 79, w.clock.now())
+        await w.tick(30)
+        found = state(await w.pod("train"))
+        assert found["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        ended = found["lastState"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+        assert ended["message"].endswith("nvidia-container-cli: detection error: nvml error: gpu is lost: unknown")
+
+
+async def test_a_node_without_its_device_plugin_has_nothing_to_give_and_later_has_nothing():
+    async with world(count=1) as w:
+        plugin = daemon_set("plugin", PLUGIN)
+        await w.create("daemonsets.apps", plugin)
+        await w.tick(5)
+        assert await counts(w) == ("8", "8")
+        nowhere = {"template": {"spec": {"nodeSelector": {"no": "such"}}}}
+        await w.client.patch("daemonsets.apps", "plugin", "default", {"spec": nowhere})
+        await w.tick(40)
+        assert await counts(w) == ("8", "0")
+        await w.tick(320)
+        assert await counts(w) == ("0", "0")
+        somewhere = {"template": {"spec": {"nodeSelector": None}}}
+        await w.client.patch("daemonsets.apps", "plugin", "default", {"spec": somewhere})
+        await w.tick(20)
+        assert await counts(w) == ("8", "8")
+
+
+async def test_a_plugin_that_starts_again_finds_what_has_been_reset():
+    async with world(count=1) as w:
+        await w.create("daemonsets.apps", daemon_set("plugin", PLUGIN))
+        await w.tick(5)
+        board(w).xid(0, 95, w.clock.now())
+        board(w).reset(0, w.clock.now())
+        await w.tick(5)
+        assert await counts(w) == ("8", "7")
+        await w.client.delete("pods", (await w.pod("plugin"))["metadata"]["name"], "default")
+        await w.tick(60)
+        assert await counts(w) == ("8", "8")
+
+
+async def test_a_reset_brings_a_device_back_where_no_pod_of_the_cluster_speaks_for_it():
+    async with world(count=1) as w:
+        board(w).xid(0, 95, w.clock.now())
+        await w.tick(2)
+        board(w).reset(0, w.clock.now())
+        await w.tick(2)
+        assert await counts(w) == ("8", "8")
+
+
+async def test_a_reboot_silences_a_node_and_brings_its_devices_back():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(60)
+        board(w).xid(0, 79, w.clock.now())
+        await w.tick(5)
+        before = (await w.client.get("nodes", w.node_names[0]))["status"]["nodeInfo"]["bootID"]
+        w.kubelets.machines.reboot(w.node_names[0])
+        await w.tick(65)
+        assert await ready(w) == "Unknown"
+        await w.tick(120)
+        node = await w.client.get("nodes", w.node_names[0])
+        assert node["status"]["nodeInfo"]["bootID"] != before
+        assert await ready(w) == "True"
+        assert any("has been rebooted, boot id: " in text for text in await w.messages("Rebooted"))
+        assert await counts(w) == ("8", "8")
+        await w.tick(300)
+        assert (await w.pod("train"))["status"]["containerStatuses"][0]["state"].get("running")
+        assert read(board(w).devices[0], w.clock.now()).util > 50
+
+
+async def test_the_words_of_nvidia_smi_for_a_device_that_is_gone():
+    async with world(count=1) as w:
+        all_of_it = container("debian:12", "sleep", "inf", securityContext={"privileged": True})
+        await w.create("pods", pod("agent", all_of_it))
+        await w.tick(5)
+        board(w).xid(2, 79, w.clock.now())
+        status, out, _ = await run(w, "agent", "nvidia-smi")
+        assert out == "Unable to determine the device handle for GPU2: 0000:0A:00.0: Unknown Error\n"
+        assert status == 255
+
+
+async def test_an_agent_lets_faults_happen_and_end():
+    async with world(count=1) as w:
+        await w.create("pods", pod("agent", container(INJECTOR, securityContext={"privileged": True})))
+        await w.tick(5)
+        assert (await agent(w, "/health", method="GET"))[1]["gpu_count"] == 8
+        status, said = await agent(w, "/inject-xid", {"fault_id": "one", "xid_type": 79, "gpu_id": 1, "duration": 30})
+        assert (status, said["status"]) == (200, "injected")
+        await w.tick(2)
+        assert await counts(w) == ("8", "7")
+        assert any("Xid (PCI:0000:05:00): 79" in record.text for record in board(w).log.after(0))
+        await w.tick(30)
+        assert await counts(w) == ("8", "8")
+        await agent(w, "/inject-xid", {"fault_id": "two", "xid_type": 48, "gpu_id": 0})
+        await agent(w, "/recover", {"fault_id": "two"})
+        await w.tick(2)
+        assert await counts(w) == ("8", "8")
+        assert (await agent(w, "/faults", method="GET"))[1] == {"faults": [], "count": 0}
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status"),
+    [
+        ("/inject-xid", {"xid_type": 0}, 400),
+        ("/inject-xid", {"xid_type": 79, "gpu_id": 8}, 400),
+        ("/inject-xid", {"xid_type": True}, 400),
+        ("/inject-xid", [], 422),
+        ("/recover", {"fault_id": "none"}, 404),
+        ("/health", {}, 405),
+        ("/else", {}, 404),
+    ],
+)
+async def test_an_agent_refuses_what_it_cannot_do(route, body, status):
+    async with world(count=1) as w:
+        await w.create("pods", pod("agent", container(INJECTOR)))
+        await w.tick(5)
+        assert (await agent(w, route, body))[0] == status
+
+
+async def test_what_is_wrong_with_devices_survives_a_restart_of_the_simulator():
+    async with world(count=1) as w:
+        board(w).xid(2, 79, w.clock.now())
+        saved = json.loads(json.dumps(w.kubelets.changes()[f"gpus/{w.node_names[0]}"]))
+        other = w.kubelets.gpus(w.node_names[0])
+        other.__dict__.pop("board")
+        other.restore(saved)
+        assert other.board.devices[2].trouble.lost
+        assert other.board.healthy() == {GPU: 7}
+
+
+def test_the_operators_manifest_has_a_device_plugin():
+    text = (clusterfile.ADDONS / "gpu-operator.yaml").read_text(encoding="utf-8")
+    assert any(obj["metadata"]["name"] == "nvidia-device-plugin-daemonset" for obj in yaml.safe_load_all(text))
