@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import fcntl
 import ipaddress
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -25,6 +27,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cryptography import x509
@@ -37,8 +40,6 @@ START_SECONDS = 60
 CACHE = Path.home() / ".cache" / "faultline"
 MARK = "testcluster"
 """The file by which a folder is known to be ours, to be emptied at the next start."""
-WITH_PID = 'echo $$ > "$0" && exec "$@"'
-"""A process notes its own number before it becomes the program: whatever is killed when, nothing runs unknown."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 Key = ec.EllipticCurvePrivateKey
 
@@ -118,10 +119,47 @@ class Testcluster:
 
     def up(self) -> Path:
         """Start it, unless all of it runs already, and return the admin kubeconfig. Raises TestclusterError."""
-        if len(self.running()) == len(PROGRAMS):
-            return self.admin
+        self._make_folder()
+        with self._alone():
+            if len(self.running()) < len(PROGRAMS):
+                self._restart()
+        return self.admin
+
+    def down(self) -> None:
+        """Stop every process that was ever started for this folder, also where the folder is gone."""
+        if not self.folder.is_dir():
+            self._stop()
+            return
+        with self._alone():
+            self._stop()
+
+    def running(self) -> dict[str, int]:
+        """Return the processes that are alive and ours.
+
+        They are known by their command lines, which name the folder: no file says which they are that could be
+        missing, half written, or speak of a number that is another program's by now.
+        """
+        ours = f"={self.folder}/"
+        found = {}
+        for pid, command in _processes():
+            named = next((name for name in PROGRAMS if re.match(rf"(.*/)?{name} --", command)), "")
+            if named and ours in command:
+                found[named] = pid
+        return {name: found[name] for name in PROGRAMS if name in found}
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until nobody else starts or stops it, and keep it so."""
+        held = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)
+
+    def _restart(self) -> None:
         programs = {name: self._find(name) for name in PROGRAMS}
-        self.down()
+        self._stop()
         self._empty_folder()
         self._certificates()
         ports = {name: _free_port() for name in ("etcd", "peer", "manager", "scheduler")}
@@ -133,40 +171,33 @@ class Testcluster:
                 self._start(name, [programs[name], *flags])
                 if name == "kube-apiserver":
                     self._wait_ready(ports["api"])
-        except (TestclusterError, KeyboardInterrupt):
-            self.down()
+        except (TestclusterError, OSError, KeyboardInterrupt):
+            self._stop()
             raise
-        return self.admin
 
-    def down(self) -> None:
-        """Stop every process that was ever started for this folder, the last one first."""
-        for pid in reversed(self.running().values()):
-            try:
-                os.kill(pid, signal.SIGTERM)
-            except ProcessLookupError:
-                continue
-            _wait_gone(pid)
+    def _stop(self) -> None:
+        """Stop them, the last one first, until there is none: a start that was killed may have had one in hand."""
+        while running := self.running():
+            for pid in reversed(running.values()):
+                end(pid)
 
-    def running(self) -> dict[str, int]:
-        """Return the processes that are alive and ours: a number may belong to another program by now."""
-        found = {}
-        for name in PROGRAMS:
-            noted = self.folder / f"{name}.pid"
-            text = noted.read_text().strip() if noted.exists() else ""
-            if text and str(self.folder) in _command_of(int(text)):
-                found[name] = int(text)
-        return found
-
-    def _empty_folder(self) -> None:
-        """Make a fresh folder. Raises TestclusterError for one that is somebody else's."""
+    def _make_folder(self) -> None:
+        """See to it that there is a folder. Raises TestclusterError for one that is somebody else's."""
         if self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / MARK).exists():
             raise TestclusterError(f"{self.folder} holds other things; choose another folder with --folder")
         try:
-            shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
             (self.folder / MARK).touch()
         except OSError as error:
             raise TestclusterError(f"{self.folder}: {error.strerror}; choose another folder with --folder") from error
+
+    def _empty_folder(self) -> None:
+        """Remove what an earlier start has left; the folder itself stays, because it is what is locked."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != MARK:
+                path.unlink()
 
     def _find(self, name: str) -> str:
         ours = self.binaries / name
@@ -271,10 +302,9 @@ class Testcluster:
         ]
 
     def _start(self, name: str, command: list[str]) -> None:
-        noting = ["/bin/sh", "-c", WITH_PID, str(self.folder / f"{name}.pid"), *command]
         with (self.folder / f"{name}.log").open("wb") as log:
             self._started[name] = subprocess.Popen(  # noqa: S603 - our flags
-                noting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     def _wait_ready(self, port: int) -> None:
@@ -304,23 +334,38 @@ def _free_port(wanted: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
-def _command_of(pid: int) -> str:
-    """Return the command line of a process; nothing for one that has ended, reaped or not."""
-    if Path("/proc/self").exists():
-        noted = Path(f"/proc/{pid}/cmdline")
-        return noted.read_text(errors="replace") if noted.exists() else ""
-    ask = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
-    shown = subprocess.run(ask, capture_output=True, text=True, check=False).stdout  # noqa: S603 - a number
-    return "" if shown.startswith("Z") else shown
+def _processes() -> Iterator[tuple[int, str]]:
+    """Yield the number and the command line of each process of this user; none for one that has ended."""
+    if not Path("/proc/self").exists():
+        ask = ["ps", "-xww", "-o", "pid=,command="]
+        shown = subprocess.run(ask, capture_output=True, text=True, check=True).stdout  # noqa: S603 - fixed words
+        lines = (line.split(maxsplit=1) for line in shown.splitlines())
+        yield from ((int(pid), command) for pid, command in lines if not command.startswith(("(", "<defunct>")))
+        return
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.stat().st_uid == os.getuid():
+                yield int(folder.name), (folder / "cmdline").read_text(errors="replace").replace("\0", " ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
 
 
-def _wait_gone(pid: int, seconds: float = 10.0) -> None:
+def end(pid: int, seconds: float = 10.0) -> None:
+    """Ask a process to end, and make it, if it has not done so in time."""
     end, pause = time.monotonic() + seconds, threading.Event()
-    while _command_of(pid):
-        if time.monotonic() > end:
-            os.kill(pid, signal.SIGKILL)
-            return
-        pause.wait(0.05)
+    try:
+        os.kill(pid, signal.SIGTERM)
+        while _is_alive(pid):
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+            pause.wait(0.02)
+    except ProcessLookupError:
+        return
+
+
+def _is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended may still be listed, because nobody has asked how."""
+    return any(number == pid and command.strip() for number, command in _processes())
 
 
 def main(arguments: list[str]) -> int:
@@ -332,12 +377,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bin", type=Path, default=binaries, help="folder of the binaries; PATH where it has none")
     parser.add_argument("--port", type=int, default=0, help="port of the API server (default: a free one)")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster = Testcluster(options.folder.resolve(), options.bin, options.port)
     try:
         return _run(cluster, options.command)
-    except TestclusterError as exc:
+    except (TestclusterError, OSError) as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _run(cluster: Testcluster, command: str) -> int:

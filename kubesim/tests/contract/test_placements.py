@@ -1,5 +1,6 @@
 """The scheduler places pods, refuses them and makes room for them as the real one does, and says so in its words."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from kubesim.tests.contract.conftest import CLUSTERS
 from kubesim.tests.live import serving
 
 PROGRAM = Path(__file__).parents[3] / "deploy/testcluster/testcluster.py"
+PLAYS = {"kubesim": 1, "real": 3}
 BINARIES = Path(os.environ.get("TESTCLUSTER_BIN", Path.home() / ".cache/faultline/testcluster-bin"))
 
 
@@ -27,7 +29,7 @@ def real_cluster(folder):
 
     run("up")
     try:
-        os.kill(int((folder / "kwok.pid").read_text()), signal.SIGTERM)
+        os.kill(json.loads(run("status"))["kwok"], signal.SIGTERM)
         yield folder / "admin.kubeconfig"
     finally:
         run("down")
@@ -53,4 +55,9 @@ def empty(request, tmp_path_factory):
 
 @pytest.mark.parametrize("name", placements.cases())
 def test_a_pod_fares_as_on_the_real_cluster(empty, name):
-    assert placements.play(placements.cases()[name], empty) == placements.answers()[name]
+    """Kubesim must do it at the first play. The real one's controllers race with one another: it gets three."""
+    case, wanted = placements.cases()[name], placements.answers()[name]
+    for _ in range(PLAYS[empty.name] - 1):
+        if placements.play(case, empty) == wanted:
+            return
+    assert placements.play(case, empty) == wanted

@@ -1,5 +1,6 @@
 """The script that starts a real control plane, with programs of paper in its place: what it starts, it stops."""
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.testcluster import testcluster
 from kubesim.tests.contract.test_real_programs import eventually
 
 SCRIPT = Path(__file__).parents[3] / "deploy" / "testcluster" / "testcluster.py"
@@ -36,24 +38,81 @@ def run(folder, *arguments):
     return subprocess.run(command(folder, *arguments), capture_output=True, text=True, timeout=30, check=False)
 
 
-def alive(pid):
-    """Tell whether a process runs; one that has ended may still be listed, because nobody has asked how."""
-    noted = Path(f"/proc/{pid}/cmdline")
-    return noted.exists() and bool(noted.read_text())
+def running(folder):
+    """Return the numbers of the programs that run for a folder, by name."""
+    return testcluster.Testcluster(folder, Path()).running()
 
 
-def test_what_a_killed_start_has_left_running_is_stopped(tmp_path, binaries):
+@pytest.fixture
+def started(tmp_path, binaries):
+    """A cluster whose start waits for an API server that never answers, and the process that starts it."""
     folder = tmp_path / "cluster"
-    start = subprocess.Popen(command(folder, "up", "--bin", str(binaries)))
-    noted = folder / "kube-apiserver.pid"
-    eventually(lambda: noted.exists() and noted.read_text(), "the API server's start")
+    with subprocess.Popen(command(folder, "up", "--bin", str(binaries)), stderr=subprocess.PIPE) as start:
+        eventually(lambda: len(running(folder)) == 2, "the API server's start")
+        yield folder, start
+        start.kill()
+    testcluster.Testcluster(folder, Path()).down()
+
+
+def test_what_a_killed_start_has_left_running_is_stopped(started):
+    folder, start = started
     start.send_signal(signal.SIGKILL)
     start.wait()
-    pids = [int((folder / f"{name}.pid").read_text()) for name in PROGRAMS[:2]]
-    assert all(map(alive, pids))
+    assert list(running(folder)) == ["etcd", "kube-apiserver"]
     assert run(folder, "down").returncode == 0
-    assert not any(map(alive, pids))
-    assert run(folder, "status").returncode == 1
+    assert running(folder) == {}
+
+
+def test_a_start_that_is_asked_to_end_stops_what_it_has_started(started):
+    folder, start = started
+    start.terminate()
+    assert start.wait(20) == 130
+    assert running(folder) == {}
+
+
+def test_what_runs_is_found_when_its_folder_is_gone(started):
+    folder, start = started
+    start.kill()
+    start.wait()
+    shutil.rmtree(folder)
+    assert len(running(folder)) == 2
+    assert run(folder, "down").returncode == 0
+    assert running(folder) == {}
+
+
+def test_stopping_waits_for_a_start_that_is_under_way(started, binaries):
+    folder, start = started
+    with subprocess.Popen(command(folder, "down")) as stop:
+        eventually(lambda: f"lock: {stop.pid}" in waiting_for_locks(), "the wait of the stop")
+        assert len(running(folder)) == 2
+        start.terminate()
+        assert stop.wait(20) == 0
+    assert running(folder) == {}
+
+
+def waiting_for_locks():
+    """Return "lock: PID" for each process that waits for a lock on a file."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    return [f"lock: {line.split()[5]}" for line in lines if "->" in line]
+
+
+def test_a_program_that_does_not_heed_the_request_to_end_is_ended():
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(flush=True)\nsignal.pause()"
+    with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as program:
+        program.stdout.readline()
+        testcluster.end(program.pid, seconds=0.1)
+        assert program.wait(1) == -signal.SIGKILL
+
+
+def test_other_programs_that_speak_of_the_folder_are_left_alone(tmp_path, binaries):
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    (folder / "testcluster").touch()
+    (folder / "etcd.log").touch()
+    with subprocess.Popen(["tail", "-f", str(folder / "etcd.log")]) as reader:
+        testcluster.Testcluster(folder, Path()).down()
+        assert reader.poll() is None
+        reader.terminate()
 
 
 def test_a_program_that_ends_at_once_is_told_with_its_last_words(tmp_path, binaries):
