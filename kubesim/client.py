@@ -7,7 +7,7 @@ Objects that come back are shared and must not be changed: copy what you edit.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -47,7 +47,7 @@ class Client(Protocol):
 
     def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after ``resource_version``; close the iterator to stop."""
 
     async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:

@@ -1,4 +1,4 @@
-"""The command line: ``python -m kubesim serve`` and ``python -m kubesim host``."""
+"""The command line: ``python -m kubesim serve``, ``host`` and ``nodes``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
@@ -22,7 +23,7 @@ from kubesim.kubeconfig import KubeconfigError
 from kubesim.located import FileError
 from kubesim.manual import Manual
 from kubesim.pki import PkiError
-from kubesim.pools import MAX_GPUS, MAX_NODES
+from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 from kubesim.serve import Address, ServeError, run_host, run_single
 
 REFUSALS = (ServeError, PkiError, ChangeLogError, KubeconfigError, FileError)
@@ -35,6 +36,7 @@ def parser() -> Manual:
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Manual)
     _add_serve(commands)
     _add_host(commands)
+    _add_nodes(commands)
     return main
 
 
@@ -67,6 +69,40 @@ def _add_host(commands: Commands) -> None:
     host.add_argument("--data", type=Path, required=True, metavar="DIR", help=folder)
 
 
+def _add_nodes(commands: Commands) -> None:
+    """Add the command ``nodes``."""
+    nodes = commands.add_parser("nodes", page="nodes")
+    way = nodes.add_mutually_exclusive_group(required=True)
+    way.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster to join")
+    way.add_argument("--in-cluster", action="store_true", help="join the cluster of the pod that this runs in")
+    add = nodes.add_argument
+    add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: its current one)")
+    add(
+        "--group",
+        type=_group,
+        default="simulated",
+        metavar="NAME",
+        help="what the nodes belong to (default: %(default)s)",
+    )
+    add("--nodes", type=_count(MAX_NODES), default=3, metavar="N", help="number of nodes (default: %(default)s)")
+    add("--gpus", type=_count(MAX_GPUS), default=8, metavar="N", help="GPUs of every node (default: %(default)s)")
+    add("--product", choices=sorted(PRODUCTS), default="H100", help="GPU product (default: %(default)s)")
+    add("--profile", choices=PROFILES, default="gke", help="whose nodes they look like (default: %(default)s)")
+    add("--name", type=_group, metavar="NAME", help="first part of their names (default: the profile's)")
+    add("--untainted", action="store_true", help="let every pod come, not only those that tolerate the taint")
+    address = "address at which the API server reaches the kubelets (default: ours on the way to it)"
+    add("--address", type=_host, default="", metavar="ADDRESS", help=address)
+    add("--bind", default="", metavar="ADDRESS", help="address to listen on (default: that of --address)")
+    add(
+        "--port",
+        type=_count(65535),
+        default=0,
+        metavar="N",
+        help="port of the first node, the others following (default: free ones)",
+    )
+    add("--remove", action="store_true", help="remove what a killed run of the group has left, and end")
+
+
 def _add_address(command: argparse.ArgumentParser) -> None:
     """Add the options that say where a server is reached."""
     add = command.add_argument
@@ -93,6 +129,13 @@ def _parts(text: str) -> frozenset[str]:
     if unknown := sorted(named - set(PARTS)):
         raise argparse.ArgumentTypeError(f"give some of {', '.join(PARTS)}, not {', '.join(unknown)}")
     return named
+
+
+def _group(text: str) -> str:
+    """Return what can be part of a node's name and of a label."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"give up to 32 lower-case letters, digits and inner hyphens, not {text!r}")
+    return text
 
 
 def _name(text: str) -> str:
@@ -135,6 +178,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 async def _command(given: argparse.Namespace) -> None:
     """Run the command that was given, until a signal ends it."""
+    if given.command == "nodes":
+        await _nodes(given)
+        return
     address = Address(given.bind, given.port, given.public_host)
     if given.command == "host":
         await run_host(address, given.data)
@@ -143,6 +189,16 @@ async def _command(given: argparse.Namespace) -> None:
     if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:
         raise ServeError(f"{given.cluster_file} says what nodes there are; leave out --nodes, --gpus and --product")
     await run_single(lambda clock: _spec(given, clock), address, given.kubeconfig, given.data, content)
+
+
+async def _nodes(given: argparse.Namespace) -> None:
+    """Join a cluster, or remove what has joined it."""
+    command = import_module("kubesim.nodes.command")  # read when wanted: the others start sooner
+    pool = Pool(given.nodes, given.gpus, given.product, given.profile, given.name or "")
+    options = command.Options(
+        given.group, pool, given.kubeconfig, given.context, not given.untainted, given.address, given.bind, given.port
+    )
+    await (command.leave if given.remove else command.run)(options)
 
 
 def _spec(given: argparse.Namespace, clock: Clock) -> ClusterSpec:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
 from typing import Protocol
 
 from kubesim.client import Client, WatchEvent
@@ -139,12 +140,13 @@ class Informer:
 
     async def _watch(self) -> None:
         events = self._client.watch(self.resource, resource_version=self._version, field_selector=self._selector)
-        async for event in events:
-            if event.type == "ERROR":
-                raise ApiError(event.object.get("code", 410), "Expired", event.object.get("message", ""))
-            self._pause_s = FIRST_PAUSE_S
-            self._version = event.object["metadata"]["resourceVersion"]
-            self._take(event)
+        async with aclosing(events):
+            async for event in events:
+                if event.type == "ERROR":
+                    raise ApiError(event.object.get("code", GONE), "Expired", event.object.get("message", ""))
+                self._pause_s = FIRST_PAUSE_S
+                self._version = event.object["metadata"]["resourceVersion"]
+                self._take(event)
 
     def _take(self, event: WatchEvent) -> None:
         if event.type == "BOOKMARK":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from kubesim.api.convert import to_served
 from kubesim.api.operations import Operations
@@ -47,7 +47,7 @@ class InProcessClient:
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after ``resource_version``; without one, every object first."""
         kind = self._kind(resource)
         selector = parse_fields(field_selector, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -104,7 +104,7 @@ class HttpClient:
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after ``resource_version`` until the server ends the watch, as it does now and then."""
         query = _chosen(
             watch="1",

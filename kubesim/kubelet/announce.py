@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kubesim.client import Client
 from kubesim.clock import Clock
@@ -31,6 +31,8 @@ class Announcer:
         self, client: Client, clock: Clock, names: Collection[str], fresh: Collection[str], selector: str = ""
     ) -> None:
         """``selector``: the nodes that the client may see."""
+        self.on_removal: Callable[[str], object] = lambda name: None
+        """Called with the name of a node that somebody has deleted."""
         self._client = client
         self._nodes = Informer(client, clock, "nodes", selector)
         self._queue = WorkQueue(clock, self._announce, "announcements")
@@ -57,6 +59,8 @@ class Announcer:
         await self._nodes.stop()
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None and old is not None and old["metadata"]["name"] in self._recorders:
+            self.on_removal(old["metadata"]["name"])
         if new is None or new["metadata"]["name"] not in self._recorders:
             return
         if _states(new) != self._said[new["metadata"]["name"]] or _unshared(new):

@@ -27,7 +27,7 @@ from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
-from kubesim.network.fabric import Fabric
+from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
 from kubesim.times import micro, parse, stamp
@@ -145,6 +145,15 @@ class Kubelets:
         return logs.follow(
             worker, container, LogOptions(**options), self._clock, lambda: self._workers.get(key) is worker
         )
+
+    def pod(self, namespace: str, name: str) -> Obj | None:
+        """Return a pod that has been taken up, as the API last showed it."""
+        worker = self._workers.get(f"{namespace}/{name}")
+        return worker.record.pod if worker is not None else None
+
+    def endpoint(self, node: str) -> HttpServer:
+        """Return what answers on a node's port. Raises KeyError for a node that is not ours."""
+        return self._nodes[node].endpoint
 
     def gpus(self, node: str) -> NodeGpus:
         """Return the devices of a node. Raises KeyError for one that is not ours."""

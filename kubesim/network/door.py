@@ -24,7 +24,7 @@ class Door(HttpServer):
 
     def __init__(self, server: str, ca_pem: bytes) -> None:
         self._server = server
-        self._ca = ca_pem
+        self._ca = ca_pem  # empty: the system's authorities
         self._session: ClientSession | None = None
 
     async def respond(self, request: Request) -> Response:
@@ -57,7 +57,7 @@ class Door(HttpServer):
 
     def _open(self) -> ClientSession:
         if self._session is None:
-            context = ssl.create_default_context(cadata=self._ca.decode())
+            context = ssl.create_default_context(cadata=self._ca.decode() or None)
             connector = TCPConnector(ssl=context, limit=MOST_CONNECTIONS)
             self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=ANSWER_SECONDS))
         return self._session

@@ -90,14 +90,19 @@ async def forwarded(forward: Forward, port: int, data: Duplex) -> str:
     return ""
 
 
-async def serve(request: web.Request, begin: Callable[[], Forward], pace: Pace) -> web.StreamResponse:
-    """Serve a port-forward request to its end. Raises ``ApiError`` 400 for a request that upgrades nothing."""
+async def serve(
+    request: web.Request, begin: Callable[[], Forward], pace: Pace, parameter: str = "ports"
+) -> web.StreamResponse:
+    """Serve a port-forward request to its end. Raises ``ApiError`` 400 for a request that upgrades nothing.
+
+    ``parameter``: what in the query names the ports of a WebSocket; kubelets call it ``port``.
+    """
     if not is_upgrade(request):
         raise ApiError(400, "BadRequest", "Upgrade request required")
     socket = is_websocket(request)
     tunnel = socket and TUNNEL in offered_protocols(request)
     try:
-        ports = _ports(request) if socket and not tunnel else []
+        ports = _ports(request, parameter) if socket and not tunnel else []
         forward = begin()
         protocol = "" if socket else negotiate_spdy(request, (PROTOCOL,))
         if socket and not tunnel:
@@ -163,15 +168,15 @@ async def _tunnelled(
         pumping.cancel()
 
 
-def _ports(request: web.Request) -> list[int]:
+def _ports(request: web.Request, parameter: str) -> list[int]:
     """Return the ports that a WebSocket client asks for. Raises ``Refused``."""
-    values = request.query.getall("ports", [])
+    values = request.query.getall(parameter, [])
     if not values:
-        raise Refused(400, 'query parameter "ports" is required')
+        raise Refused(400, f'query parameter "{parameter}" is required')
     ports = []
     for value in values:
         if not value:
-            raise Refused(400, 'query parameter "ports" cannot be empty')
+            raise Refused(400, f'query parameter "{parameter}" cannot be empty')
         for part in value.split(","):
             if not part.isdecimal() or not part.isascii() or len(part) > 5 or int(part) > 65535:
                 cause = "value out of range" if part.isdecimal() else "invalid syntax"

@@ -1,0 +1,81 @@
+"""The Node objects that join another cluster, and how they are told to its API server: by the nodes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubesim.client import Client
+from kubesim.errors import ApiError, Obj
+from kubesim.nodes.marks import TAINT, Group
+from kubesim.pools import Pool
+
+PROVIDER = "kubesim://"
+"""No cloud's: a cloud's controllers look after their own machines and must find none of ours among them."""
+
+
+class Taken(Exception):
+    """A node of that name is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The nodes that are to join; the API server reaches their kubelets at ``address``."""
+
+    group: Group
+    pool: Pool
+    address: str
+    tainted: bool = True
+
+    def objects(self, ports: list[int], owner: Obj | None, now: datetime) -> Iterator[Obj]:
+        """Yield the Node objects; they go with ``owner``, a cluster-scoped object, when that is deleted."""
+        for made, port in zip(self.pool.nodes(0, now), ports, strict=True):
+            yield self._adapted(made, port, owner)
+
+    def names(self, now: datetime) -> list[str]:
+        """Return the names of the nodes."""
+        return [made["metadata"]["name"] for made in self.pool.nodes(0, now)]
+
+    def _adapted(self, made: Obj, port: int, owner: Obj | None) -> Obj:
+        meta, spec, name = made["metadata"], made["spec"], made["metadata"]["name"]
+        meta["labels"] = {**meta["labels"], **self.group.labels}
+        if owner is not None:
+            meta["ownerReferences"] = [_reference(owner)]
+        spec["providerID"] = PROVIDER + name
+        for given_by_the_cluster in ("podCIDR", "podCIDRs"):
+            spec.pop(given_by_the_cluster, None)
+        taints = [*spec.get("taints", ()), *([TAINT] if self.tainted else [])]
+        if taints:
+            spec["taints"] = taints
+        made["status"]["addresses"] = [
+            {"type": "InternalIP", "address": self.address},
+            {"type": "Hostname", "address": name},
+        ]
+        made["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port
+        return made
+
+
+def cidr(index: int) -> str:
+    """Return the addresses of the pods of the ``index``-th node, where the cluster gives it none."""
+    return f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24"
+
+
+async def register(client: Client, node: Obj, group: Group) -> None:
+    """Register a node with its own rights. Raises ``Taken``, and ``ApiError``."""
+    name = node["metadata"]["name"]
+    try:
+        await client.create("nodes", node)
+    except ApiError as error:
+        if error.code != 409:
+            raise
+        present = await client.get("nodes", name)
+        if (present["metadata"].get("labels") or {}).items() >= group.labels.items():
+            raise Taken(f"the node {name} is being removed; try again in a moment") from error
+        raise Taken(f"the cluster has a node {name} that is not ours; choose other names with --name") from error
+    await client.patch("nodes", name, "", {"status": node["status"]}, subresource="status")
+
+
+def _reference(owner: Obj) -> Obj:
+    meta = owner["metadata"]
+    return {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}

@@ -1,0 +1,91 @@
+"""A node's two users behind one seam: its kubelet, and what reads the network for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from kubesim.client import Client, ObjectList, PatchBody, PatchType, WatchEvent
+from kubesim.errors import Obj
+
+NETWORK = frozenset(
+    {
+        "services",
+        "endpoints",
+        "namespaces",
+        "endpointslices.discovery.k8s.io",
+        "networkpolicies.networking.k8s.io",
+        "ingresses.networking.k8s.io",
+        "ingressclasses.networking.k8s.io",
+    }
+)
+SHARED = ("pods", "nodes")
+"""A kubelet reads its own of these, by a field selector; the network reads them all."""
+
+
+class SplitClient:
+    """``client.Client`` that reads with the network's rights what only the network may, and else is the node's."""
+
+    def __init__(self, node: Client, network: Client) -> None:
+        self._node = node
+        self._network = network
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """Return one object."""
+        reader = self._network if resource in NETWORK or resource == "pods" else self._node
+        return await reader.get(resource, name, namespace)
+
+    async def list(
+        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return all objects of a resource."""
+        reader = self._reader(resource, field_selector)
+        return await reader.list(resource, namespace, label_selector=label_selector, field_selector=field_selector)
+
+    def watch(
+        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Yield every change."""
+        reader = self._reader(resource, field_selector)
+        return reader.watch(resource, namespace, field_selector=field_selector, resource_version=resource_version)
+
+    async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
+        """Create an object."""
+        return await self._node.create(resource, obj, namespace=namespace, subresource=subresource)
+
+    async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
+        """Replace an object."""
+        return await self._node.update(resource, obj, subresource=subresource)
+
+    async def patch(
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        patch: PatchBody,
+        *,
+        patch_type: PatchType = "merge",
+        subresource: str = "",
+    ) -> Obj:
+        """Change some fields."""
+        return await self._node.patch(
+            resource, name, namespace, patch, patch_type=patch_type, subresource=subresource
+        )
+
+    async def delete(
+        self,
+        resource: str,
+        name: str,
+        namespace: str = "",
+        *,
+        grace_seconds: int | None = None,
+        uid: str = "",
+        propagation: str = "",
+    ) -> Obj:
+        """Delete an object."""
+        return await self._node.delete(
+            resource, name, namespace, grace_seconds=grace_seconds, uid=uid, propagation=propagation
+        )
+
+    def _reader(self, resource: str, field_selector: str) -> Client:
+        wide = resource in NETWORK or (resource in SHARED and not field_selector)
+        return self._network if wide else self._node
