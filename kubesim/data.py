@@ -1,4 +1,4 @@
-"""The tables that stand beside the modules, read from YAML by the C parser where there is one: ten times as fast."""
+"""YAML by the C parser where there is one, ten times as fast: the tables beside the modules, and kubeconfigs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import Any
 import yaml
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def parse(text: bytes | str) -> Any:
+    """Return what a YAML document says; raises yaml.YAMLError."""
+    return yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
 
 
 def read(path: Path) -> Any:
     """Return what a YAML file of ours says."""
-    with path.open("rb") as file:
-        return yaml.load(file, Loader=LOADER)  # noqa: S506 - a safe loader
+    return parse(path.read_bytes())
+
+
+def dump(value: Any) -> str:
+    """Return a value as a YAML document, its keys in their order."""
+    return str(yaml.dump(value, Dumper=DUMPER, sort_keys=False))

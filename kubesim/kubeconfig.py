@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from kubesim import data
 from kubesim.errors import Obj
 from kubesim.pki import write_private
 
@@ -41,7 +42,7 @@ def render(*, name: str, server: str, ca_pem: bytes, user: str, token: str, name
         "current-context": name,
         "preferences": {},
     }
-    return str(yaml.safe_dump(document, sort_keys=False))
+    return data.dump(document)
 
 
 class KubeconfigError(Exception):
@@ -63,7 +64,7 @@ def write(path: Path, rendered: str) -> None:
         message = f"{lock} exists: another program is writing {path}; try again, or remove it where none is"
         raise KubeconfigError(message) from error
     try:
-        write_private(path, _merged(path, yaml.safe_load(rendered)).encode())
+        write_private(path, _merged(path, data.parse(rendered)).encode())
     finally:
         lock.unlink()
 
@@ -75,14 +76,14 @@ def _merged(path: Path, ours: Obj) -> str:
         own = {entry["name"] for entry in ours[name]}
         others = [entry for entry in theirs.get(name) or () if entry.get("name") not in own]
         ours[name] = others + ours[name]
-    return str(yaml.safe_dump(theirs | ours, sort_keys=False))
+    return data.dump(theirs | ours)
 
 
 def _present(path: Path) -> Obj:
     """Return what a file holds already, nothing where there is none; raises KubeconfigError for no kubeconfig."""
     message = f"{path} holds something else than a kubeconfig; choose another file with --kubeconfig"
     try:
-        found = yaml.safe_load(path.read_bytes()) or {}
+        found = data.parse(path.read_bytes()) or {}
     except FileNotFoundError:
         return {}
     except (yaml.YAMLError, ValueError) as error:

@@ -24,14 +24,14 @@ HOST_FILES = {
 """What lies in a node's own /etc beside the files of its distribution."""
 
 
-def host_disk() -> NodeDisk:
-    """Return the disk of a fresh node."""
+def host_tree() -> Directory:
+    """Return what lies on the disk of a fresh node."""
     root = rootfs.files("debian").root
     etc = root.get("etc")
     if isinstance(etc, Directory):
         for name, text in HOST_FILES.items():
             etc.put(name, File(data=text.encode()))
-    return NodeDisk(root)
+    return root
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Node:
     taken: dict[str, str] = field(default_factory=dict)
     """Pod uid -> address."""
     gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))
-    disk: NodeDisk = field(default_factory=host_disk)
+    disk: NodeDisk = field(default_factory=lambda: NodeDisk(host_tree))
     capacity: dict[str, str] = field(default_factory=dict)
     port: int = 0
     """Where its kubelet listens."""

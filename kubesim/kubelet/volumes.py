@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
@@ -39,8 +40,14 @@ Payload = dict[str, Entry]
 class NodeDisk:
     """What outlives pods on one node: the host's own tree, and the volumes that claims stand for."""
 
-    root: Directory
+    fresh: Callable[[], Directory]
+    """Makes the host's own tree, when somebody first looks at it."""
     claims: dict[str, Directory] = field(default_factory=dict)
+
+    @cached_property
+    def root(self) -> Directory:
+        """The host's own tree."""
+        return self.fresh()
 
 
 async def mount(client: Client, record: PodRecord, disk: NodeDisk, now: datetime) -> dict[str, Directory]:
