@@ -96,7 +96,8 @@ class Encoder:
 
     def _table(self, items: Sequence[Obj], meta: Obj, *, headers: bool = True) -> bytes:
         """Return a Table."""
-        columns, version = tables.columns_of(self.kind), self.answer.version
+        scale = len(items) == 1 and items[0].get("kind") == "Scale"
+        columns, version = tables.columns_of(self.kind, scale=scale), self.answer.version
         return tables.table(columns, items, meta, self.now, version=version, policy=self.policy, headers=headers)
 
     def _list(self, items: Sequence[Obj], meta: Obj) -> bytes:

@@ -224,9 +224,9 @@ class Operations:
         if same and options.wanted is None and not options.disowned and _managers(new) in (_managers(old), []):
             return old
         managed.record(kind, old, new, options.through or subresource, options, self.clock.now())
-        if same and _managers(new) == _managers(old):
-            return old
         apply.note_applied(new, options)
+        if same and _unmanaged(new) == _unmanaged(old) and _managers(new) == _managers(old):
+            return old
         if options.dry_run:
             return new
         if deletion.is_due(kind, new):

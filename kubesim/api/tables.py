@@ -19,8 +19,10 @@ LATER = timedelta(days=4000)
 """A cell that is the same after this is the same at any time."""
 
 
-def columns_of(kind: Kind) -> tuple[Column, ...]:
-    """Return the columns of a kind; those without a printer show their creation time."""
+def columns_of(kind: Kind, *, scale: bool = False) -> tuple[Column, ...]:
+    """Return the columns of a kind, or of its ``scale``; those without a printer show their creation time."""
+    if scale:
+        return builtin.columns_of("scales.autoscaling")
     return kind.custom.columns if kind.custom is not None else builtin.columns_of(kind.resource)
 
 

@@ -18,8 +18,10 @@ BINDABLE = ("Pod", "Secret", "Node")
 def answer(
     store: Store, registry: Registry, signer: TokenSigner, now: datetime, namespace: str, name: str, review: Obj
 ) -> Obj:
-    """Return a TokenRequest with its token. Raises 404 for an account that is not there, 422 for a bad time."""
-    accounts = registry.by_resource("serviceaccounts")
+    """Return a TokenRequest with its token. Raises 404 where namespace or account are missing, 422 for a bad time."""
+    accounts, spaces = registry.by_resource("serviceaccounts"), registry.by_resource("namespaces")
+    if store.get(spaces, "", namespace) is None:
+        raise not_found(spaces, namespace)
     account = store.get(accounts, namespace, name)
     if account is None:
         raise not_found(accounts, name)

@@ -120,6 +120,20 @@ async def test_a_token_lives_at_least_ten_minutes(admin, token):
         assert "may not specify a duration less than 10 minutes" in (await response.json())["message"]
 
 
+async def test_a_token_in_a_namespace_that_is_not_there_says_so(admin):
+    async with admin.post("/api/v1/namespaces/nowhere/serviceaccounts/default/token", json={"spec": {}}) as response:
+        assert (await response.json())["message"] == 'namespaces "nowhere" not found'
+
+
+async def test_an_administrator_s_rules_are_told_once(admin):
+    review = {"spec": {"namespace": "default"}}
+    async with admin.post(f"{REVIEWS}/selfsubjectrulesreviews", json=review) as response:
+        status = (await response.json())["status"]
+    everything = [rule for rule in status["resourceRules"] if rule["resources"] == ["*"]]
+    anywhere = [rule for rule in status["nonResourceRules"] if rule["nonResourceURLs"] == ["*"]]
+    assert (len(everything), len(anywhere)) == (1, 1)
+
+
 async def bound_token(admin, kind, name, **spec):
     path = f"{ACCOUNTS}/oncall/token"
     reference = {"apiVersion": "v1", "kind": kind, "name": name}

@@ -276,6 +276,8 @@ async def test_an_ephemeral_container_is_neither_changed_nor_removed():
         for change, what in (([], "removed"), ([{"name": "look", "image": "busybox:1.37"}], "changed")):
             with pytest.raises(ApiError, match=f'existing ephemeral containers "look" may not be {what}'):
                 await put(change)
+        with pytest.raises(ApiError, match=r"ephemeralContainers\[1\].targetContainerName: Not found: \"other\""):
+            await put([*added, {"name": "next", "image": "busybox:1.36", "targetContainerName": "other"}])
 
 
 async def test_a_pod_is_resized_in_place():

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from kubesim.api.durations import human
-from kubesim.api.tables import rows_of
+from kubesim.api.tables import columns_of, rows_of
 from kubesim.schema.cells import (
     age,
     job_completions,
@@ -18,6 +18,7 @@ from kubesim.schema.cells import (
     pod_status,
 )
 from kubesim.schema.columns import Column
+from kubesim.schema.kinds import registry
 from kubesim.store import Stored
 from kubesim.times import stamp
 
@@ -119,3 +120,8 @@ def test_a_row_is_made_once_but_its_age_is_always_that_of_the_moment():
     shown = [orjson.loads(rows.encode(obj, NOW + timedelta(seconds=n)))["cells"] for n in (5, 90)]
     assert shown == [["a", "x", "5s"], ["a", "x", "90s"]]
     assert len(calls) == 2
+
+
+def test_a_scale_has_columns_of_its_own():
+    titles = [column.name for column in columns_of(registry.by_resource("deployments.apps"), scale=True)]
+    assert titles == ["Name", "Desired", "Available", "Age"]

@@ -62,3 +62,14 @@ def test_a_manager_owns_what_it_changed(ops):
     assert first["manager"] == "kubectl-create"
     assert "f:replicas" not in first["fieldsV1"]["f:spec"]
     assert 'k:{"name":"main"}' in first["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
+
+
+def test_what_kubectl_applied_last_is_noted_even_where_nothing_else_changes(ops):
+    note = "kubectl.kubernetes.io/last-applied-configuration"
+    accounts = ops.registry.by_resource("serviceaccounts")
+    made = {"metadata": {"name": "oncall", "annotations": {note: "old"}}}
+    ops.create(accounts, "ml", made, options=Options(field_manager="kubectl-client-side-apply"))
+    wanted = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "oncall"}}
+    kubectl = Options(field_manager="kubectl")
+    after = ops.patch(accounts, "ml", "oncall", wanted, patch_type="apply", options=kubectl)
+    assert after["metadata"]["annotations"][note].startswith('{"apiVersion":"v1","kind":"ServiceAccount"')

@@ -21,15 +21,16 @@ _RULES = (
     (rf"(?<=[a-z>])-(?=[a-z]*\d)[{_SAFE}]{{8,10}}\b", "-<hash>"),
     (rf"(pod-template-hash[=:] ?)\"?[{_SAFE}]{{6,10}}\"?", r"\1<hash>"),
     (r'"resourceVersion":"\d+"', '"resourceVersion":"<version>"'),
+    (r"\b(resourceVersion:)\d+", r"\1<version>"),
     (r"(resourceVersion|resource version)(\"?: )\"\d+\"", r'\1\2"<version>"'),
     (r"(NodePort: .*?|nodePort: |:)3[0-2]\d{3}\b", r"\1<port>"),
-    (r"\bW\d{4} [\d:.]+ +\d+ ", "W<time> "),
+    (r"\b([WEF])\d{4} [\d:.]+ +\d+ ", r"\1<time> "),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000", "<time>"),
     (r"(Created pod: \w+-\d)-\w{5}", r"\1-<random>"),
     (r"\.[0-9a-f]{16}\b", ".<event>"),
     (r"(\A|(?<=[ (]))(\d+[dhms])+ ago\b", "<age> ago"),
     (r"\(x\d+ over (\d+[dhms])+\)", "(repeated)"),
-    (r"(?m)(?<=  )(\d+[dhms]){1,2}(?=( |$))", "<age>"),
+    (r"(?m)(?<!:  )(?<=  )(\d+[dhms]){1,2}(?=( |$))", "<age>"),
     (r"(?m)^(\d+[dhms]){1,2} ", "<age> "),
     (r"(Duration|Age|AGE): +(\d+[dhms])+", r"\1: <age>"),
     (r"(Resource Version:  +)\d+", r"\1<version>"),
@@ -57,7 +58,7 @@ def normalise(text: str, namespace: str) -> str:
     that only a kubelet is the author of are left out, because the real control plane runs without one, and so are the
     steps of a roll-out, of which kubectl prints as many as it happens to see.
     """
-    text = text.replace(namespace, "<namespace>")
+    text = re.sub(r"(?<=\S) {2,}", "  ", text.replace(namespace, "<namespace>"))
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
     lines = [re.sub(r"(?<=\S) {2,}", "  ", line).rstrip() for line in text.splitlines()]

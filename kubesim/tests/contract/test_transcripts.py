@@ -35,6 +35,12 @@ def test_what_no_two_runs_share_is_taken_out(text, shown):
     assert normalise(text, "jobs-qwrtps") == shown
 
 
+def test_an_age_is_taken_out_and_a_setting_is_kept():
+    assert normalise("Age:          5s\nActive Deadline Seconds:  3600s", "ns") == (
+        "Age: <age>\nActive Deadline Seconds:  3600s"
+    )
+
+
 def test_words_that_look_random_are_kept():
     assert normalise("the-queue is-empty kube-root-ca.crt", "ns") == "the-queue is-empty kube-root-ca.crt"
 
