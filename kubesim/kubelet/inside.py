@@ -85,8 +85,10 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     if made.devices.has_driver:
         _add_driver(made)
     if host.fabric.door is not None:
-        made.kube = PodKube(host.fabric.door, record.pod["metadata"]["namespace"], partial(_token, made.files))
-    made.network = PodNetwork(host.client, host.fabric, record.ip, record.pod["metadata"]["namespace"])
+        made.kube = PodKube(
+            host.fabric.door, record.pod["metadata"]["namespace"], partial(_text, made.files, f"{ACCOUNT_PATH}/token")
+        )
+    made.network = PodNetwork(host.client, host.fabric, record.ip, partial(_text, made.files, "/etc/resolv.conf"))
     return made
 
 
@@ -114,10 +116,10 @@ def _add_driver(made: Machine) -> None:
         mounted.put(name, Device(kind="null", major=major, minor=minor, mtime=made.now()))
 
 
-def _token(files: Files) -> str:
-    """Return the token that is mounted in a container; empty where none is."""
-    node = View(files, lambda: 0.0).find(f"{ACCOUNT_PATH}/token")
-    return bytes(node.data).decode() if isinstance(node, File) else ""
+def _text(files: Files, path: str) -> str:
+    """Return what a file of a container says now; empty where there is none."""
+    node = View(files, lambda: 0.0).find(path)
+    return bytes(node.data).decode("utf-8", "replace") if isinstance(node, File) else ""
 
 
 def _add_program(files: Files, path: str) -> None:

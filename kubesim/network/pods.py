@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
+from kubesim.network.dns import ClusterNames, hosts, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
-from kubesim.network.fabric import Fabric, Request, Server
+from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
 from kubesim.network.pairs import Ends, joined
 from kubesim.shell.errors import NetworkError
+from kubesim.shell.lookup import Answer, ResolvConf, parse, search
 
-DOMAIN = "cluster.local"
+CLUSTER_RESOLVER, NODE_RESOLVER = "10.96.0.10", "169.254.169.254"
+"""The address that pods ask for names, and the one that nodes ask. A cluster without a DNS service of its own answers
+at the first all the same, so that a small practice cluster needs no pods for it."""
+DNS_PORT, WEB_PORTS = 53, (80, 443)
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-class PodNetwork:
-    """What the programs of one pod see of the network; every call raises ``NetworkError``."""
+class World(HttpServer):
+    """A server outside: registries ask who is there, everything else says that it lives."""
 
-    def __init__(self, client: Client, fabric: Fabric, address: str, namespace: str) -> None:
+    async def respond(self, request: Request) -> Response:
+        """Answer a request."""
+        if request.path.startswith("/v2"):
+            challenge = f'Bearer realm="https://{request.headers.get("host", "")}/token"'
+            body = b'{"errors":[{"code":"UNAUTHORIZED","message":"authentication required","detail":null}]}'
+            return Response(401, body, {"Content-Type": "application/json", "WWW-Authenticate": challenge})
+        return Response(200, b"<!doctype html><title>OK</title>\n", {"Content-Type": "text/html; charset=utf-8"})
+
+
+class PodNetwork:
+    """What the programs of one pod see of the network; every call raises ``NetworkError``.
+
+    ``config`` returns the text of the pod's resolv.conf.
+    """
+
+    def __init__(self, client: Client, fabric: Fabric, address: str, config: Callable[[], str]) -> None:
         self._client = client
         self._fabric = fabric
         self._address = address
-        self._namespace = namespace
+        self._config = config
+        self._names = ClusterNames(client)
+
+    @property
+    def config(self) -> ResolvConf:
+        """Whom the pod asks for names, and how it completes them."""
+        return parse(self._config())
 
     def listen(self, port: int, server: Server) -> None:
         """Open a port of the pod."""
@@ -41,22 +67,34 @@ class PodNetwork:
         try:
             return [str(ipaddress.ip_address(name.strip("[]")))]
         except ValueError:
-            pass
-        service, namespace = self._service_name(name)
-        found = await self._get("services", service, namespace)
-        if found is None:
-            raise NetworkError("nxdomain")
-        address = found["spec"].get("clusterIP")
-        if address and address != "None":
-            return [str(address)]
-        return [place[0] for place in await self._places(found, None)]
+            return (await search(name, self.config, self.ask)).addresses
 
-    def _service_name(self, name: str) -> tuple[str, str]:
-        """Return service and namespace of a name, completed as resolv.conf's search list does."""
-        parts = name.rstrip(".").removesuffix(f".svc.{DOMAIN}").removesuffix(".svc").split(".")
-        if len(parts) > 2:
-            raise NetworkError("nxdomain")
-        return parts[0], parts[1] if len(parts) == 2 else self._namespace
+    async def ask(self, name: str, kind: str, server: str = "") -> Answer:
+        """Return what the first name server that can be reached says of an absolute name."""
+        failed = NetworkError("again", "timed out")
+        for each in (server,) if server else self.config.servers:
+            try:
+                return await self._ask(each, name, kind)
+            except NetworkError as error:
+                failed = error
+        raise failed
+
+    async def _ask(self, server: str, name: str, kind: str) -> Answer:
+        """Ask one name server: that of the cluster, or that of its nodes, which knows only names outside."""
+        if server == NODE_RESOLVER:
+            return outside(name, kind)
+        for service in await self._services(server):
+            if not await self._places(service, DNS_PORT):
+                raise NetworkError("again", "connection refused")
+            return await self._names.ask(name, kind)
+        if server == CLUSTER_RESOLVER:
+            return await self._names.ask(name, kind)
+        raise NetworkError("again", "timed out")
+
+    async def _services(self, address: str) -> list[Obj]:
+        """Return the service that has an address, if there is one."""
+        services = (await self._client.list("services")).items
+        return [service for service in services if service["spec"].get("clusterIP") == address]
 
     async def _get(self, resource: str, name: str, namespace: str) -> Obj | None:
         try:
@@ -71,12 +109,13 @@ class PodNetwork:
             return self._fabric.door
         if address[0] == "127.0.0.1":
             return self._fabric.find(self._address, port)
-        for service in (await self._client.list("services")).items:
-            if address[0] in (service["spec"].get("clusterIPs") or [service["spec"].get("clusterIP")]):
-                places = await self._places(service, port)
-                if not places:
-                    raise NetworkError("refused")
-                return self._fabric.find(*places[0])
+        for service in await self._services(address[0]):
+            places = await self._places(service, port)
+            if not places:
+                raise NetworkError("refused")
+            return self._fabric.find(*places[0])
+        if port in WEB_PORTS and any(address[0] in known for known in hosts().values()):
+            return World()
         return self._fabric.find(address[0], port)
 
     async def _places(self, service: Obj, port: int | None) -> list[tuple[str, int]]:

@@ -64,8 +64,12 @@ class BrokenPipe(Exception):
 
 
 class NetworkError(Exception):
-    """A connection that failed: ``kind`` is nxdomain, refused, timeout, unreachable or reset."""
+    """A connection that failed: ``kind`` is nxdomain, again, refused, timeout, unreachable or reset.
 
-    def __init__(self, kind: str) -> None:
+    "again" means that the name server cannot be reached: ``why`` is "connection refused" or "timed out".
+    """
+
+    def __init__(self, kind: str, why: str = "") -> None:
         super().__init__(kind)
         self.kind = kind
+        self.why = why

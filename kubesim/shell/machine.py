@@ -18,6 +18,7 @@ from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
+from kubesim.shell.lookup import Answer, ResolvConf
 from kubesim.shell.programs import Program, find
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
@@ -59,8 +60,15 @@ class Stdio:
 class Network(Protocol):
     """The network as this container reaches it; all raise ``errors.NetworkError``."""
 
+    @property
+    def config(self) -> ResolvConf:
+        """Whom the container asks for names, and how it completes them."""
+
+    async def ask(self, name: str, kind: str, server: str = "") -> Answer:
+        """Return what a name server (the container's own, unless one is given) says of an absolute name."""
+
     async def resolve(self, name: str) -> list[str]:
-        """Return the addresses of a name."""
+        """Return the addresses of a name, short or absolute."""
 
     async def connect(self, host: str, port: int) -> tuple[Reader, Writer]:
         """Open a TCP connection."""

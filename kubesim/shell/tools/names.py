@@ -1,16 +1,19 @@
-"""Names of hosts and what they stand for: nslookup, dig, host, getent."""
+"""Names of hosts and what they stand for: nslookup, host, getent."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.lookup import Answer, Record, search
+from kubesim.shell.machine import Network, Process, Tool
 from kubesim.shell.tools import kit
 
 ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
-RESOLVER = "10.96.0.10"
+WAIT_S = 5.0
+"""How long a name server is waited for."""
 
 
 def hosts(process: Process) -> dict[str, str]:
@@ -21,6 +24,13 @@ def hosts(process: Process) -> dict[str, str]:
     return {name: row[0] for row in reversed(fields) if len(row) > 1 for name in row[1:] if ":" not in row[0]}
 
 
+def network(process: Process) -> Network:
+    """Return the way out of a container; raises NetworkError where there is none."""
+    if process.machine.network is None:
+        raise NetworkError("again", "connection refused")
+    return process.machine.network
+
+
 async def resolve(process: Process, name: str) -> list[str]:
     """Return the addresses of a name; raises NetworkError."""
     if ADDRESS.fullmatch(name):
@@ -28,77 +38,180 @@ async def resolve(process: Process, name: str) -> list[str]:
     known = hosts(process)
     if name in known:
         return [known[name]]
-    if process.machine.network is None:
-        raise NetworkError("nxdomain")
-    return await process.machine.network.resolve(name)
+    try:
+        return await network(process).resolve(name)
+    except NetworkError as error:
+        if error.kind == "again" and error.why == "timed out":
+            await process.sleep(4 * WAIT_S)  # the C library asks twice, for two kinds of addresses
+        raise
+
+
+def reverse(address: str) -> str:
+    """Return the name under which an address is looked up."""
+    return ".".join(reversed(address.split("."))) + ".in-addr.arpa"
+
+
+async def patiently(process: Process, ask: Callable[[], Awaitable[Answer]], tries: int) -> Answer | None:
+    """Return an answer, or None after as many tries: what each of them met with is said."""
+    try:
+        return await ask()
+    except NetworkError as error:
+        why, server = error.why or error.kind, _server(process)
+    for _ in range(tries):
+        if why == "timed out":
+            await process.sleep(WAIT_S)
+        await process.write(f";; communications error to {server}#53: {why}\n")
+    return None
+
+
+def _server(process: Process) -> str:
+    found = process.machine.network
+    return found.config.servers[0] if found is not None else "127.0.0.1"
 
 
 async def nslookup(process: Process) -> int:
     """Ask the name server."""
-    opts = await kit.options(process, "t:q:", {"type=": "t", "query=": "t"})
-    if not opts.args:
+    words = [word for word in process.argv[1:] if not word.startswith("-")]
+    settings = [word.lstrip("-").partition("=") for word in process.argv[1:] if word.startswith("-")]
+    if not words:
         return 1
-    name = opts.args[0]
-    await process.write(f"Server:\t\t{RESOLVER}\nAddress:\t{RESOLVER}{':53' if process.busybox else '#53'}\n\n")
+    name, *servers = words
+    server = (await resolve(process, servers[0]))[0] if servers else ""
+    kind = next((value.upper() for key, _, value in settings if key in ("type", "querytype", "query", "q", "t")), "")
+    if process.busybox:
+        return await _busybox(process, name, kind, server)
+    return await _bind(process, name, kind, server)
+
+
+async def _bind(process: Process, name: str, kind: str, server: str) -> int:
+    """Look up as the name server's own tools do."""
+    turned = ADDRESS.fullmatch(name) is not None
+    wanted = reverse(name) + "." if turned else name
+
+    async def ask() -> Answer:
+        way = network(process)
+        return await search(
+            wanted, way.config, lambda n, k: way.ask(n, k, server), kind or ("PTR" if turned else "A")
+        )
+
+    answer = missing = None
     try:
-        addresses = await resolve(process, name)
+        answer = await _first(process, wanted, ask)
+    except _Missing as error:
+        missing = error
+    if answer is None and missing is None:
+        await process.write(";; no servers could be reached\n\n")
+        return 1
+    if not turned:
+        used = server or _server(process)
+        await process.write(f"Server:\t\t{used}\nAddress:\t{used}#53\n\n")
+    if answer is None:
+        text = "*** Can't find {}: No answer" if missing and missing.exists else "** server can't find {}: NXDOMAIN"
+        await process.write(text.format(wanted.rstrip(".")) + "\n\n")
+        return 0 if missing and missing.exists else 1
+    await process.write("".join(_row(record, ".") for record in answer.records) + "\n")
+    return 0
+
+
+class _Missing(Exception):
+    """No records: ``exists`` says whether there is the name at all."""
+
+    def __init__(self, *, exists: bool) -> None:
+        super().__init__()
+        self.exists = exists
+
+
+async def _first(process: Process, name: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+    """Return the first answer with records, or None where no server can be reached. Raises ``_Missing``."""
+
+    async def found() -> Answer:
+        try:
+            return await ask()
+        except NetworkError as error:
+            if error.kind != "nxdomain":
+                raise
+            way = network(process)
+            raise _Missing(exists=(await way.ask(way.config.candidates(name)[-1], "A")).exists) from error
+
+    return await patiently(process, found, 3)
+
+
+def _row(record: Record, dot: str) -> str:
+    match record.kind:
+        case "A" | "AAAA":
+            return f"Name:\t{record.name}\nAddress: {record.value}\n"
+        case "CNAME":
+            return f"{record.name}\tcanonical name = {record.value}{dot}\n"
+        case "PTR":
+            return f"{record.name}\tname = {record.value}{dot}\n"
+        case "SRV":
+            return f"{record.name}\tservice = {record.value}{dot}\n"
+    return f"{record.name}\ttext = {record.value}\n"
+
+
+async def _busybox(process: Process, name: str, kind: str, server: str) -> int:
+    """Look up as busybox does: for names without a dot in every domain of the search list, found or not."""
+    way = network(process)
+    used = server or way.config.servers[0]
+    names = [f"{name}.{domain}" for domain in way.config.searches] if "." not in name else []
+    kinds = [kind] if kind else ["A", "AAAA"]
+    if ADDRESS.fullmatch(name):
+        names, kinds = [reverse(name)], ["PTR"]
+    try:
+        answers = [await way.ask(each, sort, server) for sort in kinds for each in names or [name.rstrip(".")]]
     except NetworkError as error:
-        if error.kind == "timeout":
-            await process.write(";; connection timed out; no servers could be reached\n\n")
-        elif process.busybox:
-            await process.write(f"** server can't find {name}: NXDOMAIN\n\n")
+        if error.why == "timed out":
+            await process.sleep(WAIT_S)
         else:
-            await process.write(f"** server can't find {name}: NXDOMAIN\n\n")
+            await process.error(f"nslookup: write to '{used}': Connection refused\n")
+        await process.write(";; connection timed out; no servers could be reached\n\n")
         return 1
-    for address in addresses:
-        await process.write(f"Name:\t{name}\nAddress: {address}\n")
-    await process.write("\n")
-    return 0
-
-
-async def dig(process: Process) -> int:
-    """Ask the name server in detail."""
-    words = [
-        word
-        for word in process.argv[1:]
-        if not word.startswith(("+", "@", "-")) and word not in ("A", "AAAA", "SRV", "IN", "ANY")
-    ]
-    name = words[0] if words else "."
-    short = "+short" in process.argv
-    try:
-        addresses = await resolve(process, name)
-        state = "NOERROR"
-    except NetworkError as error:
-        if error.kind == "timeout":
-            await process.write(";; communications error: timed out\n;; no servers could be reached\n")
-            return 9
-        addresses, state = [], "NXDOMAIN"
-    if short:
-        await process.write("".join(address + "\n" for address in addresses))
-        return 0
-    full = name.rstrip(".") + "."
-    await process.write(
-        f"\n; <<>> DiG 9.18.28 <<>> {' '.join(process.argv[1:])}\n;; global options: +cmd\n;; Got answer:\n"
-        f";; ->>HEADER<<- opcode: QUERY, status: {state}, id: 30211\n"
-        f";; flags: qr aa rd; QUERY: 1, ANSWER: {len(addresses)}, AUTHORITY: 0, ADDITIONAL: 1\n\n"
-        f";; QUESTION SECTION:\n;{full}\t\t\tIN\tA\n"
-    )
-    if addresses:
-        await process.write("\n;; ANSWER SECTION:\n" + "".join(f"{full}\t30\tIN\tA\t{each}\n" for each in addresses))
-    await process.write(f"\n;; Query time: 0 msec\n;; SERVER: {RESOLVER}#53({RESOLVER}) (UDP)\n\n")
-    return 0
+    await process.write(f"Server:\t\t{used}\nAddress:\t{used}:53\n\n")
+    for answer in answers:
+        rows = "".join(_row(record, "") for record in answer.records)
+        await process.write((rows if answer.exists else f"** server can't find {answer.name}: NXDOMAIN\n") + "\n")
+    return 0 if all(answer.exists for answer in answers) else 1
 
 
 async def host(process: Process) -> int:
     """Look a name up."""
-    name = process.argv[-1]
-    try:
-        for address in await resolve(process, name):
-            await process.write(f"{name} has address {address}\n")
-    except NetworkError:
-        await process.write(f"Host {name} not found: 3(NXDOMAIN)\n")
+    opts = await kit.options(process, "t:avW:", {})
+    if not opts.args:
         return 1
+    name, kind = opts.args[0], opts.get("t").upper()
+    turned = ADDRESS.fullmatch(name) is not None
+    wanted = reverse(name) + "." if turned else name
+    way = network(process)
+    answer = None
+    try:
+        answer = await _first(process, wanted, lambda: search(wanted, way.config, way.ask, kind or _default(turned)))
+    except _Missing as missing:
+        text = (
+            f"{name} has no {kind or 'A'} record"
+            if missing.exists
+            else f"Host {wanted.rstrip('.')} not found: 3(NXDOMAIN)"
+        )
+        await process.write(text + "\n")
+        return 0 if missing.exists else 1
+    if answer is None:
+        await process.write(";; no servers could be reached\n")
+        return 1
+    await process.write("".join(HOST_ROWS[record.kind].format(record) + "\n" for record in answer.records))
     return 0
+
+
+def _default(turned: bool) -> str:
+    return "PTR" if turned else "A"
+
+
+HOST_ROWS = {
+    "A": "{0.name} has address {0.value}",
+    "AAAA": "{0.name} has IPv6 address {0.value}",
+    "CNAME": "{0.name} is an alias for {0.value}.",
+    "PTR": "{0.name} domain name pointer {0.value}.",
+    "SRV": "{0.name} has SRV record {0.value}.",
+    "TXT": "{0.name} descriptive text {0.value}",
+}
 
 
 async def getent(process: Process) -> int:
@@ -113,11 +226,24 @@ async def getent(process: Process) -> int:
         await process.write("".join(row + "\n" for row in found))
         return 0 if found else 2
     try:
-        for address in await resolve(process, key):
-            await process.write(f"{address:<15} {key}\n" if table == "hosts" else f"{address:<15} STREAM {key}\n")
+        addresses, name = await resolve(process, key), await _full(process, key)
     except NetworkError:
         return 2
+    for address in addresses:
+        if table == "hosts":
+            await process.write(f"{address:<15} {name}\n")
+        else:
+            await process.write(f"{address:<15} STREAM {name}\n{address:<15} DGRAM  \n{address:<15} RAW    \n")
     return 0
 
 
-TOOLS: dict[str, Tool] = {"nslookup": nslookup, "dig": dig, "host": host, "getent": getent}
+async def _full(process: Process, name: str) -> str:
+    """Return the name that a name server knows a host by; one of /etc/hosts or an address stays as it is."""
+    if ADDRESS.fullmatch(name) or name in hosts(process):
+        return name
+    way = network(process)
+    answer = await search(name, way.config, way.ask)
+    return answer.records[-1].name
+
+
+TOOLS: dict[str, Tool] = {"nslookup": nslookup, "host": host, "getent": getent}

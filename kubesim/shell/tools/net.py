@@ -55,11 +55,14 @@ async def nc(process: Process) -> int:
     except NetworkError as error:
         texts = {
             "nxdomain": f'getaddrinfo for host "{name}" port {port}: Name or service not known',
+            "again": f'getaddrinfo for host "{name}" port {port}: Temporary failure in name resolution',
             "timeout": f"connect to {name} port {port} (tcp) failed: Connection timed out",
         }
         if process.busybox:
             return await process.fail(
-                f"bad address '{name}'" if error.kind == "nxdomain" else f"{name} ({name}:{port}): Connection refused"
+                f"bad address '{name}'"
+                if error.kind in ("nxdomain", "again")
+                else f"{name} ({name}:{port}): Connection refused"
             )
         return await process.fail(
             texts.get(error.kind, f"connect to {name} port {port} (tcp) failed: Connection refused")

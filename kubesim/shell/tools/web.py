@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.names import resolve
+from kubesim.shell.tools.names import network, resolve
 
-CURL_CODES = {"nxdomain": 6, "refused": 7, "unreachable": 7, "timeout": 28, "reset": 56}
+CURL_CODES = {"nxdomain": 6, "again": 6, "refused": 7, "unreachable": 7, "timeout": 28, "reset": 56}
+CONNECTING_S = 131.072
+"""How long Linux tries to open a connection: six times, each try waiting twice as long as the one before."""
 AGENT = {"curl": "curl/7.88.1", "wget": "Wget/1.21.3"}
 
 
@@ -20,20 +22,34 @@ async def request(
     process: Process, method: str, url: str, headers: dict[str, str], body: bytes, limit: float
 ) -> tuple[int, dict[str, str], bytes]:
     """Make an HTTP request within ``limit`` seconds of the clock; raises NetworkError."""
-    await resolve(process, urlsplit(url).hostname or "")
-    network = process.machine.network
-    if network is None:
-        raise NetworkError("refused")
-    work = asyncio.ensure_future(network.http(method, url, headers, body))
+    parts = urlsplit(url)
+    work = asyncio.ensure_future(_request(process, method, parts, headers, body))
     clock = asyncio.ensure_future(process.machine.clock.sleep(limit))
     try:
         await asyncio.wait({work, clock}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise NetworkError("timeout")
-        return work.result()
+        if work.done() and not _lost(work):
+            return work.result()
+        await clock
+        raise NetworkError("timeout")
     finally:
         work.cancel()
         clock.cancel()
+
+
+async def _request(
+    process: Process, method: str, parts: SplitResult, headers: dict[str, str], body: bytes
+) -> tuple[int, dict[str, str], bytes]:
+    """Make a request to the address that a URL's host stands for in this container."""
+    address = (await resolve(process, parts.hostname or ""))[0]
+    place = address if parts.port is None else f"{address}:{parts.port}"
+    named = {"Host": parts.netloc.rpartition("@")[2], **headers}
+    return await network(process).http(method, parts._replace(netloc=place).geturl(), named, body)
+
+
+def _lost(work: asyncio.Future[tuple[int, dict[str, str], bytes]]) -> bool:
+    """Whether a request goes where nobody answers, which takes as long as one waits."""
+    error = work.exception()
+    return isinstance(error, NetworkError) and error.kind == "timeout"
 
 
 def _port(url: str) -> tuple[str, int]:
@@ -123,7 +139,7 @@ async def _curl_one(process: Process, url: str, opts: kit.Options) -> int:
     for line in opts.all("H"):
         name, _, value = line.partition(":")
         headers[name] = value.strip()
-    limit = float(opts.get("m")) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", opts.get("m")) else 130.0
+    limit = float(opts.get("m")) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", opts.get("m")) else CONNECTING_S
     try:
         for _ in range(10):
             code, answered, data = await request(process, method, url, headers, body, limit)
@@ -140,9 +156,12 @@ async def _curl_failed(process: Process, url: str, error: NetworkError, opts: ki
     host, port = _port(url)
     texts = {
         "nxdomain": f"Could not resolve host: {host}",
+        "again": f"Could not resolve host: {host}",
         "refused": f"Failed to connect to {host} port {port} after 0 ms: Couldn't connect to server",
         "unreachable": f"Failed to connect to {host} port {port} after 3 ms: Couldn't connect to server",
-        "timeout": f"Connection timed out after {int(limit * 1000)} milliseconds",
+        "timeout": f"Connection timed out after {int(limit * 1000)} milliseconds"
+        if "m" in opts
+        else f"Failed to connect to {host} port {port} after {int(limit * 1000)} ms: Couldn't connect to server",
         "reset": "Recv failure: Connection reset by peer",
     }
     code = CURL_CODES.get(error.kind, 7)
@@ -241,7 +260,7 @@ async def wget(process: Process) -> int:
         await kit.usage(process, "missing URL")
     url = opts.args[0] if "://" in opts.args[0] else f"http://{opts.args[0]}"
     host, port = _port(url)
-    limit = float(opts.get("T")) if opts.get("T").isdecimal() else 900.0
+    limit = float(opts.get("T")) if opts.get("T").isdecimal() else CONNECTING_S
     headers = {"Host": urlsplit(url).netloc, "User-Agent": "Wget" if process.busybox else AGENT["wget"]}
     headers |= {line.partition(":")[0]: line.partition(":")[2].strip() for line in opts.all("H")}
     body = kit.data(opts.get("d"))
@@ -255,7 +274,8 @@ async def wget(process: Process) -> int:
             )
         code, _, data = await request(process, "POST" if body else "GET", url, headers, body, limit)
     except NetworkError as error:
-        return await _wget_failed(process, host, port, error)
+        known = [] if error.kind in ("nxdomain", "again") else await resolve(process, host)
+        return await _wget_failed(process, known[0] if known and process.busybox else host, port, error, "T" in opts)
     if code >= 400:
         text = f"server returned error: HTTP/1.1 {code} {_reason(code)}"
         return (
@@ -281,11 +301,14 @@ async def _plain(process: Process, text: str, status: int) -> int:
     return status
 
 
-async def _wget_failed(process: Process, host: str, port: int, error: NetworkError) -> int:
+async def _wget_failed(process: Process, host: str, port: int, error: NetworkError, limited: bool) -> int:
     if process.busybox:
         texts = {
             "nxdomain": f"bad address '{host}'",
-            "timeout": "download timed out",
+            "again": f"bad address '{host}'",
+            "timeout": "download timed out"
+            if limited
+            else f"can't connect to remote host ({host}): Connection timed out",
             "refused": f"can't connect to remote host ({host}): Connection refused",
         }
         return await process.fail(texts.get(error.kind, f"can't connect to remote host ({host}): No route to host"))
@@ -294,7 +317,7 @@ async def _wget_failed(process: Process, host: str, port: int, error: NetworkErr
         "timeout": "Connection timed out.",
         "refused": "Connection refused.",
     }
-    if error.kind == "nxdomain":
+    if error.kind in ("nxdomain", "again"):
         return await process.fail(texts["nxdomain"], 4)
     return await _plain(
         process, f"Connecting to {host}:{port}... failed: {texts.get(error.kind, 'No route to host.')}", 4

@@ -1,0 +1,165 @@
+"""Names in pods: what nslookup, dig, host and getent print, and what happens where the name server is out of reach.
+
+The expected texts were printed by busybox 1.35, BIND 9.18 and glibc, asked for the same names of a real server.
+"""
+
+import pytest
+
+from kubesim.tests.containers import run
+from kubesim.tests.world import container, pod, world
+
+SERVICES = (
+    {"metadata": {"name": "web"}, "spec": {"clusterIP": "10.96.20.71", "ports": [{"name": "http", "port": 80}]}},
+    {"metadata": {"name": "ext"}, "spec": {"type": "ExternalName", "externalName": "github.com"}},
+    {"metadata": {"name": "empty"}, "spec": {"clusterIP": "None", "selector": {"app": "nobody"}}},
+    {"metadata": {"name": "peers"}, "spec": {"clusterIP": "None", "selector": {"app": "peers"}}},
+)
+SERVER = "Server:\t\t10.96.0.10\nAddress:\t10.96.0.10{}53\n\n"
+DNS = {
+    "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+    "spec": {
+        "clusterIP": "10.96.0.10",
+        "selector": {"k8s-app": "kube-dns"},
+        "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}],
+    },
+}
+
+
+async def cluster(w):
+    """Services to look up, one pod behind ``peers``, a pod of busybox and one of Debian to look from."""
+    for service in SERVICES:
+        await w.create("services", {"apiVersion": "v1", "kind": "Service", **service})
+    peer = pod("peer-0", container("nginx:1.27"), hostname="peer-0", subdomain="peers")
+    peer["metadata"]["labels"] = {"app": "peers"}
+    await w.create("pods", peer)
+    await w.create("pods", pod("box", container("busybox:1.36", "sleep", "3600")))
+    await w.create("pods", pod("tools", container("buildpack-deps:bookworm", "sleep", "3600")))
+    await w.tick(15)
+
+
+BUSYBOX = [
+    (
+        "web",
+        1,
+        "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n"
+        "** server can't find web.svc.cluster.local: NXDOMAIN\n\n"
+        "** server can't find web.cluster.local: NXDOMAIN\n\n\n"
+        "** server can't find web.svc.cluster.local: NXDOMAIN\n\n"
+        "** server can't find web.cluster.local: NXDOMAIN\n\n",
+    ),
+    (
+        "web.default",
+        1,
+        "** server can't find web.default: NXDOMAIN\n\n** server can't find web.default: NXDOMAIN\n\n",
+    ),
+    ("web.default.svc.cluster.local", 0, "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n\n"),
+    ("github.com", 0, "Name:\tgithub.com\nAddress: 140.82.112.3\n\n\n"),
+    ("10.96.20.71", 0, "71.20.96.10.in-addr.arpa\tname = web.default.svc.cluster.local\n\n"),
+    ("10.96.0.9", 1, "** server can't find 9.0.96.10.in-addr.arpa: NXDOMAIN\n\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "status", "text"), BUSYBOX)
+async def test_busybox_looks_a_short_name_up_in_every_domain(name, status, text):
+    async with world() as w:
+        await cluster(w)
+        assert await run(w, "box", "nslookup", name) == (status, SERVER.format(":") + text, "")
+
+
+BIND = [
+    ("nslookup web", 0, SERVER.format("#") + "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n"),
+    (
+        "nslookup web.default",
+        0,
+        SERVER.format("#") + "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n",
+    ),
+    ("nslookup nope", 1, SERVER.format("#") + "** server can't find nope: NXDOMAIN\n\n"),
+    ("nslookup empty", 1, SERVER.format("#") + "** server can't find empty: NXDOMAIN\n\n"),
+    ("nslookup 10.96.20.71", 0, "71.20.96.10.in-addr.arpa\tname = web.default.svc.cluster.local.\n\n"),
+    (
+        "nslookup ext",
+        0,
+        SERVER.format("#") + "ext.default.svc.cluster.local\tcanonical name = github.com.\n"
+        "Name:\tgithub.com\nAddress: 140.82.112.3\n\n",
+    ),
+    (
+        "nslookup -type=srv _http._tcp.web.default.svc.cluster.local",
+        0,
+        SERVER.format("#") + "_http._tcp.web.default.svc.cluster.local\t"
+        "service = 0 100 80 web.default.svc.cluster.local.\n\n",
+    ),
+    (
+        "nslookup -type=AAAA web.default.svc.cluster.local",
+        0,
+        SERVER.format("#") + "*** Can't find web.default.svc.cluster.local: No answer\n\n",
+    ),
+    ("host web", 0, "web.default.svc.cluster.local has address 10.96.20.71\n"),
+    ("host nope", 1, "Host nope not found: 3(NXDOMAIN)\n"),
+    ("host 10.96.20.71", 0, "71.20.96.10.in-addr.arpa domain name pointer web.default.svc.cluster.local.\n"),
+    ("getent hosts web", 0, "10.96.20.71     web.default.svc.cluster.local\n"),
+    ("getent hosts nope", 2, ""),
+    ("dig +short web.default.svc.cluster.local", 0, "10.96.20.71\n"),
+    ("dig +short web", 0, ""),
+    ("dig +short +search web", 0, "10.96.20.71\n"),
+    (
+        "dig +noall +answer ext.default.svc.cluster.local",
+        0,
+        "ext.default.svc.cluster.local. 30 IN\tCNAME\tgithub.com.\ngithub.com.\t\t30\tIN\tA\t140.82.112.3\n",
+    ),
+    (
+        "dig +noall +answer SRV _http._tcp.web.default.svc.cluster.local",
+        0,
+        "_http._tcp.web.default.svc.cluster.local. 30 IN\tSRV 0 100 80 web.default.svc.cluster.local.\n",
+    ),
+    ("dig +noall +question nope", 0, ";; QUESTION SECTION:\n;nope.\t\t\t\tIN\tA\n\n"),
+    (
+        "dig +noall +question -x 10.96.20.71",
+        0,
+        ";; QUESTION SECTION:\n;71.20.96.10.in-addr.arpa.\tIN\tPTR\n\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "text"), BIND)
+async def test_the_tools_of_the_name_server_say_what_they_find(line, status, text):
+    async with world() as w:
+        await cluster(w)
+        assert await run(w, "tools", *line.split()) == (status, text, "")
+
+
+async def test_pods_behind_a_headless_service_have_names_of_their_own():
+    async with world() as w:
+        await cluster(w)
+        address = (await w.pod("peer-0"))["status"]["podIP"]
+        for name in ("peers", "peer-0.peers", f"{address.replace('.', '-')}.default.pod.cluster.local"):
+            assert (await run(w, "tools", "dig", "+short", "+search", name))[1] == f"{address}\n"
+
+
+async def test_the_order_of_names_follows_resolv_conf():
+    config = {
+        "nameservers": ["10.96.0.10"],
+        "searches": ["svc.cluster.local"],
+        "options": [{"name": "ndots", "value": "1"}],
+    }
+    async with world() as w:
+        await cluster(w)
+        await w.create("pods", pod("own", container("debian:12", "sleep", "9"), dnsPolicy="None", dnsConfig=config))
+        await w.tick(15)
+        assert (await run(w, "own", "getent", "hosts", "web"))[0] == 2
+        assert (await run(w, "own", "getent", "hosts", "web.default"))[1].startswith("10.96.20.71")
+
+
+async def test_no_name_is_known_while_nothing_stands_behind_the_dns_service():
+    async with world() as w:
+        await cluster(w)
+        await w.client.create("services", {"apiVersion": "v1", "kind": "Service", **DNS}, namespace="kube-system")
+        await w.tick(2)
+        refused = ";; communications error to 10.96.0.10#53: connection refused\n" * 3
+        assert await run(w, "tools", "nslookup", "web") == (1, f"{refused};; no servers could be reached\n\n", "")
+        assert await run(w, "tools", "curl", "-sS", "http://web") == (
+            6,
+            "",
+            "curl: (6) Could not resolve host: web\n",
+        )
+        assert await run(w, "box", "wget", "-qO-", "http://web") == (1, "", "wget: bad address 'web'\n")
+        assert (await run(w, "box", "nslookup", "web"))[2] == "nslookup: write to '10.96.0.10': Connection refused\n"
