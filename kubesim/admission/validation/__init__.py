@@ -5,54 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubesim.admission.podsecurity import label_errors
-from kubesim.admission.validation import bounds, definitions, misc, platform, pods, policies, sets, workloads
+from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
+    bounds,
+    checks,
+    definitions,
+    misc,
+    networks,
+    pods,
+    policies,
+    workloads,
+)
 from kubesim.admission.validation.metadata import finalizer_errors, metadata_errors, new_finalizer_errors
+from kubesim.admission.validation.rules import Place, errors_of
 from kubesim.api import status
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 from kubesim.schema.registry import Kind
 
-Validator = Callable[[Obj], list[FieldError]]
-UpdateValidator = Callable[[Obj, Obj], list[FieldError]]
-POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
-
-NEW: dict[str, Validator] = {
-    "namespaces": lambda namespace: list(label_errors(namespace)),
-    "customresourcedefinitions.apiextensions.k8s.io": definitions.definition_errors,
-    "pods": pods.pod_errors,
-    "deployments.apps": workloads.deployment_errors,
-    "replicasets.apps": workloads.replicaset_errors,
-    "jobs.batch": workloads.job_errors,
-    "statefulsets.apps": sets.stateful_set_errors,
-    "daemonsets.apps": sets.daemon_set_errors,
-    "replicationcontrollers": sets.replication_controller_errors,
-    "cronjobs.batch": sets.cron_job_errors,
-    "services": lambda obj: [*misc.service_errors(obj), *bounds.service_errors(obj)],
-    "configmaps": misc.data_errors,
-    "secrets": misc.data_errors,
-    "events": misc.event_errors,
-    "nodes": misc.node_errors,
-    "priorityclasses.scheduling.k8s.io": lambda obj: [*misc.priority_class_errors(obj), *bounds.priority_errors(obj)],
-    "roles.rbac.authorization.k8s.io": misc.role_errors,
-    "clusterroles.rbac.authorization.k8s.io": misc.role_errors,
-    "rolebindings.rbac.authorization.k8s.io": misc.binding_errors,
-    "clusterrolebindings.rbac.authorization.k8s.io": misc.binding_errors,
-    "resourcequotas": bounds.quota_errors,
-    "limitranges": bounds.limit_range_errors,
-    **platform.NEW,
-    POLICIES: policies.policy_errors,
-}
-
-CHANGED: dict[str, UpdateValidator] = {
+CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": pods.update_errors,
-    "services": misc.service_update_errors,
-    "statefulsets.apps": sets.stateful_set_update_errors,
+    "services": networks.service_update_errors,
+    "statefulsets.apps": workloads.stateful_set_update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
-    "resourcequotas": bounds.quota_update_errors,
     "secrets": misc.frozen_errors,
+    "resourcequotas": bounds.quota_update_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
 
@@ -104,8 +82,7 @@ def _custom_errors(kind: Kind, new: Obj, old: Obj | None = None) -> list[FieldEr
 
 
 def _content_errors(kind: Kind, obj: Obj) -> list[FieldError]:
-    validator = NEW.get(kind.resource)
-    return validator(obj) if validator is not None else []
+    return errors_of("kinds", kind.resource, Place(obj))
 
 
 def _raise(kind: Kind, obj: Obj, errors: list[FieldError]) -> None:

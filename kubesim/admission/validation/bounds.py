@@ -1,12 +1,10 @@
-"""The rules of quotas, limit ranges, priority classes, and what services have beside ports."""
+"""The rules of quotas and limit ranges that are more than a line of ``rules.yaml``."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
-from kubesim.admission.validation.metadata import label_errors
-from kubesim.admission.validation.rules import all_errors, need, one_of
+from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import canonical, parse
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
@@ -29,31 +27,41 @@ MUST_EXIST = (
 )
 OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
-LARGEST_PRIORITY = 1_000_000_000
-SERVICE_RANGE = ipaddress.ip_network("10.96.0.0/16")
-SERVICE = (
-    one_of("spec.ports[].protocol", "SCTP", "TCP", "UDP"),
-    one_of("spec.sessionAffinity", "ClientIP", "None"),
-)
-EXTERNAL = ("NodePort", "LoadBalancer")
-ABOVE = " value {} is greater than"
-PORT_LETTERS = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
 
 
-def quota_errors(obj: Obj) -> list[FieldError]:
-    """Return what is wrong with a ResourceQuota."""
-    spec = obj.get("spec") or {}
-    errors = [error for name, value in sorted((spec.get("hard") or {}).items()) for error in _hard(name, value)]
-    scopes = spec.get("scopes") or []
-    if any(scope not in SCOPES for scope in scopes):
-        errors.append(invalid_value("spec.scopes", scopes, "unsupported scope"))
-    elif any(pair <= set(scopes) for pair in OPPOSITES):
-        errors.append(invalid_value("spec.scopes", scopes, "conflicting scopes"))
-    elif "BestEffort" in scopes and set(spec.get("hard") or ()) - {"pods"}:
-        errors.append(invalid_value("spec.scopes", scopes, "unsupported scope applied to resource"))
-    for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
-        errors += _term_errors(term, "spec.scopeSelector.matchExpressions")
-    return errors
+@check
+def hard(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a quota allows, by names that mean something."""
+    for name, value in sorted(quantities.items()):
+        yield from _hard_errors(name, value, f"{where}[{name}]")
+
+
+def _hard_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
+    if "/" not in name and name not in STANDARD and not name.removeprefix("requests.").startswith("hugepages-"):
+        yield invalid_value(path, name, "must be a standard resource type or fully qualified")
+        yield invalid_value(path, name, "must be a standard resource for quota")
+    if parse(value) < 0:
+        yield invalid_value(path, value, "must be greater than or equal to 0")
+    if (name in COUNTED or name.startswith("count/")) and parse(value).denominator != 1:
+        yield invalid_value(path, value, "must be an integer")
+
+
+@check
+def scopes(values: list[str], where: str, place: Place) -> Iterator[FieldError]:
+    """The scopes of a quota, which go together."""
+    if any(scope not in SCOPES for scope in values):
+        yield invalid_value(where, values, "unsupported scope")
+    elif any(pair <= set(values) for pair in OPPOSITES):
+        yield invalid_value(where, values, "conflicting scopes")
+    elif "BestEffort" in values and set(place.value["spec"].get("hard") or ()) - {"pods"}:
+        yield invalid_value(where, values, "unsupported scope applied to resource")
+
+
+@check
+def scope_terms(terms: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The terms of a scope selector; upstream does not say which of them is wrong."""
+    for term in terms:
+        yield from _term_errors(term, where)
 
 
 def _term_errors(term: Obj, path: str) -> Iterator[FieldError]:
@@ -79,41 +87,26 @@ def quota_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     return [invalid_value("spec.scopes", after, "field is immutable")] if set(before) != set(after) else []
 
 
-def _hard(name: str, value: str) -> Iterator[FieldError]:
-    path = f"spec.hard[{name}]"
-    if "/" not in name and name not in STANDARD and not name.removeprefix("requests.").startswith("hugepages-"):
-        yield invalid_value(path, name, "must be a standard resource type or fully qualified")
-        yield invalid_value(path, name, "must be a standard resource for quota")
-    if parse(value) < 0:
-        yield invalid_value(path, value, "must be greater than or equal to 0")
-    if (name in COUNTED or name.startswith("count/")) and parse(value).denominator != 1:
-        yield invalid_value(path, value, "must be an integer")
-
-
-def limit_range_errors(obj: Obj) -> list[FieldError]:
-    """Return what is wrong with a LimitRange."""
-    errors: list[FieldError] = []
+@check
+def limits(items: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The items of a limit range, one of each type."""
     known: set[str] = set()
-    for at, item in enumerate((obj.get("spec") or {}).get("limits") or ()):
-        path = f"spec.limits[{at}]"
-        if item.get("type") in known:
-            errors.append(duplicate(f"{path}.type", item["type"]))
+    for at, item in enumerate(items):
+        path, kind = f"{where}[{at}]", item.get("type", "")
+        if kind in known:
+            yield duplicate(f"{path}.type", kind)
             continue
-        known.add(item.get("type", ""))
-        if item.get("type") == "Pod":
-            for field in ("default", "defaultRequest"):
-                if item.get(field):
-                    why = "may not be specified when `type` is 'Pod'"
-                    errors.append(forbidden_field(f"{path}.{field}", why))
-        if item.get("type") not in LIMIT_TYPES and "/" not in item.get("type", ""):
-            why = "must be a standard limit type or fully qualified"
-            errors.append(invalid_value(f"{path}.type", item.get("type", ""), why))
-        errors += _order_errors(item, path)
+        known.add(kind)
+        for field in ("default", "defaultRequest"):
+            if kind == "Pod" and item.get(field):
+                yield forbidden_field(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
+        if kind not in LIMIT_TYPES and "/" not in kind:
+            yield invalid_value(f"{path}.type", kind, "must be a standard limit type or fully qualified")
+        yield from _order_errors(item, path)
         for name, ratio in sorted((item.get("maxLimitRequestRatio") or {}).items()):
             if parse(ratio) < 1:
-                where, shown = f"{path}.maxLimitRequestRatio[{name}]", canonical(ratio)
-                errors.append(invalid_value(where, shown, f"ratio {shown} is less than 1"))
-    return errors
+                shown = canonical(ratio)
+                yield invalid_value(f"{path}.maxLimitRequestRatio[{name}]", shown, f"ratio {shown} is less than 1")
 
 
 def _order_errors(item: Obj, path: str) -> Iterator[FieldError]:
@@ -138,59 +131,3 @@ def _order_errors(item: Obj, path: str) -> Iterator[FieldError]:
         for field, shown, less, more, text in pairs:
             if less is not None and more is not None and parse(less) > parse(more):
                 yield invalid_value(f"{path}.{field}[{name}]", shown, text.format(less, more))
-
-
-def priority_errors(obj: Obj) -> list[FieldError]:
-    """The greatest priorities are the system's own."""
-    errors = all_errors((one_of("preemptionPolicy", "PreemptLowerPriority", "Never"),), obj)
-    if obj.get("value", 0) > LARGEST_PRIORITY and not obj["metadata"].get("name", "").startswith("system-"):
-        why = f"maximum allowed value of a user defined priority is {LARGEST_PRIORITY}"
-        errors.append(forbidden_field("value", why))
-    return errors
-
-
-def service_errors(obj: Obj) -> list[FieldError]:
-    """Return what is wrong with a service beside its ports' numbers."""
-    spec = obj.get("spec") or {}
-    errors = [*all_errors(SERVICE, obj), *label_errors(spec.get("selector"), "spec.selector")]
-    kind, address = spec.get("type"), spec.get("clusterIP", "")
-    if kind == "ExternalName":
-        errors += all_errors((need("spec.externalName"),), obj)
-    elif spec.get("externalTrafficPolicy") and kind not in EXTERNAL and not spec.get("externalIPs"):
-        why = "may only be set for externally-accessible services"
-        errors.append(invalid_value("spec.externalTrafficPolicy", spec["externalTrafficPolicy"], why))
-    if address == "None" and kind in EXTERNAL:
-        errors.append(invalid_value("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
-    elif address and address != "None" and not _is_address(address):
-        why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        errors.append(invalid_value("spec.clusterIPs[0]", address, why))
-    elif address and address != "None" and not _in_range(address):
-        why = f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. The range of "
-        errors.append(invalid_value("spec.clusterIPs", [address], f"{why}valid IPs is {SERVICE_RANGE}"))
-    return [*errors, *_port_errors(spec.get("ports") or [], kind)]
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _in_range(address: str) -> bool:
-    return ipaddress.ip_address(address) in SERVICE_RANGE
-
-
-def _port_errors(ports: list[Obj], kind: str | None) -> Iterator[FieldError]:
-    names: set[str] = set()
-    for at, port in enumerate(ports):
-        path, target = f"spec.ports[{at}]", port.get("targetPort", 0)
-        if port.get("name") and port["name"] in names:
-            yield duplicate(f"{path}.name", port["name"])
-        names.add(port.get("name", ""))
-        if port.get("nodePort") and kind not in EXTERNAL:
-            yield forbidden_field(f"{path}.nodePort", f"may not be used when `type` is '{kind}'")
-        if isinstance(target, str) and not all(char.isascii() and (char.isdigit() or char.islower() or char == "-")
-                                               for char in target):  # fmt: skip
-            yield invalid_value(f"{path}.targetPort", target, PORT_LETTERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kubesim.api.selectors import SUBDOMAIN_RULE, key_errors, value_errors
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
+from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, show
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
@@ -134,15 +134,4 @@ def owner_errors(references: list[Obj] | None) -> list[FieldError]:
         why = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
         shown = [f"{entry.get('kind')}/{entry.get('name')}" for entry in controllers[:2]]
         errors.append(invalid_value("metadata.ownerReferences", references, why.format(*shown)))
-    return errors
-
-
-def unique_errors(names: list[str], path: str, field: str = "name") -> list[FieldError]:
-    """Return an error for each name that an earlier entry of the list has."""
-    seen: set[str] = set()
-    errors = []
-    for at, name in enumerate(names):
-        if name and name in seen:
-            errors.append(duplicate(f"{path}[{at}].{field}", name))
-        seen.add(name)
     return errors

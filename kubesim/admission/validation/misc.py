@@ -1,11 +1,15 @@
-"""The rules of the kinds that have only a few."""
+"""The rules of the kinds that have only a few, where they are more than a line of ``rules.yaml``."""
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Iterator
 
+from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.pods import EFFECTS, PORT_RANGE
+from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
 
@@ -17,16 +21,23 @@ KEY_RULE = (
 )
 MAX_KEY = 253
 FROZEN = "field is immutable when `immutable` is set"
-SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
-SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+POSITIVE = "must be greater than zero"
 
 
-def data_errors(obj: Obj) -> list[FieldError]:
-    """Return what is wrong with the keys of a ConfigMap or a Secret."""
+@check
+def security_labels(namespace: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The labels by which a namespace says what its pods may do."""
+    return label_errors(namespace)
+
+
+@check
+def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The keys of a ConfigMap or a Secret."""
     keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
-    errors = [invalid_value(f"{field}[{key}]", key, why) for field, key in keys for why in _key_errors(key)]
-    twice = obj.get("data", {}).keys() & obj.get("binaryData", {}).keys()
-    return errors + [invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in twice]
+    for field, key in keys:
+        yield from (invalid_value(f"{field}[{key}]", key, why) for why in _key_errors(key))
+    for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
+        yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
 
 
 def _key_errors(key: str) -> list[str]:
@@ -47,35 +58,6 @@ def frozen_errors(old: Obj, new: Obj) -> list[FieldError]:
     return [forbidden_field(name, FROZEN) for name in fields if old.get(name) != new.get(name)]
 
 
-def service_errors(obj: Obj) -> list[FieldError]:
-    """Return what is wrong with a Service."""
-    spec, errors = obj.get("spec", {}), []
-    ports = spec.get("ports", [])
-    if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
-        errors.append(required("spec.ports"))
-    for at, port in enumerate(ports):
-        path, number, target = f"spec.ports[{at}]", port.get("port", 0), port.get("targetPort", 0)
-        if len(ports) > 1 and not port.get("name"):
-            errors.append(required(f"{path}.name"))
-        if not 0 < number < 65536:
-            errors.append(invalid_value(f"{path}.port", number, PORT_RANGE))
-        if isinstance(target, int) and not 0 < target < 65536:
-            errors.append(invalid_value(f"{path}.targetPort", target, PORT_RANGE))
-    if spec.get("type") not in SERVICE_TYPES:
-        errors.append(unsupported("spec.type", spec.get("type", ""), SERVICE_TYPES))
-    return errors
-
-
-def service_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """A service keeps its address."""
-    before, after = old["spec"], new["spec"]
-    if "ExternalName" in (before.get("type"), after.get("type")) or not before.get("clusterIP"):
-        return []
-    if before["clusterIP"] == after.get("clusterIP"):
-        return []
-    return [invalid_value("spec.clusterIPs[0]", [after.get("clusterIP", "")], "may not change once set")]
-
-
 def node_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     """A node keeps the range of its pods' addresses."""
     before, after = old["spec"].get("podCIDR"), new["spec"].get("podCIDR")
@@ -83,76 +65,43 @@ def node_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     return [forbidden_field("spec.podCIDRs", why)] if before and before != after else []
 
 
-def priority_class_errors(obj: Obj) -> list[FieldError]:
-    """Names that begin with system- are the system's own."""
-    name = obj["metadata"].get("name", "")
-    if not name.startswith("system-") or name in SYSTEM_CLASSES:
-        return []
-    why = "priority class names with 'system-' prefix are reserved for system use only. error: {} is not a known"
-    return [forbidden_field("metadata.name", f"{why.format(name)} system priority class")]
-
-
-def event_errors(obj: Obj) -> list[FieldError]:
+@check
+def same_namespace(namespace: str, where: str, place: Place) -> Iterator[FieldError]:
     """An event lies in the namespace of what it speaks of."""
-    namespace = obj.get("involvedObject", {}).get("namespace", "")
-    if namespace in ("", obj["metadata"].get("namespace")):
-        return []
-    return [invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")]
+    if namespace not in ("", place.value["metadata"].get("namespace")):
+        yield invalid_value(where, namespace, "does not match event.namespace")
 
 
-def node_errors(obj: Obj) -> list[FieldError]:
-    """Return what is wrong with a node's taints."""
-    errors = []
-    for at, taint in enumerate(obj.get("spec", {}).get("taints", ())):
-        if not taint.get("key"):
-            errors.append(required(f"spec.taints[{at}].key"))
-        if taint.get("effect") not in EFFECTS:
-            errors.append(unsupported(f"spec.taints[{at}].effect", taint.get("effect", ""), EFFECTS))
-    return errors
+@check
+def claim(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A claim asks for some storage, for one pod alone or in other ways."""
+    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if asked is None:
+        yield required("spec.resources[storage]")
+    elif parse(asked) <= 0:
+        yield invalid_value("spec.resources[storage]", asked, POSITIVE)
+    modes = spec.get("accessModes") or []
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        yield forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
 
 
-def role_errors(obj: Obj) -> list[FieldError]:
-    """Every rule has verbs, and speaks either of resources or of paths."""
-    errors = []
-    for at, rule in enumerate(obj.get("rules") or ()):
-        path = f"rules[{at}]"
-        if not rule.get("verbs"):
-            errors.append(required(f"{path}.verbs", "verbs must contain at least one value"))
-        if rule.get("nonResourceURLs"):
-            if obj["kind"] == "Role":
-                why = "namespaced rules cannot apply to non-resource URLs"
-                errors.append(invalid_value(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why))
-            continue
-        if not rule.get("apiGroups"):
-            errors.append(required(f"{path}.apiGroups", "resource rules must supply at least one api group"))
-        if not rule.get("resources"):
-            errors.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
-    return errors
+@check
+def capacity(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a volume holds is storage, and not nothing."""
+    if set(value) != {"storage"}:
+        yield unsupported(where, value, ("storage",))
+    elif parse(value["storage"]) <= 0:
+        yield invalid_value(f"{where}[storage]", value["storage"], POSITIVE)
 
 
-def binding_errors(obj: Obj) -> list[FieldError]:
-    """A binding names a role and subjects of known kinds."""
-    role, errors = obj.get("roleRef", {}), []
-    kinds = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
-    if role.get("kind") not in kinds:
-        errors.append(unsupported("roleRef.kind", role.get("kind", ""), kinds))
-    if not role.get("name"):
-        errors.append(required("roleRef.name"))
-    for at, subject in enumerate(obj.get("subjects", ())):
-        errors += _subject_errors(subject, f"subjects[{at}]", namespaced=obj["kind"] == "RoleBinding")
-    return errors
+@check
+def request(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A certificate request, as PEM in Base64."""
+    if b"-----BEGIN CERTIFICATE REQUEST-----" not in base64.b64decode(value):
+        yield invalid_value(where, value, "PEM block type must be CERTIFICATE REQUEST")
 
 
-def _subject_errors(subject: Obj, path: str, *, namespaced: bool) -> list[FieldError]:
-    errors = [] if subject.get("name") else [required(f"{path}.name")]
-    match subject.get("kind"):
-        case "ServiceAccount":
-            if subject.get("name") and (wrong := dns_errors(subject["name"], "subdomain")):
-                errors += [invalid_value(f"{path}.name", subject["name"], why) for why in wrong]
-            if not subject.get("namespace") and not namespaced:
-                errors.append(required(f"{path}.namespace"))
-        case "User" | "Group":
-            pass
-        case other:
-            errors.append(unsupported(f"{path}.kind", other or "", ("ServiceAccount", "User", "Group")))
-    return errors
+@check_of_missing
+def handler(value: str | None, where: str, place: Place) -> Iterator[FieldError]:
+    """The handler of a runtime class is a label, and there."""
+    yield from (invalid_value(where, value or "", why) for why in dns_errors(value or ""))

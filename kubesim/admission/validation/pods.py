@@ -1,33 +1,19 @@
-"""The rules of pods and of their templates."""
+"""The rules of pods that are more than a line of ``rules.yaml``."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from kubesim.admission.validation.metadata import dns_errors, label_errors, unique_errors
+from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api.quantity import parse
-from kubesim.api.status import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_found_field,
-    required,
-    unsupported,
-)
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, not_found_field, required
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-RESTART_POLICIES = ("Always", "OnFailure", "Never")
-DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
-EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 STANDARD = ("cpu", "memory", "ephemeral-storage")
-PORT_RANGE = "must be between 1 and 65535, inclusive"
-ENV_NAME = re.compile(r"[ -<>-~]+")
 LONGEST_SYSCTL = 253
 SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 FREE_FIELDS = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
@@ -40,128 +26,50 @@ UPDATE_TEXT = (
 
 def pod_errors(pod: Obj) -> list[FieldError]:
     """Return what is wrong with a pod."""
-    return spec_errors(pod["spec"], "spec")
+    return errors_of("kinds", "pods", Place(pod))
 
 
-def spec_errors(spec: Obj, path: str) -> list[FieldError]:
-    """Return what is wrong with a PodSpec."""
-    errors = list(_volume_errors(spec.get("volumes", ()), f"{path}.volumes"))
-    volumes = {volume.get("name", "") for volume in spec.get("volumes", ())}
-    if not spec.get("containers"):
-        errors.append(required(f"{path}.containers"))
-    for field in ("containers", "initContainers"):
-        errors += _containers_errors(spec.get(field, ()), f"{path}.{field}", volumes)
-    errors += _enum(spec, "restartPolicy", RESTART_POLICIES, path)
-    errors += _enum(spec, "dnsPolicy", DNS_POLICIES, path)
-    errors += label_errors(spec.get("nodeSelector"), f"{path}.nodeSelector")
-    errors += _toleration_errors(spec.get("tolerations", ()), f"{path}.tolerations")
-    context = spec.get("securityContext") or {}
-    errors += _sysctl_errors(context.get("sysctls") or (), f"{path}.securityContext.sysctls")
-    if (name := spec.get("serviceAccountName")) and (wrong := dns_errors(name, "subdomain")):
-        errors += [invalid_value(f"{path}.serviceAccountName", name, why) for why in wrong]
-    if (seconds := spec.get("activeDeadlineSeconds")) is not None and seconds < 1:
-        errors.append(
-            invalid_value(f"{path}.activeDeadlineSeconds", seconds, "must be between 1 and 2147483647, inclusive")
-        )
-    return errors
-
-
-def _enum(obj: Obj, name: str, choices: tuple[str, ...], path: str) -> Iterator[FieldError]:
-    value = obj.get(name)
-    if value is not None and value not in choices:
-        yield unsupported(f"{path}.{name}", value, choices)
-
-
-def _sysctl_errors(sysctls: Sequence[Obj], path: str) -> Iterator[FieldError]:
-    for at, sysctl in enumerate(sysctls):
+@check
+def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Kernel parameters, each once."""
+    for at, sysctl in enumerate(values):
         name = sysctl.get("name", "")
         if not name:
-            yield required(f"{path}[{at}].name")
+            yield required(f"{where}[{at}].name")
         elif len(name) > LONGEST_SYSCTL or not SYSCTL.fullmatch(name):
             why = f"must have at most {LONGEST_SYSCTL} characters and match regex ^{SYSCTL.pattern}$"
-            yield invalid_value(f"{path}[{at}].name", name, why)
-        elif name in [earlier.get("name") for earlier in sysctls[:at]]:
-            yield duplicate(f"{path}[{at}].name", name)
+            yield invalid_value(f"{where}[{at}].name", name, why)
+        elif name in [earlier.get("name") for earlier in values[:at]]:
+            yield duplicate(f"{where}[{at}].name", name)
 
 
-def _volume_errors(volumes: list[Obj], path: str) -> Iterator[FieldError]:
-    for at, volume in enumerate(volumes):
-        name = volume.get("name", "")
-        if not name:
-            yield required(f"{path}[{at}].name")
-        else:
-            yield from (invalid_value(f"{path}[{at}].name", name, why) for why in dns_errors(name))
-        sources = [key for key in volume if key != "name"]
-        if len(sources) > 1:
-            yield forbidden_field(f"{path}[{at}].{sources[1]}", "may not specify more than 1 volume type")
-    yield from unique_errors([volume.get("name", "") for volume in volumes], path)
-
-
-def _containers_errors(containers: list[Obj], path: str, volumes: set[str]) -> Iterator[FieldError]:
-    for at, container in enumerate(containers):
-        yield from _container_errors(container, f"{path}[{at}]", volumes)
-    yield from unique_errors([container.get("name", "") for container in containers], path)
-
-
-def _container_errors(container: Obj, path: str, volumes: set[str]) -> Iterator[FieldError]:
-    if not (name := container.get("name")):
-        yield required(f"{path}.name")
-    else:
-        yield from (invalid_value(f"{path}.name", name, why) for why in dns_errors(name))
-    if not (image := container.get("image")):
-        yield required(f"{path}.image")
-    elif image != image.strip():
-        yield invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace")
-    yield from _port_errors(container.get("ports", ()), f"{path}.ports")
-    yield from _env_errors(container.get("env", ()), f"{path}.env")
-    yield from _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
-    yield from _enum(container, "imagePullPolicy", PULL_POLICIES, path)
-    yield from resource_errors(container.get("resources", {}), f"{path}.resources")
-    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        yield from _probe_errors(container.get(probe), f"{path}.{probe}")
-
-
-def _port_errors(ports: list[Obj], path: str) -> Iterator[FieldError]:
-    for at, port in enumerate(ports):
-        number = port.get("containerPort", 0)
-        if number == 0:
-            yield required(f"{path}[{at}].containerPort")
-        elif not 0 < number < 65536:
-            yield invalid_value(f"{path}[{at}].containerPort", number, PORT_RANGE)
-        yield from _enum(port, "protocol", ("SCTP", "TCP", "UDP"), f"{path}[{at}]")
-    yield from unique_errors([port.get("name", "") for port in ports], path)
-
-
-def _env_errors(env: list[Obj], path: str) -> Iterator[FieldError]:
-    for at, entry in enumerate(env):
-        if not entry.get("name"):
-            yield required(f"{path}[{at}].name")
-        if entry.get("value") and entry.get("valueFrom"):
-            yield invalid_value(f"{path}[{at}].valueFrom", "", "may not be specified when `value` is not empty")
-
-
-def _mount_errors(mounts: list[Obj], path: str, volumes: set[str]) -> Iterator[FieldError]:
+@check
+def mounts(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Mounts of the pod's volumes, each at a place of its own."""
+    pod = place.above.value if place.above else {}
+    volumes = {volume.get("name", "") for volume in pod.get("volumes") or ()}
     seen: set[str] = set()
-    for at, mount in enumerate(mounts):
+    for at, mount in enumerate(values):
         if not (name := mount.get("name")):
-            yield required(f"{path}[{at}].name")
+            yield required(f"{where}[{at}].name")
         elif name not in volumes:
-            yield not_found_field(f"{path}[{at}].name", name)
-        if not (where := mount.get("mountPath")):
-            yield required(f"{path}[{at}].mountPath")
-        elif where in seen:
-            yield invalid_value(f"{path}[{at}].mountPath", where, "must be unique")
+            yield not_found_field(f"{where}[{at}].name", name)
+        if not (path := mount.get("mountPath")):
+            yield required(f"{where}[{at}].mountPath")
+        elif path in seen:
+            yield invalid_value(f"{where}[{at}].mountPath", path, "must be unique")
         seen.add(mount.get("mountPath", ""))
 
 
-def resource_errors(resources: Obj, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with requests and limits; extended resources cannot be overcommitted."""
-    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+@check
+def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Requests and limits; extended resources cannot be overcommitted."""
+    limits, requests = value.get("limits", {}), value.get("requests", {})
     for part, quantities in (("limits", limits), ("requests", requests)):
-        for name, value in sorted(quantities.items()):
-            yield from _quantity_errors(name, value, f"{path}.{part}")
-    for name, value in sorted(requests.items()):
-        yield from _pair_errors(name, value, limits.get(name), path)
+        for name, quantity in sorted(quantities.items()):
+            yield from _quantity_errors(name, quantity, f"{where}.{part}")
+    for name, quantity in sorted(requests.items()):
+        yield from _pair_errors(name, quantity, limits.get(name), where)
 
 
 def _quantity_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
@@ -189,33 +97,6 @@ def is_extended(name: str) -> bool:
     """Tell whether a resource is an extended one, such as nvidia.com/gpu."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
-
-
-def _probe_errors(probe: Obj | None, path: str) -> Iterator[FieldError]:
-    if probe is None:
-        return
-    handlers = [name for name in ("exec", "httpGet", "tcpSocket", "grpc") if name in probe]
-    if not handlers:
-        yield required(path, "must specify a handler type")
-    for extra in handlers[1:]:
-        yield forbidden_field(f"{path}.{extra}", "may not specify more than 1 handler type")
-
-
-def _toleration_errors(tolerations: list[Obj], path: str) -> Iterator[FieldError]:
-    for at, toleration in enumerate(tolerations):
-        where, operator = f"{path}[{at}]", toleration.get("operator", "Equal")
-        if operator not in ("Equal", "Exists"):
-            yield unsupported(f"{where}.operator", operator, ("Equal", "Exists"))
-        elif operator == "Exists" and toleration.get("value"):
-            value = toleration["value"]
-            yield invalid_value(f"{where}.operator", value, "value must be empty when `operator` is 'Exists'")
-        elif operator == "Equal" and not toleration.get("key"):
-            why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            yield invalid_value(f"{where}.operator", operator, why)
-        yield from _enum(toleration, "effect", EFFECTS, where)
-        if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
-            why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield invalid_value(f"{where}.effect", toleration.get("effect", ""), why)
 
 
 def update_errors(old: Obj, new: Obj) -> list[FieldError]:

@@ -1,114 +1,196 @@
-"""Rules of single fields, as data: where the field lies, and what its value must be.
-
-A path names fields by dots; ``[]`` goes through the entries of a list. A rule is asked wherever the object above its
-last word is there, with None for a field that is missing.
-"""
+"""What ``rules.yaml`` says of objects: each rule is asked of a field, wherever the object that holds it is there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from kubesim.admission.validation.metadata import dns_errors
-from kubesim.api.status import FieldError, invalid_value, required, unsupported
+from kubesim import data
+from kubesim.api.status import FieldError
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig, each
 
-Test = Callable[[str, Any], Iterator[FieldError]]
-NOT_NEGATIVE = "must be greater than or equal to 0"
+TABLE = Path(__file__).with_suffix(".yaml")
+ABSENT = object()
+WORDS: dict[str, Callable[[Any], object]] = {
+    "given": lambda value: value is not None,
+    "missing": lambda value: value is None,
+    "filled": bool,
+    "empty": lambda value: not value,
+    "blank": lambda value: not (value or "").strip(),
+    "worded": lambda value: (value or "").strip(),
+}
+"""The conditions that are one word, of a field's value."""
+
+
+@dataclass(slots=True)
+class Place:
+    """An object of which rules are asked: where it lies, and the place of the object whose rules led here."""
+
+    value: Obj
+    path: str = ""
+    above: Place | None = None
+
+    def at(self, name: str) -> str:
+        """Return the full path of a field."""
+        if not self.path or not name:
+            return self.path or name
+        return f"{self.path}.{name}"
+
+
+Check = Callable[..., Iterable[FieldError]]
+"""Yields what is wrong with (value, full path, the place that holds it), and what the rule says beside."""
+CHECKS: dict[str, Check] = {}
+ASKED_OF_NOTHING: set[Check] = set()
+
+
+def check(function: Check) -> Check:
+    """Make a function a word of the table; fields that are missing need no check."""
+    CHECKS[function.__name__.strip("_").replace("_", " ")] = function
+    return function
+
+
+def check_of_missing(function: Check) -> Check:
+    """Make a function a word of the table that is asked about missing fields too, with None."""
+    ASKED_OF_NOTHING.add(function)
+    return check(function)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a field must fulfil; ``test`` takes the field's full path and its value."""
+    """One line of the table."""
 
-    path: str
-    test: Test
+    steps: tuple[tuple[str, bool], ...]
+    """The names on the way to the field, and whether each is of a list whose entries are meant."""
+    check: Check
+    arguments: tuple[Any, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+    conditions: tuple[Callable[[Obj], bool], ...] = ()
+    missing: Any = None
+    shown: str = ""
+    value: Any = ABSENT
+    name: str = ""
+    """The first of those names."""
+    plain: bool = False
+    """Whether the field lies in the object itself."""
+    optional: bool = False
+    """Whether nothing is asked where the field, or the first one on the way to it, is missing."""
 
-    def errors(self, obj: Obj) -> Iterator[FieldError]:
-        """Yield what is wrong."""
-        for path, value in walk(obj, self.path):
-            yield from self.test(path, value)
+    def ask(self, place: Place, found: list[FieldError]) -> None:
+        """Add what is wrong with an object."""
+        name = self.name
+        value: Any = place.value
+        if name:
+            value = value.get(name)
+            if value is None and self.optional:
+                return
+        for holds in self.conditions:
+            if not holds(place.value):
+                return
+        fields = ((place.at(name), value),) if self.plain else _walk(place.value, self.steps, place.path)
+        for where, inner in fields:
+            asked = self.missing if inner is None else inner
+            if asked is None and self.check not in ASKED_OF_NOTHING:
+                continue
+            if self.conditions:
+                asked = self._shown(asked, place)
+            found += self.check(asked, where, place, *self.arguments, **self.more)
+
+    def _shown(self, asked: Any, place: Place) -> Any:
+        """Return what the answer shows as the field's value."""
+        if self.shown:
+            return dig(place.value, self.shown)
+        if self.value is not ABSENT:
+            return self.value
+        return "" if asked is None else asked
 
 
-def walk(obj: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (full path, value) of every field that a path means."""
-    step, _, rest = path.partition(".")
-    name, many = step.removesuffix("[]"), step.endswith("[]")
+def _walk(obj: Any, steps: tuple[tuple[str, bool], ...], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield (full path, value) of every field that a path means, None for a missing one."""
     if not isinstance(obj, dict):
         return
-    value, where = obj.get(name), f"{prefix}.{name}" if prefix else name
+    name, many = steps[0]
+    value, where, rest = obj.get(name), f"{prefix}.{name}" if prefix else name, steps[1:]
     found = [(f"{where}[{at}]", item) for at, item in enumerate(value or ())] if many else [(where, value)]
-    for inner, item in found:
-        if rest:
-            yield from walk(item, rest, inner)
-        else:
-            yield inner, item
+    if not rest:
+        yield from found
+    else:
+        for inner, item in found:
+            yield from _walk(item, rest, inner)
 
 
-def need(path: str, detail: str = "") -> Rule:
-    """A field that must be there and not be empty."""
-
-    def test(where: str, value: Any) -> Iterator[FieldError]:
-        if value in (None, "", [], {}):
-            yield required(where, detail)
-
-    return Rule(path, test)
+@cache
+def _table() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    table: dict[str, dict[str, list[dict[str, Any]]]] = data.read(TABLE)
+    return table
 
 
-def one_of(path: str, *choices: str) -> Rule:
-    """A field that, where it is set, has one of these values."""
-
-    def test(where: str, value: Any) -> Iterator[FieldError]:
-        if value not in (None, "", *choices):
-            yield unsupported(where, value, choices)
-
-    return Rule(path, test)
+@cache
+def rules_of(part: str, name: str) -> tuple[Rule, ...]:
+    """Return the rules of a kind (part ``kinds``) or of a type (``types``)."""
+    lines = _table()[part].get(name, [])
+    return tuple(_rule(path, asked) for line in lines for path, asked in line.items())
 
 
-def each_of(path: str, *choices: str) -> Rule:
-    """A list each of whose values is one of these; the error names the list."""
-
-    def test(where: str, value: Any) -> Iterator[FieldError]:
-        for item in value or ():
-            if item not in choices:
-                yield unsupported(where, item, choices)
-
-    return Rule(path, test)
+def errors_of(part: str, name: str, place: Place) -> list[FieldError]:
+    """Return what is wrong with an object by the rules of its kind or type."""
+    found: list[FieldError] = []
+    for rule in rules_of(part, name):
+        rule.ask(place, found)
+    return found
 
 
-def least(path: str, low: int = 0, text: str = NOT_NEGATIVE) -> Rule:
-    """A number that is not below ``low``."""
-    return wrong(path, lambda value: isinstance(value, int) and value < low, text)
+def _rule(path: str, asked: str | dict[str, Any]) -> Rule:
+    """Read a line: a field, and a word or a word with what it needs."""
+    more: dict[str, Any] = {asked: None} if isinstance(asked, str) else dict(asked)
+    word = next(iter(more))
+    argument, function = more.pop(word), CHECKS[word.replace("_", " ")]
+    conditions = tuple(_condition(*given) for given in more.pop("if", {}).items())
+    beside: dict[str, Any] = {name: more.pop(name) for name in ("missing", "shown", "value") if name in more}
+    if word == "required" and conditions:
+        beside["value"] = None
+    if isinstance(argument, dict):
+        more |= argument
+        argument = None
+    steps = tuple((step.removesuffix("[]"), step.endswith("[]")) for step in path.split("."))
+    asks_nothing = function not in ASKED_OF_NOTHING and "missing" not in beside
+    arguments = () if argument is None else (argument,)
+    plain, optional = re.fullmatch(r"\w*", path) is not None, asks_nothing or len(steps) > 1
+    return Rule(
+        steps, function, arguments, more, conditions, **beside, name=steps[0][0], plain=plain, optional=optional
+    )
 
 
-def dns(path: str, form: str = "subdomain") -> Rule:
-    """A DNS name, where it is set."""
+def _condition(path: str, wanted: Any) -> Callable[[Obj], bool]:
+    """Return what tells whether a condition holds of an object; of several values, one must be as it says."""
+    negated = isinstance(wanted, dict) and ("not" in wanted or "unlike" in wanted)
+    test = _test(wanted)
 
-    def test(where: str, value: Any) -> Iterator[FieldError]:
-        if value:
-            yield from (invalid_value(where, value, why) for why in dns_errors(value, form))
+    def holds(obj: Obj) -> bool:
+        values = each(obj, path) if "[" in path else (dig(obj, path),)
+        return any(map(test, values)) is not negated
 
-    return Rule(path, test)
-
-
-def wrong(path: str, is_wrong: Callable[[Any], object], text: str) -> Rule:
-    """A field that is invalid where ``is_wrong`` says so of its value (never asked about a missing one)."""
-
-    def test(where: str, value: Any) -> Iterator[FieldError]:
-        if value is not None and is_wrong(value):
-            yield invalid_value(where, value, text)
-
-    return Rule(path, test)
+    return holds
 
 
-def matches(path: str, pattern: str, text: str) -> Rule:
-    """A text of a form, where it is set."""
-    compiled = re.compile(pattern)
-    return wrong(path, lambda value: value != "" and not compiled.fullmatch(value), text)
-
-
-def all_errors(rules: tuple[Rule, ...], obj: Obj) -> list[FieldError]:
-    """Return what is wrong by any of the rules."""
-    return [error for rule in rules for error in rule.errors(obj)]
+def _test(wanted: Any) -> Callable[[Any], object]:
+    if isinstance(wanted, str) and wanted in WORDS:
+        return WORDS[wanted]
+    if not isinstance(wanted, dict):
+        choices = wanted if isinstance(wanted, list) else [wanted]
+        return lambda value: value in choices
+    (word, argument), *_ = wanted.items()
+    match word:
+        case "like" | "unlike":
+            pattern = re.compile(argument)
+            return lambda value: pattern.fullmatch(value or "")
+        case "all":
+            return lambda value: set(argument) <= set(value or ())
+        case "above":
+            return lambda value: (value or 0) > argument
+        case _:
+            return _test(argument)

@@ -1,0 +1,175 @@
+"""The checks of ``rules.yaml`` that know nothing of a kind: each is a word of that table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubesim.admission.validation import metadata
+from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.api.selectors import key_errors
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, unsupported
+from kubesim.api.status import required as required_value
+from kubesim.errors import Obj
+
+MIXED = "may have mixed case, but should otherwise match: "
+
+
+@check_of_missing
+def required(value: Any, where: str, place: Place, text: str = "") -> Iterator[FieldError]:
+    """A field that must be there and not be empty; with a condition, an error wherever that holds."""
+    yield from () if value else (required_value(where, text),)
+
+
+@check_of_missing
+def invalid(value: Any, where: str, place: Place, text: str) -> Iterator[FieldError]:
+    """A value that is wrong under the rule's condition."""
+    yield invalid_value(where, value, text)
+
+
+@check_of_missing
+def forbidden(value: Any, where: str, place: Place, text: str) -> Iterator[FieldError]:
+    """A field that may not be set under the rule's condition."""
+    yield forbidden_field(where, text.replace("{}", str(value)))
+
+
+@check
+def is_(value: Obj, where: str, place: Place, name: str) -> list[FieldError]:
+    """An object of a type with rules of its own."""
+    return errors_of("types", name, Place(value, where, place))
+
+
+@check
+def one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
+    """One of some values, where it is not empty."""
+    if value != "" and value not in choices:
+        yield unsupported(where, value, tuple(choices))
+
+
+@check_of_missing
+def always_one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
+    """One of some values."""
+    if value not in choices:
+        yield unsupported(where, value or "", tuple(choices))
+
+
+@check
+def each_of(values: list[Any], where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
+    """A list each of whose values is one of these; the error names the list."""
+    yield from (unsupported(where, value, tuple(choices)) for value in values if value not in choices)
+
+
+@check
+def alone(values: list[str], where: str, place: Place, text: str) -> Iterator[FieldError]:
+    """A list in which a star stands alone."""
+    if len(values) > 1 and "*" in values:
+        yield invalid_value(where, values, text)
+
+
+@check
+def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator[FieldError]:
+    """A list no two entries of which have the same name."""
+    seen: set[str] = set()
+    for at, entry in enumerate(entries):
+        name = entry.get(field, "")
+        if name and name in seen:
+            yield duplicate(f"{where}[{at}].{field}", name)
+        seen.add(name)
+
+
+@check
+def least(value: Any, where: str, place: Place, low: int, text: str = "") -> Iterator[FieldError]:
+    """A number (where it is one) that is not below another."""
+    if isinstance(value, int) and value < low:
+        yield invalid_value(where, value, text or f"must be greater than or equal to {low}")
+
+
+@check
+def between(value: Any, where: str, place: Place, bounds: Sequence[int], text: str = "") -> Iterator[FieldError]:
+    """A number (where it is one) within bounds."""
+    if isinstance(value, int) and not bounds[0] <= value <= bounds[1]:
+        yield invalid_value(where, value, text or f"must be between {bounds[0]} and {bounds[1]}, inclusive")
+
+
+@check
+def matches(value: Any, where: str, place: Place, pattern: str, text: str) -> Iterator[FieldError]:
+    """A text (where it is one, and not empty) of a form."""
+    if isinstance(value, str) and value and not re.fullmatch(pattern, value):
+        yield invalid_value(where, value, text)
+
+
+@check
+def under(value: str, where: str, place: Place, homes: Sequence[str]) -> Iterator[FieldError]:
+    """A JSON path that begins in one of some ways."""
+    if value and not value.startswith("."):
+        yield invalid_value(where, value, "must be a simple json path starting with .")
+    elif value and not value.startswith(tuple(homes)):
+        home = "either .spec or .status" if len(homes) > 1 else homes[0].rstrip(".")
+        yield invalid_value(where, value, f"should be a json path under {home}")
+
+
+@check
+def single(
+    value: Obj,
+    where: str,
+    place: Place,
+    several: str,
+    among: Sequence[str] = (),
+    besides: Sequence[str] = (),
+    none: str = "",
+) -> Iterator[FieldError]:
+    """An object that has one of some fields (or, without those, any field but ``besides``)."""
+    found = [name for name in among or value if name in value and name not in besides]
+    if none and not found:
+        yield required_value(where, none)
+    yield from (forbidden_field(f"{where}.{name}", several) for name in found[1:])
+
+
+@check
+def label(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A DNS label."""
+    return _dns(value, where, "label")
+
+
+@check
+def subdomain(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A DNS subdomain."""
+    return _dns(value, where, "subdomain")
+
+
+def _dns(value: str, where: str, form: str) -> Iterator[FieldError]:
+    yield from (invalid_value(where, value, why) for why in metadata.dns_errors(value, form) if value)
+
+
+@check
+def name(
+    value: str, where: str, place: Place, form: str, *, mixed: bool = False, always: bool = False
+) -> Iterator[FieldError]:
+    """A DNS name (``mixed``: but for upper case) of which all that is wrong is one error; ``always``: not empty."""
+    if (value or always) and (wrong := metadata.dns_errors(value.lower() if mixed else value, form)):
+        yield invalid_value(where, value, (MIXED if mixed else "") + ",".join(wrong))
+
+
+@check
+def qualified(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A name as labels have them, with or without a domain."""
+    yield from (invalid_value(where, value, why) for why in key_errors(value))
+
+
+@check
+def labels(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A map of labels."""
+    yield from metadata.label_errors(value, where)
+
+
+@check
+def percent(value: Any, where: str, place: Place) -> Iterator[FieldError]:
+    """A share (where it is a text) of at most 100 %."""
+    if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
+        text = (
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex"
+        )
+        yield invalid_value(where, value, f"{text} used for validation is '[0-9]+%')")
+    elif isinstance(value, str) and int(value[:-1]) > 100:
+        yield invalid_value(where, value, "must not be greater than 100%")
