@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from aiohttp import (
+    ClientError,
+    ClientSession,
+    ClientTimeout,
+    ClientWebSocketResponse,
+    TCPConnector,
+    WSMsgType,
+    WSServerHandshakeError,
+)
 
 from kubesim.network.fabric import Door as Reachable
 from kubesim.network.fabric import HttpServer, Request, Response
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import NetworkError, UpgradeError
+from kubesim.shell.handles import Messages
 
 SERVICE_ADDRESS, SERVICE_PORT = "10.96.0.1", 443
 MOST_CONNECTIONS = 64
 ANSWER_SECONDS = 60.0
 PIECE = 64 * 1024
+LONGEST_MESSAGE = 4 << 20
+CHANNELS = "v5.channel.k8s.io"
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    "Sec-WebSocket-Protocol": CHANNELS,
+}
+"""What asks for a WebSocket, where the answer is only read for why there is none."""
 KEPT = ("content-type", "warning", "retry-after", "location", "audit-id")
 DROPPED = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"})
 
@@ -50,6 +70,22 @@ class Door(HttpServer):
         except ClientError as error:
             raise NetworkError("reset") from error
 
+    @asynccontextmanager
+    async def open(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[Messages]:
+        """Open a WebSocket with numbered channels. Raises ``NetworkError`` and ``UpgradeError``."""
+        sent, url = _sent(headers), self._server + path
+        session = self._open()
+        try:
+            socket = await session.ws_connect(url, headers=sent, protocols=(CHANNELS,), max_msg_size=LONGEST_MESSAGE)
+        except WSServerHandshakeError as error:
+            asked = {**sent, **UPGRADE}
+            async with session.get(url, headers=asked) as answer:
+                raise UpgradeError(answer.status, await answer.read()) from error
+        except ClientError as error:
+            raise NetworkError("refused") from error
+        async with socket:
+            yield Socket(socket)
+
     async def close(self) -> None:
         """Let go of every connection."""
         if self._session is not None:
@@ -65,6 +101,25 @@ class Door(HttpServer):
 
 def _sent(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in DROPPED}
+
+
+class Socket:
+    """A WebSocket whose messages are bytes on numbered channels."""
+
+    def __init__(self, socket: ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send data on a channel; nothing once the other side has gone."""
+        with suppress(ConnectionError):
+            await self._socket.send_bytes(bytes([channel]) + data)
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """Return the next channel and data; None once the other side has gone."""
+        async for message in self._socket:
+            if message.type is WSMsgType.BINARY and message.data:
+                return message.data[0], message.data[1:]
+        return None
 
 
 class PodKube:
@@ -91,6 +146,10 @@ class PodKube:
     def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
         """Yield the pieces of a long answer: a watch, a followed log."""
         return self._door.stream(path, self._with_token(headers or {}))
+
+    def open(self, path: str, *, headers: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Messages]:
+        """Open a WebSocket: exec, attach, port-forward."""
+        return self._door.open(path, self._with_token(headers or {}))
 
     def _with_token(self, headers: Mapping[str, str]) -> dict[str, str]:
         named = {name.lower() for name in headers}

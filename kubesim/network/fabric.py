@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
 from kubesim.shell.errors import NetworkError
+from kubesim.shell.handles import Messages
 
 REASONS = {
     "refused": "connect: connection refused",
@@ -132,6 +134,9 @@ class Door(Server, Protocol):
 
     def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the pieces of a long answer. Raises ``NetworkError``."""
+
+    def open(self, path: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Messages]:
+        """Open a WebSocket with numbered channels. Raises ``NetworkError`` and ``UpgradeError``."""
 
 
 class Fabric:

@@ -73,3 +73,12 @@ class NetworkError(Exception):
         super().__init__(kind)
         self.kind = kind
         self.why = why
+
+
+class UpgradeError(Exception):
+    """A connection that the server would not turn into a stream of its own: the status and body of its answer."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body

@@ -27,6 +27,16 @@ class Writer(Protocol):
         """Take all of ``data``; returns late when the reader is slow."""
 
 
+class Messages(Protocol):
+    """A WebSocket whose messages are bytes on numbered channels, the first byte being the number."""
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send data on a channel; nothing once the other side has gone."""
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """Return the next channel and data; None once the other side has gone."""
+
+
 class Handle:
     """An open file; shared by descriptors, closed with the last of them."""
 

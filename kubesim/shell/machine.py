@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from kubesim.clock import Clock
 from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
-from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
+from kubesim.shell.handles import CHUNK, Handle, Messages, OpenFile, Outside, Reader, Writer
 from kubesim.shell.lookup import Answer, ResolvConf
 from kubesim.shell.programs import Program, find
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
@@ -96,6 +97,9 @@ class KubeAccess(Protocol):
 
     def stream(self, path: str, *, headers: Mapping[str, str] = {}) -> AsyncIterator[bytes]:
         """Yield the pieces of a long answer: a watch, a followed log."""
+
+    def open(self, path: str, *, headers: Mapping[str, str] = {}) -> AbstractAsyncContextManager[Messages]:
+        """Open a WebSocket: exec, attach, port-forward. Raises ``errors.UpgradeError`` where that is refused."""
 
 
 @dataclass(eq=False)

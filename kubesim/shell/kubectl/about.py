@@ -1,14 +1,12 @@
-"""kubectl's verbs about the cluster and this account: version, kinds, rights, configuration, usage."""
+"""kubectl's verbs about the cluster and itself: version, kinds, configuration, help."""
 
 from __future__ import annotations
 
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.describe_node import amount
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.client import VERSION, Client, KubectlError, Obj
+from kubesim.shell.kubectl.flags import FLAGS, Flags
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.targets import needs, query
+from kubesim.shell.kubectl.texts import to_json, to_yaml
 from kubesim.shell.machine import Process
-from kubesim.shell.tools.jq import yaml_text
 
 EMPTY: Obj = {
     "apiVersion": "v1",
@@ -21,25 +19,68 @@ EMPTY: Obj = {
 }
 
 
+HELP = (
+    "kubectl controls the Kubernetes cluster manager.\n\n"
+    " Find more information at: https://kubernetes.io/docs/reference/kubectl/\n"
+)
+COMPILER = {"buildDate": "2026-02-10T12:56:59Z", "compiler": "gc", "gitTreeState": "clean", "goVersion": "go1.24.12"}
+
+
+def usage_of(command: str) -> str:
+    """Return the help of a command: what may follow it."""
+    below = sorted(
+        {
+            name[len(command) :].split()[0]
+            for name in FLAGS
+            if f"{name} ".startswith(f"{command} ".lstrip()) and name != command
+        }
+    )
+    text = HELP if not command else ""
+    if below:
+        text += "\nAvailable Commands:\n" + "".join(f"  {name}\n" for name in below)
+    if command in FLAGS:
+        names = sorted(spec.partition("=")[0].partition("/")[0] for spec in FLAGS[command].split())
+        text += "\nOptions:\n" + "".join(f"    --{name}\n" for name in names) if names else ""
+    shown = f"kubectl {command}".strip()
+    return text.lstrip("\n") + f"\nUsage:\n  {shown} [flags] [options]\n"
+
+
 async def api_resources(process: Process, client: Client, opts: Flags) -> int:
     """List the kinds."""
+    form = opts.get("output")
+    if form not in ("", "name", "wide"):
+        raise KubectlError(f"error: --output {form} is not available")
+    by = opts.get("sort-by")
+    if by not in ("", "name", "kind"):
+        raise KubectlError("error: --sort-by accepts only name or kind")
     kinds = sorted(await client.resources(), key=lambda kind: (kind.group, kind.plural))
+    if by:
+        kinds = sorted(kinds, key=lambda kind: kind.plural if by == "name" else kind.kind)
     if "namespaced" in opts:
         kinds = [kind for kind in kinds if kind.namespaced == opts.on("namespaced")]
     if "api-group" in opts:
         kinds = [kind for kind in kinds if kind.group == opts.get("api-group")]
-    if opts.get("output") == "name":
+    kinds = [kind for kind in kinds if {*opts.words("verbs")} <= {*kind.verbs}]
+    kinds = [kind for kind in kinds if kind.verbs and {*opts.words("categories")} <= {*kind.categories}]
+    if form == "name":
         await process.write("".join(f"{kind.plural}{'.' + kind.group if kind.group else ''}\n" for kind in kinds))
         return 0
-    found = [] if opts.on("no-headers") else [["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]]
+    wide = form == "wide"
+    head = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND", *(["VERBS", "CATEGORIES"] if wide else [])]
+    found = [] if opts.on("no-headers") else [head]
     for each in kinds:
-        found.append([each.plural, ",".join(each.short), each.api_version, str(each.namespaced).lower(), each.kind])
+        line = [each.plural, ",".join(each.short), each.api_version, str(each.namespaced).lower(), each.kind]
+        found.append(line + [",".join(sorted(each.verbs)), ",".join(each.categories)] * wide)
     await process.write(table(found))
     return 0
 
 
 async def api_versions(process: Process, client: Client, opts: Flags) -> int:
     """List the versions of the API."""
+    if opts.args:
+        raise KubectlError(
+            f"error: unexpected arguments: [{' '.join(opts.args)}]\nSee 'kubectl api-versions -h' for help and examples"
+        )
     await process.write(
         "".join(f"{each}\n" for each in sorted({kind.api_version for kind in await client.resources()}))
     )
@@ -48,72 +89,31 @@ async def api_versions(process: Process, client: Client, opts: Flags) -> int:
 
 async def version(process: Process, client: Client, opts: Flags) -> int:
     """Show versions."""
-    await process.write("Client Version: v1.34.4\nKustomize Version: v5.7.1\n")
-    if not opts.on("client"):
-        server = await client.request("GET", "/version")
-        await process.write(f"Server Version: {server.get('gitVersion', '')}\n")
-    return 0
-
-
-async def whoami(process: Process, client: Client, opts: Flags) -> int:
-    """Tell who this account is."""
-    found = await client.request(
-        "POST",
-        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
-    )
-    user = found.get("status", {}).get("userInfo", {})
-    lines = [["ATTRIBUTE", "VALUE"], ["Username", user.get("username", "")]]
-    lines += [["UID", user["uid"]]] if user.get("uid") else []
-    lines.append(["Groups", f"[{' '.join(user.get('groups', []))}]"])
-    lines += [[f"Extra: {key}", f"[{' '.join(value)}]"] for key, value in sorted((user.get("extra") or {}).items())]
-    await process.write(table(lines))
-    return 0
-
-
-async def can_i(process: Process, client: Client, opts: Flags) -> int:
-    """Ask what this account may do."""
-    needs(
-        opts,
-        2,
-        "you must specify two arguments: verb resource or verb resource/resourceName.\n"
-        "See 'kubectl auth can-i -h' for help and examples.",
-    )
-    kind, _, name = opts.args[1].partition("/")
-    attributes = {
-        "namespace": "" if opts.on("all-namespaces") else client.namespace,
-        "verb": opts.args[0],
-        "name": name,
+    form = opts.get("output")
+    if form not in ("", "yaml", "json"):
+        raise KubectlError("error: --output must be 'yaml' or 'json'")
+    server = {} if opts.on("client") else await client.request("GET", "/version")
+    if not form:
+        await process.write(f"Client Version: {VERSION}\nKustomize Version: v5.7.1\n")
+        await process.write(f"Server Version: {server.get('gitVersion', '')}\n" if server else "")
+        return 0
+    commit = server.get("gitCommit", "")
+    own = {
+        **COMPILER,
+        "gitCommit": commit,
+        "gitVersion": VERSION,
+        "major": "1",
+        "minor": "34",
+        "platform": "linux/amd64",
     }
-    attributes["subresource"] = opts.get("subresource")
-    try:
-        resource = await client.resource(kind)
-        attributes |= {"group": resource.group, "resource": resource.plural}
-        if not resource.namespaced:
-            group = f" in group '{resource.group}'" if resource.group else ""
-            await process.error(f"Warning: resource '{resource.plural}' is not namespace scoped{group}\n\n")
-            attributes["namespace"] = ""
-    except KubectlError:
-        attributes["resource"] = kind
-        if kind != "*":
-            await process.error(f"Warning: the server doesn't have a resource type '{kind}'\n\n")
-        else:
-            attributes["group"] = "*"
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    found = await client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
-    allowed = bool(found.get("status", {}).get("allowed"))
-    if not opts.on("quiet"):
-        await process.write("yes\n" if allowed else "no\n")
-    return int(not allowed)
+    whole: Obj = {"clientVersion": own, "kustomizeVersion": "v5.7.1", **({"serverVersion": server} if server else {})}
+    await process.write(to_json(whole, 2) if form == "json" else to_yaml(whole) + "\n")
+    return 0
 
 
 async def config_view(process: Process, client: Client, opts: Flags) -> int:
     """Show the configuration: in a pod there is none, the account's token serves."""
-    await process.write(yaml_text(EMPTY, sort=True))
+    await process.write(to_yaml(EMPTY))
     return 0
 
 
@@ -146,54 +146,4 @@ async def cluster_info(process: Process, client: Client, opts: Flags) -> int:
         url = f"{server}/api/v1/namespaces/{metadata['namespace']}/services/{metadata['name']}{port}/proxy"
         await process.write(f"{green}{name}{plain} is running at {yellow}{url}{plain}\n")
     await process.write("\nTo further debug and diagnose cluster problems, use 'kubectl cluster-info dump'.\n")
-    return 0
-
-
-async def top(process: Process, client: Client, opts: Flags) -> int:
-    """Show what nodes or pods use."""
-    served = {kind.plural for kind in await client.resources() if kind.group == "metrics.k8s.io"}
-    plural = "nodes" if opts.command == "top node" else "pods"
-    if plural not in served:
-        raise KubectlError("error: Metrics API not available")
-    space = "" if opts.on("all-namespaces") or plural == "nodes" else f"/namespaces/{client.namespace}"
-    name = f"/{opts.args[0]}" if opts.args else ""
-    found = await client.request("GET", f"/apis/metrics.k8s.io/v1beta1{space}/{plural}{name}{query(opts)}")
-    items = found.get("items", [found])
-    if not items:
-        await process.error(f"No resources found{' in ' + client.namespace + ' namespace.' if space else ''}\n")
-        return 0
-    if plural == "nodes":
-        return await _top_nodes(process, client, opts, items)
-    head = ["NAMESPACE"] * (not space) + ["POD"] * opts.on("containers") + ["NAME", "CPU(cores)", "MEMORY(bytes)"]
-    lines = [] if opts.on("no-headers") else [head]
-    for item in sorted(items, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
-        where = [item["metadata"]["namespace"]] * (not space)
-        rows = [[each] for each in item["containers"]] if opts.on("containers") else [item["containers"]]
-        for row in rows:
-            names = (
-                [item["metadata"]["name"], row[0]["name"]] if opts.on("containers") else [item["metadata"]["name"]]
-            )
-            lines.append([*where, *names, *_used([each["usage"] for each in row])])
-    await process.write(table(lines))
-    return 0
-
-
-def _used(usages: list[Obj]) -> list[str]:
-    cpu = sum(amount(each.get("cpu", "0")) for each in usages)
-    memory = sum(amount(each.get("memory", "0")) for each in usages)
-    return [f"{-int(-cpu * 1000 // 1)}m", f"{int(memory / (1 << 20))}Mi"]
-
-
-async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[Obj]) -> int:
-    nodes = {
-        each["metadata"]["name"]: each for each in (await client.request("GET", "/api/v1/nodes")).get("items", [])
-    }
-    lines = [] if opts.on("no-headers") else [["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]]
-    for item in sorted(items, key=lambda each: str(each["metadata"]["name"])):
-        name = item["metadata"]["name"]
-        whole = nodes.get(name, {}).get("status", {}).get("allocatable", {})
-        cpu, memory = _used([item["usage"]])
-        parts = [int(amount(item["usage"][key]) * 100 / amount(whole.get(key, "1"))) for key in ("cpu", "memory")]
-        lines.append([name, cpu, f"{parts[0]}%", memory, f"{parts[1]}%"])
-    await process.write(table(lines))
     return 0

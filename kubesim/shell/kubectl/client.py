@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,17 +16,26 @@ from kubesim.shell.machine import KubeAccess, Process
 Obj = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+VERSION = "v1.34.4"
 REFUSED = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
 
 
 class KubectlError(Exception):
     """A message for standard error; kubectl ends with ``status``."""
 
-    def __init__(self, text: str, status: int = 1, reason: str = "") -> None:
+    def __init__(self, text: str, status: int = 1, reason: str = "", message: str = "") -> None:
         super().__init__(text)
         self.text = text
         self.status = status
         self.reason = reason
+        self.message = message or text.removeprefix("error: ")
+
+    def during(self, doing: str, source: str) -> KubectlError:
+        """Return this refusal of the server with what was tried and from which file."""
+        if not self.reason or self.reason in ("Invalid", "Unauthorized"):
+            return self
+        text = f'Error from server ({self.reason}): error when {doing} "{source}": {self.message}'
+        return KubectlError(text, self.status, self.reason, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,9 @@ class Resource:
     kind: str
     namespaced: bool
     short: tuple[str, ...]
+    verbs: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -48,6 +63,11 @@ class Resource:
         """The name with its group, as messages show it."""
         return f"{self.singular}.{self.group}" if self.group else self.singular
 
+    @property
+    def collection(self) -> str:
+        """The plural with its group, as messages show it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
     def path(self, namespace: str, name: str = "") -> str:
         """Return the path of a collection or object; no namespace means all."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
@@ -58,19 +78,23 @@ class Resource:
 class Client:
     """One run's way to the API server."""
 
-    def __init__(self, process: Process, namespace: str, token: str = "") -> None:
+    def __init__(self, process: Process, namespace: str, extra: Mapping[str, str] = {}) -> None:
+        """``extra`` are headers that say who asks: a token, or whom to act as."""
         kube = process.machine.kube
         if kube is None:
             raise KubectlError(REFUSED)
         self.kube: KubeAccess = kube
+        self.process = process
+        self.chosen = bool(namespace)
         self.namespace = namespace or kube.namespace or "default"
-        self.token = token
+        self.limit = 0.0
+        self._extra = dict(extra)
         self._resources: list[Resource] = []
+        self._warned: set[str] = set()
 
     def headers(self, more: dict[str, str]) -> dict[str, str]:
-        """Return headers with kubectl's own, and the token of the command line where there is one."""
-        own = {"User-Agent": "kubectl/v1.34.4 (linux/amd64) kubernetes/7f2eb61"}
-        return {**own, **({"Authorization": f"Bearer {self.token}"} if self.token else {}), **more}
+        """Return headers with kubectl's own, and what the command line says of who asks."""
+        return {"User-Agent": f"kubectl/{VERSION} (linux/amd64) kubernetes/7f2eb61", **self._extra, **more}
 
     async def request(
         self,
@@ -86,11 +110,12 @@ class Client:
         data = b""
         if body is not None:
             headers["Content-Type"] = sort
-            data = json.dumps(body).encode()
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            status, _, answer = await self.kube.request(method, path, body=data, headers=headers)
+            status, told, answer = await self.kube.request(method, path, body=data, headers=headers)
         except NetworkError as error:
-            raise KubectlError(f"Unable to connect to the server: dial tcp: {error.kind}") from error
+            raise self.unreachable(error) from error
+        await self._warn(told)
         try:
             found: Obj = json.loads(answer) if answer else {}
         except ValueError:
@@ -99,12 +124,51 @@ class Client:
             raise _refusal(found)
         return found
 
+    def unreachable(self, error: NetworkError) -> KubectlError:
+        """Return what is said where the server cannot be reached."""
+        address = self.kube.server.partition("//")[2]
+        if error.kind == "refused":
+            return KubectlError(
+                f"The connection to the server {address.removesuffix(':443')} was refused - did you specify the right "
+                "host or port?"
+            )
+        reason = {"timeout": "i/o timeout", "reset": "read: connection reset by peer"}.get(
+            error.kind, "connect: no route to host"
+        )
+        return KubectlError(f"Unable to connect to the server: dial tcp {address}: {reason}")
+
+    async def _warn(self, headers: Mapping[str, str]) -> None:
+        """Show the server's warnings, each once."""
+        text = next((value for name, value in headers.items() if name.lower() == "warning"), "")
+        for found in re.findall(r'299 - "((?:[^"\\\\]|\\\\.)*)"', text):
+            if found not in self._warned:
+                self._warned.add(found)
+                await self.process.error(f"Warning: {found.replace(chr(92), '')}\n")
+
+    async def raw(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """Return an answer as it stands. Raises KubectlError with the server's message."""
+        headers = self.headers({"Accept": "application/json, */*", "Content-Type": "application/json"})
+        try:
+            status, _, answer = await self.kube.request(method, path, body=body, headers=headers)
+        except NetworkError as error:
+            raise self.unreachable(error) from error
+        if status >= 400:
+            raise refusal_of(status, answer)
+        return answer
+
     async def text(self, path: str) -> str:
         """Return what is no JSON: logs."""
-        status, _, answer = await self.kube.request("GET", path, headers=self.headers({"Accept": "*/*"}))
-        if status >= 400:
-            raise _refusal(json.loads(answer))
-        return answer.decode("utf-8", "replace")
+        return (await self.raw("GET", path)).decode("utf-8", "replace")
+
+    async def events(self, path: str, accept: str = "application/json") -> AsyncIterator[Obj]:
+        """Yield the events of a watch, until ``limit`` seconds are over."""
+        rest = b""
+        pieces = self.kube.stream(path, headers=self.headers({"Accept": accept}))
+        async for piece in within(self.process, pieces, self.limit):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield json.loads(line)
 
     async def resources(self) -> list[Resource]:
         """Return every kind that the server serves."""
@@ -126,18 +190,54 @@ class Client:
                 return each
         raise KubectlError(f'error: the server doesn\'t have a resource type "{word}"')
 
-    async def of_object(self, obj: Obj) -> Resource:
+    async def of_object(self, obj: Obj, source: str = "STDIN") -> Resource:
         """Return the kind of a manifest."""
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
-        name = obj.get("metadata", {}).get("name", "")
+        metadata = obj.get("metadata") or {}
         for each in await self.resources():
             if (each.group, each.version, each.kind) == (group, version, obj.get("kind")):
                 return each
         raise KubectlError(
-            f'error: resource mapping not found for name: "{name}" namespace: "" from '
-            f'"STDIN": no matches for kind "{obj.get("kind")}" in version "{obj.get("apiVersion")}"\n'
-            "ensure CRDs are installed first"
+            f'error: resource mapping not found for name: "{metadata.get("name", "")}" namespace: '
+            f'"{metadata.get("namespace", "")}" from "{source}": no matches for kind "{obj.get("kind")}" in version '
+            f'"{obj.get("apiVersion")}"\nensure CRDs are installed first'
         )
+
+
+async def within(process: Process, pieces: AsyncIterator[bytes], limit: float) -> AsyncIterator[bytes]:
+    """Yield what comes within a number of seconds of the clock; 0 is without end."""
+    if not limit:
+        async for piece in pieces:
+            yield piece
+        return
+    clock = asyncio.ensure_future(process.machine.clock.sleep(limit))
+    try:
+        while True:
+            following = asyncio.ensure_future(anext(pieces, b""))
+            await asyncio.wait({following, clock}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                following.cancel()
+                return
+            if not (piece := following.result()):
+                return
+            yield piece
+    finally:
+        clock.cancel()
+
+
+def refusal_of(status: int, answer: bytes) -> KubectlError:
+    """Return an answer that is a refusal as kubectl words it, be it a Status or text."""
+    try:
+        found = json.loads(answer)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and found.get("kind") == "Status":
+        return _refusal(found)
+    text = answer.decode("utf-8", "replace").strip()
+    named = {404: ("NotFound", "the server could not find the requested resource")}.get(
+        status, ("", text or "unknown")
+    )
+    return _refusal({"reason": named[0], "message": named[1]})
 
 
 def _refusal(found: Obj) -> KubectlError:
@@ -146,9 +246,9 @@ def _refusal(found: Obj) -> KubectlError:
     if reason == "Unauthorized":
         return KubectlError("error: You must be logged in to the server (Unauthorized)", reason=reason)
     if reason == "Invalid":
-        return KubectlError(_invalid(found, message), reason=reason)
+        return KubectlError(_invalid(found, message), reason=reason, message=message)
     shown = f"Error from server ({reason})" if reason else "Error from server"
-    return KubectlError(f"{shown}: {message}", reason=reason)
+    return KubectlError(f"{shown}: {message}", reason=reason, message=message)
 
 
 def _invalid(found: Obj, message: str) -> str:
@@ -177,7 +277,10 @@ def _kinds(group: Obj) -> list[Resource]:
                     each.get("singularResource") or kind.lower(),
                     kind,
                     each.get("scope") == "Namespaced",
-                    tuple(each.get("shortNames", [])),
+                    tuple(each.get("shortNames") or ()),
+                    tuple(each.get("verbs") or ()),
+                    tuple(each.get("categories") or ()),
+                    tuple(inner["subresource"] for inner in each.get("subresources") or ()),
                 )
             )
     return found

@@ -11,51 +11,132 @@ TRUE = ("true", "1", "t", "T", "TRUE", "True")
 FALSE = ("false", "0", "f", "F", "FALSE", "False")
 
 # ``name``, with ``/s`` a short form; ``=`` needs a value, ``=x`` has x where none is given; without it is a boolean.
-EVERYWHERE = "namespace/n=! context=! token=! cluster=! user=!"
-_FILES = "filename/f=! recursive/R"
+EVERYWHERE = (
+    "namespace/n=! context=! token=! cluster=! user=! as=! as-group=! as-uid=! kubeconfig=! request-timeout=! "
+    "server/s=! v/v=! insecure-skip-tls-verify certificate-authority=! client-certificate=! client-key=! cache-dir=! "
+    "tls-server-name=! warnings-as-errors match-server-version username=! password=! disable-compression kuberc=! help/h"
+)
+_FILES = "filename/f=! recursive/R kustomize/k=!"
 _SELECT = "selector/l=! all-namespaces/A"
-_CHANGE = "output/o=! dry-run=unchanged show-managed-fields"
+_PRINT = "output/o=! template=! show-managed-fields allow-missing-template-keys"
+_CHANGE = f"{_PRINT} dry-run=unchanged field-manager=!"
+_MAKE = f"{_CHANGE} save-config validate=strict"
+_ROLL = f"{_FILES} {_PRINT} selector/l=!"
+_SET = f"{_FILES} {_CHANGE} selector/l=! all local record"
+_HARD = "output/o=! raw=! allow-missing-template-keys"
 FLAGS: dict[str, str] = {
-    "get": f"{_FILES} {_SELECT} output/o=! field-selector=! show-labels no-headers show-managed-fields sort-by=! "
-    "watch/w watch-only label-columns/L=! ignore-not-found show-kind output-watch-events",
-    "describe": f"{_FILES} {_SELECT} show-events",
+    "get": f"{_FILES} {_SELECT} {_PRINT} field-selector=! show-labels no-headers sort-by=! watch/w watch-only "
+    "label-columns/L=! ignore-not-found show-kind output-watch-events chunk-size=! server-print raw=! subresource=!",
+    "describe": f"{_FILES} {_SELECT} show-events chunk-size=!",
     "logs": "follow/f previous/p container/c=! tail=! timestamps since=! since-time=! limit-bytes=! selector/l=! "
-    "all-containers prefix",
-    "apply": f"{_FILES} {_CHANGE} server-side force-conflicts field-manager=!",
-    "create": f"{_FILES} {_CHANGE}",
+    "all-containers prefix all-pods ignore-errors max-log-requests=! pod-running-timeout=! "
+    "insecure-skip-tls-verify-backend",
+    "apply": f"{_FILES} {_CHANGE} server-side force-conflicts validate=strict prune selector/l=! all overwrite force "
+    "grace-period=! timeout=! wait cascade=background prune-allowlist=! openapi-patch subresource=!",
+    "apply view-last-applied": f"{_FILES} output/o=! selector/l=! all",
+    "apply set-last-applied": f"{_FILES} {_CHANGE} create-annotation",
+    "apply edit-last-applied": f"{_FILES} {_CHANGE} windows-line-endings validate=strict",
+    "create": f"{_FILES} {_MAKE} selector/l=! edit raw=! windows-line-endings",
+    "create deployment": f"{_MAKE} image=! port=! replicas/r=!",
+    "create configmap": f"{_MAKE} from-literal=! from-file=! from-env-file=! append-hash",
+    "create secret generic": f"{_MAKE} from-literal=! from-file=! from-env-file=! append-hash type=!",
+    "create secret docker-registry": f"{_MAKE} docker-server=! docker-username=! docker-password=! docker-email=! "
+    "append-hash from-file=!",
+    "create secret tls": f"{_MAKE} cert=! key=! append-hash",
+    "create job": f"{_MAKE} image=! from=!",
+    "create cronjob": f"{_MAKE} image=! schedule=! restart=!",
+    "create namespace": _MAKE,
+    "create serviceaccount": _MAKE,
+    "create role": f"{_MAKE} verb=! resource=! resource-name=!",
+    "create clusterrole": f"{_MAKE} verb=! resource=! resource-name=! non-resource-url=! aggregation-rule=!",
+    "create rolebinding": f"{_MAKE} role=! clusterrole=! user=! group=! serviceaccount=!",
+    "create clusterrolebinding": f"{_MAKE} clusterrole=! user=! group=! serviceaccount=!",
+    "create quota": f"{_MAKE} hard=! scopes=!",
+    "create priorityclass": f"{_MAKE} value=! description=! global-default preemption-policy=!",
+    "create poddisruptionbudget": f"{_MAKE} selector=! min-available=! max-unavailable=!",
+    "create ingress": f"{_MAKE} rule=! class=! annotation=! default-backend=!",
+    "create token": f"{_PRINT} audience=! duration=! bound-object-kind=! bound-object-name=! bound-object-uid=!",
+    **{f"create service {kind}": f"{_MAKE} tcp=! {more}" for kind, more in (
+        ("clusterip", "clusterip=!"), ("nodeport", "node-port=!"), ("loadbalancer", ""),
+        ("externalname", "external-name=!"),
+    )},
+    "run": f"{_MAKE} image=! image-pull-policy=! env=! labels/l=! annotations=! port=! restart=! rm stdin/i tty/t "
+    "attach command expose overrides=! override-type=! quiet/q leave-stdin-open grace-period=! force timeout=! "
+    "privileged pod-running-timeout=! cascade=background wait serviceaccount=!",
+    "expose": f"{_FILES} {_CHANGE} port=! target-port=! name=! type=! protocol=! selector=! labels/l=! cluster-ip=! "
+    "external-ip=! load-balancer-ip=! session-affinity=! overrides=! override-type=!",
+    "autoscale": f"{_FILES} {_CHANGE} min=! max=! cpu-percent=! cpu=! memory=! name=!",
     "delete": f"{_FILES} {_SELECT} output/o=! all force grace-period=! now wait timeout=! ignore-not-found "
-    "cascade=background field-selector=! dry-run=unchanged",
-    "scale": f"{_FILES} {_CHANGE} replicas=! current-replicas=! selector/l=! all",
-    "label": f"{_FILES} {_CHANGE} {_SELECT} overwrite all",
-    "annotate": f"{_FILES} {_CHANGE} {_SELECT} overwrite all",
-    "patch": f"{_FILES} {_CHANGE} patch/p=! patch-file=! type=!",
-    "cordon": "selector/l=! dry-run=unchanged",
-    "uncordon": "selector/l=! dry-run=unchanged",
+    "cascade=background field-selector=! dry-run=unchanged interactive/i raw=!",
+    "scale": f"{_FILES} {_CHANGE} replicas=! current-replicas=! resource-version=! selector/l=! all timeout=!",
+    **dict.fromkeys(("label", "annotate"), f"{_FILES} {_CHANGE} {_SELECT} overwrite all list local "
+    "resource-version=! field-selector=!"),
+    "patch": f"{_FILES} {_CHANGE} patch/p=! patch-file=! type=! subresource=! local",
+    "replace": f"{_FILES} {_CHANGE} force grace-period=! cascade=background timeout=! wait validate=strict "
+    "subresource=! save-config raw=!",
+    "edit": f"{_FILES} {_PRINT} field-manager=! validate=strict save-config windows-line-endings output-patch "
+    "subresource=!",
+    "diff": f"{_FILES} selector/l=! server-side force-conflicts field-manager=! show-managed-fields prune",
+    "wait": f"{_FILES} {_PRINT} {_SELECT} for=! timeout=! all field-selector=! local",
+    "explain": "recursive api-version=! output/o=!",
+    "set image": _SET,
+    "set env": f"{_SET} containers/c=! env/e=! from=! keys=! list overwrite prefix=! resolve",
+    "set resources": f"{_SET} containers/c=! limits=! requests=!",
+    "set serviceaccount": _SET,
+    "set selector": f"{_SET} resource-version=!",
+    "set subject": f"{_SET} user=! group=! serviceaccount=!",
+    "exec": "container/c=! stdin/i tty/t quiet/q filename/f=! pod-running-timeout=!",
+    "attach": "container/c=! stdin/i tty/t quiet/q pod-running-timeout=! detach-keys=!",
+    "cp": "container/c=! no-preserve retries=!",
+    "port-forward": "address=! pod-running-timeout=!",
+    "debug": "image=! container/c=! stdin/i tty/t target=! quiet/q attach env=! copy-to=! replace same-node "
+    "set-image=! share-processes profile=! image-pull-policy=! arguments-only custom=! keep-labels",
+    **dict.fromkeys(("cordon", "uncordon"), "selector/l=! dry-run=unchanged"),
     "drain": "selector/l=! dry-run=unchanged ignore-daemonsets delete-emptydir-data force grace-period=! timeout=! "
-    "disable-eviction",
-    "taint": "overwrite selector/l=! all dry-run=unchanged",
-    "rollout status": "watch/w timeout=! selector/l=!",
-    "rollout restart": "selector/l=!",
-    "rollout pause": "selector/l=!",
-    "rollout resume": "selector/l=!",
-    "rollout history": "revision=! selector/l=!",
-    "rollout undo": "to-revision=! selector/l=!",
-    "auth can-i": "all-namespaces/A quiet/q subresource=!",
-    "auth whoami": "output/o=!",
-    "api-resources": "namespaced api-group=! no-headers output/o=! sort-by=! verbs=!",
+    "disable-eviction pod-selector=! skip-wait-for-delete-timeout=! chunk-size=!",
+    "taint": f"{_PRINT} overwrite selector/l=! all dry-run=unchanged field-manager=!",
+    "rollout status": f"{_FILES} watch/w timeout=! selector/l=! revision=!",
+    **dict.fromkeys(("rollout restart", "rollout pause", "rollout resume"), f"{_ROLL} field-manager=!"),
+    "rollout history": f"{_ROLL} revision=!",
+    "rollout undo": f"{_ROLL} to-revision=! dry-run=unchanged",
+    "auth can-i": "all-namespaces/A quiet/q subresource=! list no-headers",
+    "auth whoami": _PRINT,
+    "certificate approve": f"{_FILES} {_PRINT} force",
+    "certificate deny": f"{_FILES} {_PRINT} force",
+    "api-resources": "namespaced api-group=! no-headers output/o=! sort-by=! verbs=! cached categories=!",
     "api-versions": "",
     "version": "client output/o=!",
-    "events": "all-namespaces/A for=! types=! no-headers",
-    "top pod": "all-namespaces/A selector/l=! containers no-headers",
-    "top node": "selector/l=! no-headers",
-    "config view": "raw minify output/o=!",
+    "events": f"{_PRINT} all-namespaces/A for=! types=! no-headers watch/w chunk-size=!",
+    "top pod": "all-namespaces/A selector/l=! field-selector=! containers no-headers sort-by=! sum "
+    "use-protocol-buffers show-swap",
+    "top node": "selector/l=! no-headers sort-by=! show-capacity use-protocol-buffers show-swap",
+    "config view": f"raw minify flatten merge {_HARD}",
     "config current-context": "",
     "config get-contexts": "no-headers output/o=!",
+    "config use-context": "",
+    "config set-context": "current cluster=! user=! namespace=!",
     "cluster-info": "",
-    "diff": _FILES,
+    "options": "",
+}  # fmt: skip
+ALIASES = {
+    **{f"top {word}": "top pod" for word in ("pods", "po")},
+    **{f"top {word}": "top node" for word in ("nodes", "no")},
+    "log": "logs",
+    "create deploy": "create deployment",
+    "create cm": "create configmap",
+    "create ns": "create namespace",
+    "create sa": "create serviceaccount",
+    "create cj": "create cronjob",
+    "create ing": "create ingress",
+    "create resourcequota": "create quota",
+    "create pc": "create priorityclass",
+    "create pdb": "create poddisruptionbudget",
+    "create svc": "create service",
+    "set sa": "set serviceaccount",
+    "config use": "config use-context",
 }
-ALIASES = {"top pods": "top pod", "top po": "top pod", "top nodes": "top node", "top no": "top node", "log": "logs"}
-GROUPS = {command.split()[0] for command in FLAGS if " " in command}
+GROUPS = {command.rpartition(" ")[0] for command in FLAGS if " " in command}
+"""Words that commands begin with."""
 
 
 @dataclass
@@ -125,34 +206,36 @@ def parse(words: list[str]) -> Flags:
 
 def _command(words: list[str]) -> str:
     """Take the command out of the words; flags that every command has may stand before it."""
-    at = 0
-    parts: list[str] = []
-    valued = {f"--{spec.split('=')[0].split('/')[0]}" for spec in EVERYWHERE.split()} | {"-n"}
+    at, command = 0, ""
+    valued = {f"--{spec.split('=')[0].split('/')[0]}" for spec in EVERYWHERE.split() if "=" in spec}
+    valued |= {f"-{spec.split('=')[0].split('/')[1]}" for spec in EVERYWHERE.split() if "=" in spec and "/" in spec}
     while at < len(words) and words[at] != "--":
         if words[at].startswith("-"):
             at += 2 if words[at] in valued else 1
             continue
-        if parts and parts[0] not in GROUPS:
+        longer = f"{command} {words[at]}".strip()
+        longer = ALIASES.get(longer, longer)
+        if longer not in FLAGS and longer not in GROUPS:
             break
-        parts.append(words.pop(at))
-        if len(parts) == 2:
+        command = longer
+        del words[at]
+        if command not in GROUPS:
             break
-    return _named(" ".join(parts), parts)
+    if command not in FLAGS:
+        _refuse(command, next((word for word in words[at : at + 1] if word != "--"), ""))
+    return command
 
 
-def _named(command: str, parts: list[str]) -> str:
-    command = ALIASES.get(command, command)
-    if command in FLAGS or not parts:
-        return command
-    if parts[0] in GROUPS:
-        return parts[0] if len(parts) == 1 else _refuse_inner(parts)
-    raise KubectlError(f'error: unknown command "{parts[0]}" for "kubectl"{_suggested(parts[0])}')
-
-
-def _refuse_inner(parts: list[str]) -> str:
-    raise KubectlError(
-        f"error: unknown command \"{' '.join(parts)}\"\nSee 'kubectl {parts[0]} -h' for help and examples"
-    )
+def _refuse(group: str, word: str) -> None:
+    """Refuse what is no command; raises KubectlError unless nothing was asked but help."""
+    if not group and word:
+        raise KubectlError(f'error: unknown command "{word}" for "kubectl"{_suggested(word)}')
+    if word and group in ("rollout", "auth", "config", "set", "top"):
+        raise KubectlError(f"error: unknown command \"{word}\"\nSee 'kubectl {group} -h' for help and examples")
+    if word:
+        raise KubectlError(
+            f"error: unknown command \"{group} {word}\"\nSee 'kubectl {group} -h' for help and examples"
+        )
 
 
 def _suggested(word: str) -> str:

@@ -1,16 +1,14 @@
-"""kubectl get and events: the server's tables, objects as text, watching."""
+"""kubectl get: the server's tables, objects as text, watching."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from urllib.parse import urlencode
 
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import TABLE, Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.targets import kinds_and_names, manifests, needs, query
+from kubesim.shell.kubectl.targets import kinds_and_names, listed, manifests, query
 from kubesim.shell.machine import Process
 
 Targets = list[tuple[Resource, str]]
@@ -23,6 +21,9 @@ UNTYPED = (
 
 async def get(process: Process, client: Client, opts: Flags) -> int:
     """Show objects."""
+    if opts.get("raw"):
+        await process.write(await client.raw("GET", opts.get("raw")))
+        return 0
     if opts.all("filename"):
         objects = await manifests(process, opts)
         targets = [(await client.of_object(obj), obj["metadata"]["name"]) for obj in objects]
@@ -86,10 +87,17 @@ def _nothing(client: Client, opts: Flags, kind: Resource) -> str:
     return f"No resources found in {client.namespace} namespace.\n" if local else "No resources found\n"
 
 
+async def _asked(client: Client, opts: Flags, kind: Resource, name: str, accept: str, more: dict[str, str]) -> Obj:
+    path = _path(client, opts, kind, name, **more)
+    if name:
+        return await client.request("GET", path, accept=accept)
+    return await listed(client, kind, path, opts, accept)
+
+
 async def _table(client: Client, opts: Flags, kind: Resource, name: str) -> Obj:
     by = opts.get("sort-by")
     more = {"includeObject": "Object"} if by else {}
-    answer = await client.request("GET", _path(client, opts, kind, name, **more), accept=TABLE)
+    answer = await _asked(client, opts, kind, name, TABLE, more)
     if by and answer.get("rows"):
         keys = [printing.sort_key(by, row["object"]) for row in answer["rows"]]
         _sortable(by, keys)
@@ -110,7 +118,7 @@ async def _found(
     status = 0
     for kind, name in targets:
         try:
-            answer = await client.request("GET", _path(client, opts, kind, name))
+            answer = await _asked(client, opts, kind, name, "application/json", {})
         except KubectlError as error:
             if not (opts.on("ignore-not-found") and error.reason == "NotFound"):
                 status = error.status
@@ -155,26 +163,34 @@ async def _watch(process: Process, client: Client, opts: Flags, targets: Targets
     plain = form in ("", "wide")
     started = bool(answer.get("rows")) and not opts.on("watch-only")
     if started and plain:
-        await process.write(table(_cells(opts, kind, answer, False, True), widths))
+        await process.write(table(_marked(opts, _cells(opts, kind, answer, False, True), "ADDED", True), widths))
     elif started:
         listed = await client.request("GET", _path(client, opts, kind, ""))
         for item in listed["items"]:
             await process.write(_one(opts, kind, {"apiVersion": kind.api_version, "kind": kind.kind, **item}))
     await process.flush()
     since = {"watch": "true", "resourceVersion": answer.get("metadata", {}).get("resourceVersion", "")}
-    async for event in events_of(
-        client, _path(client, opts, kind, "", **since), TABLE if plain else "application/json"
-    ):
+    form_of = TABLE if plain else "application/json"
+    async for event in client.events(_path(client, opts, kind, "", **since), form_of):
         if event.get("type") == "ERROR":
             raise KubectlError(f"error: {event['object'].get('message', '')}")
         if plain:
             part = {"rows": event["object"].get("rows"), "columnDefinitions": columns}
-            await process.write(table(_cells(opts, kind, part, False, not started), widths))
+            cells = _cells(opts, kind, part, False, not started)
+            await process.write(table(_marked(opts, cells, event["type"], not started), widths))
             started = True
         else:
             await process.write(_one(opts, kind, event["object"]))
         await process.flush()
     return 0
+
+
+def _marked(opts: Flags, cells: list[list[str]], what: str, headers: bool) -> list[list[str]]:
+    """Return rows with what has happened to them, where that is asked for."""
+    if not opts.on("output-watch-events"):
+        return cells
+    headers = headers and not opts.on("no-headers")
+    return [["EVENT" if headers and not at else what, *row] for at, row in enumerate(cells)]
 
 
 def _one(opts: Flags, kind: Resource, obj: Obj) -> str:
@@ -183,28 +199,3 @@ def _one(opts: Flags, kind: Resource, obj: Obj) -> str:
     if not opts.on("show-managed-fields"):
         obj.get("metadata", {}).pop("managedFields", None)
     return ("---\n" if opts.get("output") == "yaml" else "") + printing.formatted(opts.get("output"), obj)
-
-
-async def events_of(client: Client, path: str, accept: str = "application/json") -> AsyncIterator[Obj]:
-    """Yield the events of a watch."""
-    rest = b""
-    async for piece in client.kube.stream(path, headers=client.headers({"Accept": accept})):
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
-
-
-async def events(process: Process, client: Client, opts: Flags) -> int:
-    """Show events."""
-    selectors = []
-    if opts.get("for"):
-        kind, name = (await kinds_and_names(client, [opts.get("for")]))[0]
-        selectors += [f"involvedObject.kind={kind.kind}", f"involvedObject.name={name}"]
-    if opts.get("types"):
-        selectors.append(f"type={opts.get('types')}")
-    inner = Flags("get", {**opts.given, "sort-by": [".lastTimestamp"]}, ["events"])
-    if selectors:
-        inner.given["field-selector"] = [",".join(selectors)]
-    needs(inner, 1, "")
-    return await get(process, client, inner)

@@ -2,54 +2,172 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from urllib.parse import urlencode
 
-from kubesim.shell.kubectl.client import Client, KubectlError
+from kubesim.shell.errors import NetworkError
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.targets import needs
+from kubesim.shell.kubectl.streams import DEFAULT, containers, selector_of
+from kubesim.shell.kubectl.targets import kinds_and_names, seconds
 from kubesim.shell.machine import Process
+
+USAGE = (
+    "error: expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
+    "POD or TYPE/NAME is a required argument for the logs command\nSee 'kubectl logs -h' for help and examples"
+)
 
 
 async def logs(process: Process, client: Client, opts: Flags) -> int:
-    """Show or follow a container's log."""
-    needs(
-        opts,
-        1,
-        "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
-        "POD or TYPE/NAME is a required argument for the logs command",
-    )
-    word = opts.args[0].removeprefix("pod/").removeprefix("pods/")
-    if "/" in word:
-        word = await _pod_of(client, word)
-    container = opts.get("container") or (opts.args[1] if len(opts.args) > 1 else "")
-    pairs = {
-        "container": container,
-        "previous": "true" if opts.on("previous") else "",
-        "tailLines": opts.get("tail").lstrip("-"),
-        "timestamps": "true" if opts.on("timestamps") else "",
-        "follow": "true" if opts.on("follow") else "",
-    }
-    if opts.get("tail") == "-1":
-        pairs["tailLines"] = ""
-    path = f"/api/v1/namespaces/{client.namespace}/pods/{word}/log?" + urlencode(
-        {k: v for k, v in pairs.items() if v}
-    )
-    if opts.on("follow"):
-        async for piece in client.kube.stream(path, headers=client.headers({})):
-            await process.write(piece)
-            await process.flush()
+    """Show or follow the logs of containers."""
+    if not opts.args and not opts.get("selector"):
+        raise KubectlError(USAGE)
+    if opts.args and opts.get("selector"):
+        raise KubectlError("error: only a selector (-l) or a POD name is allowed")
+    if len(opts.args) > 1:
+        opts.given.setdefault("container", [opts.args[1]])
+    _check(opts)
+    wanted = [(pod, name) for pod in await _pods(process, client, opts) for name in await _names(process, opts, pod)]
+    most = int(opts.get("max-log-requests") or 5)
+    if opts.on("follow") and len(wanted) > most:
+        raise KubectlError(
+            f"error: you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is {most}, "
+            "use --max-log-requests to increase the limit"
+        )
+    several = len(wanted) > 1
+    if opts.on("follow") and several:
+        await asyncio.gather(*(_one(process, client, opts, pod, name, several) for pod, name in wanted))
         return 0
-    await process.write(await client.text(path))
+    for pod, name in wanted:
+        await _one(process, client, opts, pod, name, several)
     return 0
 
 
-async def _pod_of(client: Client, word: str) -> str:
-    """Return a pod of a workload."""
-    kind, name = word.split("/", 1)
-    obj = await client.request("GET", (await client.resource(kind)).path(client.namespace, name))
-    labels = obj.get("spec", {}).get("selector", {}).get("matchLabels", {})
-    query = urlencode({"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())})
-    pods = await client.request("GET", f"/api/v1/namespaces/{client.namespace}/pods?{query}")
-    if not pods.get("items"):
+def _check(opts: Flags) -> None:
+    for flag in ("tail", "limit-bytes"):
+        if flag in opts and not re.fullmatch(r"-?\d+", opts.get(flag)):
+            text = opts.get(flag)
+            raise KubectlError(
+                f'error: invalid argument "{text}" for "--{flag}" flag: strconv.ParseInt: parsing "{text}": '
+                f"invalid syntax\nSee 'kubectl logs --help' for usage."
+            )
+    if opts.get("tail", "-1").startswith("-") and opts.get("tail", "-1") != "-1":
+        raise KubectlError("error: --tail must be greater than or equal to -1")
+    if opts.get("since") and opts.get("since-time"):
+        raise KubectlError("error: at most one of `sinceTime` or `sinceSeconds` may be specified")
+
+
+async def _pods(process: Process, client: Client, opts: Flags) -> list[Obj]:
+    base = f"/api/v1/namespaces/{client.namespace}/pods"
+    if opts.get("selector"):
+        found = await client.request("GET", f"{base}?{urlencode({'labelSelector': opts.get('selector')})}")
+        if not found.get("items"):
+            await process.error(f"No resources found in {client.namespace} namespace.\n")
+        return list(found.get("items") or [])
+    word = opts.args[0]
+    if "/" not in word:
+        try:
+            return [await client.request("GET", f"{base}/{word}")]
+        except KubectlError as error:
+            if error.reason != "NotFound":
+                raise
+            raise KubectlError(
+                f'error: error from server (NotFound): {error.message} in namespace "{client.namespace}"',
+                reason=error.reason,
+            ) from error
+    kind, name = (await kinds_and_names(client, [word]))[0]
+    obj = await client.request("GET", kind.path(client.namespace, name))
+    if kind.kind == "Pod" and not kind.group:
+        return [obj]
+    labels = selector_of(obj)
+    if not labels:
+        raise KubectlError(f"error: cannot get the logs from *{kind.version}.{kind.kind}: no pod selector")
+    found = await client.request("GET", f"{base}?{urlencode({'labelSelector': labels})}")
+    pods = sorted(found.get("items") or [], key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
+    if not pods:
         raise KubectlError("error: timed out waiting for the condition")
-    return str(pods["items"][0]["metadata"]["name"])
+    if len(pods) > 1 and not opts.on("all-pods"):
+        await process.error(f"Found {len(pods)} pods, using pod/{pods[0]['metadata']['name']}\n")
+        return pods[:1]
+    return pods
+
+
+async def _names(process: Process, opts: Flags, pod: Obj) -> list[str]:
+    known = containers(pod)
+    if opts.on("all-containers"):
+        order = {" (init)": 0, "": 1, " (ephem)": 2}
+        return [each["name"] for _, each in sorted(known, key=lambda pair: order[pair[0]])]
+    name = opts.get("container")
+    if name:
+        if name not in [each["name"] for _, each in known]:
+            raise KubectlError(f"error: container {name} is not valid for pod {pod['metadata']['name']}")
+        return [name]
+    wanted = (pod["metadata"].get("annotations") or {}).get(DEFAULT)
+    if wanted and wanted in [each["name"] for _, each in known]:
+        return [wanted]
+    first = pod["spec"]["containers"][0]["name"]
+    if len(known) > 1:
+        listed = ", ".join(each["name"] + mark for mark, each in known)
+        await process.error(f'Defaulted container "{first}" out of: {listed}\n')
+    return [first]
+
+
+def _path(opts: Flags, pod: Obj, name: str) -> str:
+    tail = opts.get("tail") if "tail" in opts else "10" if opts.get("selector") else ""
+    pairs = {
+        "container": name,
+        "previous": "true" if opts.on("previous") else "",
+        "tailLines": "" if tail == "-1" else tail,
+        "timestamps": "true" if opts.on("timestamps") else "",
+        "follow": "true" if opts.on("follow") else "",
+        "sinceSeconds": str(round(seconds(opts, "since", 0.0)) or ""),
+        "sinceTime": opts.get("since-time"),
+        "limitBytes": opts.get("limit-bytes"),
+    }
+    metadata = pod["metadata"]
+    query = urlencode({key: value for key, value in pairs.items() if value})
+    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?{query}"
+
+
+async def _one(process: Process, client: Client, opts: Flags, pod: Obj, name: str, several: bool) -> None:
+    prefix = f"[pod/{pod['metadata']['name']}/{name}] ".encode() if opts.on("prefix") else b""
+    path = _path(opts, pod, name)
+    try:
+        if opts.on("follow"):
+            await _follow(process, client, path, prefix)
+        else:
+            await _write(process, await client.raw("GET", path), prefix)
+    except KubectlError as error:
+        if not opts.on("ignore-errors"):
+            raise
+        await process.error(error.text + "\n")
+
+
+async def _write(process: Process, data: bytes, prefix: bytes) -> None:
+    if prefix:
+        data = b"".join(prefix + line for line in data.splitlines(keepends=True))
+    await process.write(data)
+
+
+async def _follow(process: Process, client: Client, path: str, prefix: bytes) -> None:
+    rest = b""
+    async for piece in client.kube.stream(path, headers=client.headers({"Accept": "application/json, */*"})):
+        if not rest and not prefix and piece.startswith(b'{"kind":"Status"'):
+            found = json.loads(piece)
+            raise KubectlError(f"Error from server ({found.get('reason', '')}): {found.get('message', '')}")
+        *lines, rest = (rest + piece).split(b"\n") if prefix else (piece, b"")
+        for line in lines:
+            await process.write(prefix + line + b"\n" if prefix else line)
+        await process.flush()
+
+
+async def follow(process: Process, client: Client, pod: Obj, container: str) -> int:
+    """Show the log of a container to its end."""
+    path = _path(Flags("logs", {"follow": ["true"]}), pod, container)
+    try:
+        await _follow(process, client, path, b"")
+    except NetworkError:
+        return 1
+    return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.manage import DRY, dry
+from kubesim.shell.kubectl.results import DRY, dry
 from kubesim.shell.kubectl.targets import change, needs, query, seconds
 from kubesim.shell.machine import Process
 
@@ -33,7 +33,7 @@ async def cordon(process: Process, client: Client, opts: Flags) -> int:
 async def _mark(process: Process, client: Client, opts: Flags, kind: Resource, node: Obj, wanted: bool) -> None:
     done = "cordoned" if wanted else "uncordoned"
     if bool(node.get("spec", {}).get("unschedulable")) == wanted:
-        await process.write(f"node/{node['metadata']['name']} already {done}{DRY.get(dry(opts), '')}\n")
+        await process.write(f"node/{node['metadata']['name']} already {done}{DRY[dry(opts)]}\n")
         return
     await change(process, client, kind, node, {"spec": {"unschedulable": wanted or None}}, done, dry=dry(opts))
 
@@ -63,10 +63,10 @@ async def _drain(process: Process, client: Client, opts: Flags, name: str) -> in
         shown = "; ".join(f"{text}: {', '.join(pods)}" for text, pods in warnings.items())
         await process.error(f"Warning: {shown}\n")
     for pod in leaving:
-        await process.write(f"evicting pod {_place(pod)}{DRY.get(dry(opts), '')}\n")
+        await process.write(f"evicting pod {_place(pod)}{DRY[dry(opts)]}\n")
     if not dry(opts):
         await _evict(process, client, opts, leaving)
-    await process.write(f"node/{name} drained{DRY.get(dry(opts), '')}\n")
+    await process.write(f"node/{name} drained{DRY[dry(opts)]}\n")
     return 0
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.tools.jq import yaml_text
+from kubesim.shell.kubectl.texts import to_json, to_yaml
 
 FORMATS = (
     "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,"
@@ -52,9 +51,9 @@ def formatted(form: str, obj: Obj, *, headers: bool = True) -> str:
     """Return an object, or a List, as ``-o`` asks. Raises KubectlError."""
     kind, _, rest = form.partition("=")
     if kind == "json":
-        return json.dumps(obj, indent=4, sort_keys=True, ensure_ascii=False) + "\n"
+        return to_json(obj)
     if kind == "yaml":
-        return yaml_text(obj, sort=True)
+        return to_yaml(obj)
     if kind == "jsonpath":
         return jsonpath.fill(rest, obj)
     if kind == "custom-columns":

@@ -30,10 +30,11 @@ async def _targets(process: Process, client: Client, opts: Flags, *kinds: str) -
             if verb in action:
                 raise KubectlError(f'error: {action[verb]} "{kind.kind}"')
             if verb == "status":
-                raise KubectlError(f"error: no status viewer has been implemented for {kind.kind}")
+                shown = f"{kind.kind}.{kind.group}".removesuffix(".")
+                raise KubectlError(f"error: no status viewer has been implemented for {shown}")
             past = {"pause": "pausing", "resume": "resuming", "restart": "restarting"}[verb]
             name = obj["metadata"]["name"]
-            raise KubectlError(f'error: {kind.plural} "{name}" {past} is not supported')
+            raise KubectlError(f'error: {kind.collection} "{name}" {past} is not supported')
     return found
 
 
@@ -45,7 +46,7 @@ async def restart(process: Process, client: Client, opts: Flags) -> int:
         if obj["spec"].get("paused"):
             name = obj["metadata"]["name"]
             raise KubectlError(
-                f'error: {kind.plural} "{name}" can\'t restart paused deployment (run rollout resume first)'
+                f'error: {kind.collection} "{name}" can\'t restart paused deployment (run rollout resume first)'
             )
         await change(process, client, kind, obj, body, "restarted")
     return 0
@@ -57,7 +58,7 @@ async def pause(process: Process, client: Client, opts: Flags) -> int:
     for kind, obj in await _targets(process, client, opts, "Deployment"):
         name = obj["metadata"]["name"]
         if bool(obj["spec"].get("paused")) == hold:
-            raise KubectlError(f'error: {kind.plural}.{kind.group} "{name}" is {"already" if hold else "not"} paused')
+            raise KubectlError(f'error: {kind.collection} "{name}" is {"already" if hold else "not"} paused')
         await change(process, client, kind, obj, {"spec": {"paused": hold or None}}, "paused" if hold else "resumed")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from urllib.parse import urlencode
@@ -9,6 +10,7 @@ from urllib.parse import urlencode
 import yaml
 
 from kubesim.shell.errors import FileError
+from kubesim.shell.files import Directory
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.machine import Process
@@ -37,8 +39,13 @@ def seconds(opts: Flags, name: str, default: float) -> float:
             f'error: invalid argument "{text}" for "--{name}" flag: time: {reason} duration "{text}"\n'
             f"See 'kubectl {opts.command} --help' for usage."
         )
-    total = sum(float(count) * _UNITS[unit] for count, unit in re.findall(r"([\d.]+)(h|ms|m|s)", text))
+    total = duration(text)
     return -total if text.startswith("-") else total
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration such as 1m30s, whatever its sign."""
+    return sum(float(count) * _UNITS[unit] for count, unit in re.findall(r"([\d.]+)(h|ms|m|s)", text))
 
 
 async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resource, str]]:
@@ -63,6 +70,22 @@ async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resour
     return [(kind, name) for kind in kinds for name in words[1:] or [""]]
 
 
+async def listed(client: Client, kind: Resource, path: str, opts: Flags, accept: str = "application/json") -> Obj:
+    """Return a list that may be selected from; a refusal tells of the selectors."""
+    try:
+        return await client.request("GET", path, accept=accept)
+    except KubectlError as error:
+        labels, fields = opts.get("selector"), opts.get("field-selector")
+        if error.reason != "BadRequest" or not (labels or fields):
+            raise
+        shown = f'"{kind.group}/{kind.version}, Resource={kind.plural}"'
+        raise KubectlError(
+            f"Error from server (BadRequest): Unable to find {shown} that match label selector "
+            f'"{labels}", field selector "{fields}": {error.message}',
+            reason=error.reason,
+        ) from error
+
+
 def query(opts: Flags) -> str:
     """Return the selectors as a URL's query."""
     pairs = {"labelSelector": opts.get("selector"), "fieldSelector": opts.get("field-selector")}
@@ -85,7 +108,7 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
         if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command == "describe"):
             raise KubectlError("error: resource(s) were provided, but no name was specified")
         path = kind.path("" if everywhere else client.namespace, name) + ("" if name else query(opts))
-        answer = await client.request("GET", path)
+        answer = await (client.request("GET", path) if name else listed(client, kind, path, opts))
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         found += [(kind, answer)] if name else [(kind, {**head, **item}) for item in answer.get("items", [])]
     return found
@@ -99,23 +122,77 @@ def place(client: Client, kind: Resource, obj: Obj) -> str:
 
 async def manifests(process: Process, opts: Flags) -> list[Obj]:
     """Read the objects of ``-f``. Raises KubectlError."""
+    return [obj for obj, _ in await sources(process, opts)]
+
+
+async def sources(process: Process, opts: Flags) -> list[tuple[Obj, str]]:
+    """Read the objects of ``-f``, each with the file that it is from. Raises KubectlError."""
     if not opts.all("filename"):
         raise KubectlError("error: must specify one of -f and -k")
-    found: list[Any] = []
+    found: list[tuple[Any, str]] = []
     for name in opts.words("filename"):
-        text = await _read(process, name)
-        try:
-            found += documents(text)
-        except (yaml.YAMLError, ValueError) as error:
-            reason = str(error).splitlines()[0][:200]
-            raise KubectlError(
-                f"error: error parsing {name}: error converting YAML to JSON: yaml: {reason}"
-            ) from error
-    objects = [each for each in found if isinstance(each, dict)]
-    flat = [item for each in objects for item in (each.get("items", []) if each.get("kind") == "List" else [each])]
+        for path in _paths(process, name, opts.on("recursive")):
+            text = await _read(process, path)
+            shown = "STDIN" if path == "-" else path
+            try:
+                found += [(each, shown) for each in documents(text)]
+            except (yaml.YAMLError, ValueError) as error:
+                raise KubectlError(
+                    f"error: error parsing {shown}: error converting YAML to JSON: yaml: {_trouble(error)}"
+                ) from error
+    flat = [pair for obj, source in found if isinstance(obj, dict) for pair in _items(obj, source)]
     if not flat:
-        raise KubectlError(f"error: no objects passed to {opts.command}")
+        raise KubectlError(f"error: no objects passed to {opts.command.partition(' ')[0]}")
+    for obj, source in flat:
+        _check(obj, source)
     return flat
+
+
+def _trouble(error: Exception) -> str:
+    """Return what is wrong with a text as the YAML library of kubectl words it."""
+    mark = getattr(error, "problem_mark", None)
+    text = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
+    if mark is None:
+        return text
+    if "cannot start any token" in text:
+        text = "found character that cannot start any token"
+    return f"line {mark.line + (0 if 'token' in text else 1)}: {text}"
+
+
+def _items(obj: Obj, source: str) -> list[tuple[Obj, str]]:
+    listed = obj.get("kind", "") == "List" and isinstance(obj.get("items"), list)
+    return [(item, source) for item in obj["items"] if isinstance(item, dict)] if listed else [(obj, source)]
+
+
+def _check(obj: Obj, source: str) -> None:
+    for key in ("kind", "apiVersion"):
+        if not obj.get(key) or not isinstance(obj[key], str):
+            shown = json.dumps(obj, separators=(",", ":"), sort_keys=True, ensure_ascii=False)[:4000]
+            word = "Kind" if key == "kind" else key
+            raise KubectlError(f"error: unable to decode \"{source}\": Object '{word}' is missing in '{shown}'")
+    if not isinstance(obj.get("metadata") or {}, dict):
+        kind = {str: "string", list: "array", bool: "bool"}.get(type(obj["metadata"]), "number")
+        raise KubectlError(
+            f'error: unable to decode "{source}": json: cannot unmarshal {kind} into Go struct field '
+            "metadataOnlyObject.metadata of type v1.ObjectMeta"
+        )
+
+
+def _paths(process: Process, name: str, deep: bool) -> list[str]:
+    """Return the manifests that a name means: the file itself, or those of a folder."""
+    node = process.view.find(name) if name != "-" else None
+    if not isinstance(node, Directory):
+        return [name]
+    found = []
+    for each in node.names():
+        below, path = node.get(each), f"{name.rstrip('/')}/{each}"
+        if isinstance(below, Directory):
+            found += _paths(process, path, deep) if deep else []
+        elif each.endswith((".yaml", ".yml", ".json")):
+            found.append(path)
+    if not found and not deep:
+        raise KubectlError(f"error: error reading [{name}]: recognized file extensions are [.json .yaml .yml]")
+    return found
 
 
 async def _read(process: Process, name: str) -> str:
@@ -127,6 +204,20 @@ async def _read(process: Process, name: str) -> str:
         raise KubectlError(
             f'error: the path "{name}" does not exist' if missing else f"error: open {name}: {error.text.lower()}"
         ) from error
+
+
+def located(client: Client, kind: Resource, obj: Obj) -> Obj:
+    """Return an object in its namespace, the command line's where it names none. Raises KubectlError."""
+    if not kind.namespaced:
+        return obj
+    metadata = obj.get("metadata") or {}
+    own = metadata.get("namespace")
+    if own and client.chosen and own != client.namespace:
+        raise KubectlError(
+            f'error: the namespace from the provided object "{own}" does not match the namespace "{client.namespace}". '
+            f"You must pass '--namespace={own}' to perform this operation."
+        )
+    return {**obj, "metadata": {**metadata, "namespace": own or client.namespace}}
 
 
 async def change(

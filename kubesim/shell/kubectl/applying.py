@@ -1,0 +1,333 @@
+"""kubectl apply, diff and replace: objects brought to what manifests say."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import urlencode
+
+from kubesim.shell.files import Directory, File
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.deleting import remove
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.patches import shape_of, three_way
+from kubesim.shell.kubectl.results import complain, dry, headless, report, validation
+from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, located, place, sources
+from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
+from kubesim.shell.machine import Process
+
+APPLY = "application/apply-patch+yaml"
+LAST = "kubectl.kubernetes.io/last-applied-configuration"
+MANAGER = "kubectl-client-side-apply"
+MISSING = (
+    "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should only be "
+    "used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing "
+    "annotation will be patched automatically.\n"
+)
+REVIEW = """
+Please review the fields above--they currently have other managers. Here
+are the ways you can resolve this warning:
+* If you intend to manage all of these fields, please re-run the apply
+  command with the `--force-conflicts` flag.
+* If you do not intend to manage all of the fields, please edit your
+  manifest to remove references to the fields that should keep their
+  current managers.
+* You may co-own fields by updating your manifest to match the existing
+  value; in this case, you'll become the manager if the other manager(s)
+  stop managing the field (remove it from their configuration).
+See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts"""
+
+
+def configured(obj: Obj) -> Obj:
+    """Return an object that says of itself what was applied."""
+    metadata = dict(obj.get("metadata") or {})
+    notes = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST}
+    plain = {**obj, "metadata": {**metadata, "annotations": notes}}
+    return {**obj, "metadata": {**metadata, "annotations": {**notes, LAST: compact(plain) + "\n"}}}
+
+
+async def current(client: Client, path: str) -> Obj | None:
+    """Return an object as it is; None where there is none."""
+    try:
+        return await client.request("GET", path)
+    except KubectlError as error:
+        if error.reason != "NotFound":
+            raise
+        return None
+
+
+def patch_to(kind: Resource, before: Obj, wanted: Obj) -> tuple[Obj, str]:
+    """Return the patch that applies ``wanted``, and its media type."""
+    shape = shape_of(kind)
+    text = (before["metadata"].get("annotations") or {}).get(LAST) or "{}"
+    try:
+        original = json.loads(text)
+    except ValueError as error:
+        raise KubectlError(f"error: invalid character in {LAST}") from error
+    return three_way(original if isinstance(original, dict) else {}, wanted, before, shape), (
+        STRATEGIC if shape is not None else MERGE
+    )
+
+
+async def apply(process: Process, client: Client, opts: Flags) -> int:
+    """Bring objects to what manifests say."""
+    _check_apply(opts)
+    status = 0
+    for obj, source in await sources(process, opts):
+        try:
+            kind = await client.of_object(obj, source)
+            wanted = located(client, kind, obj)
+            if opts.on("server-side"):
+                await _apply_there(process, client, opts, kind, wanted)
+            else:
+                await _apply(process, client, opts, kind, wanted, source)
+        except KubectlError as error:
+            status = await complain(process, error)
+    return status
+
+
+def _check_apply(opts: Flags) -> None:
+    if opts.args:
+        raise KubectlError(
+            f"error: Unexpected args: [{' '.join(opts.args)}]\nSee 'kubectl apply -h' for help and examples"
+        )
+    if opts.on("force-conflicts") and not opts.on("server-side"):
+        raise KubectlError("error: --force-conflicts only works with --server-side")
+    if opts.on("force") and dry(opts) == "server":
+        raise KubectlError("error: --dry-run=server cannot be used with --force")
+    if opts.on("prune") and not (opts.on("all") or opts.get("selector")):
+        raise KubectlError(
+            "error: all resources selected for prune without explicitly passing --all. To prune all resources, pass "
+            "the --all flag. If you did not mean to prune all resources, specify a label selector"
+        )
+
+
+async def _apply_there(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> None:
+    pairs = {
+        "fieldManager": opts.get("field-manager") or "kubectl",
+        "fieldValidation": validation(opts),
+        "force": "true" if opts.on("force-conflicts") else "false",
+        **({"dryRun": "All"} if dry(opts) else {}),
+    }
+    name = (obj.get("metadata") or {}).get("name")
+    if not name:
+        raise KubectlError("error: metadata.name is required for server-side apply")
+    try:
+        after = await client.request("PATCH", f"{place(client, kind, obj)}?{urlencode(pairs)}", body=obj, sort=APPLY)
+    except KubectlError as error:
+        if error.reason == "Conflict":
+            raise KubectlError(f"error: {error.message}{REVIEW}", reason=error.reason) from error
+        raise
+    await report(process, opts, kind, after, "serverside-applied")
+
+
+async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
+    path, how, wanted = place(client, kind, obj), dry(opts), configured(obj)
+    if not (obj.get("metadata") or {}).get("name"):
+        if (obj.get("metadata") or {}).get("generateName"):
+            prefix = obj["metadata"]["generateName"]
+            raise KubectlError(f"error: from {prefix}: cannot use generate name with apply")
+        raise KubectlError(
+            f"error: error when retrieving current configuration of:\n{_about(kind, obj)}\n"
+            f'from server for: "{source}": resource name may not be empty'
+        )
+    try:
+        before = await current(client, path)
+    except KubectlError as error:
+        doing = f"error when retrieving current configuration of:\n{_about(kind, obj)}\nfrom server for"
+        raise _during(error, doing, source) from error
+    if before is None:
+        await _create(process, client, opts, kind, wanted, source)
+        return
+    if LAST not in (before["metadata"].get("annotations") or {}):
+        await process.error(MISSING.format(f"{kind.plural}/{before['metadata']['name']}", LAST))
+    patch, sort = patch_to(kind, before, wanted)
+    if how == "client" or not patch:
+        await report(
+            process,
+            opts,
+            kind,
+            before,
+            "configured" if how == "client" and patch else "unchanged" if not patch else "configured",
+        )
+        return
+    pairs = {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
+    try:
+        after = await client.request(
+            "PATCH", f"{path}?{urlencode(pairs | ({'dryRun': 'All'} if how else {}))}", body=patch, sort=sort
+        )
+    except KubectlError as error:
+        if opts.on("force") and error.reason in ("Invalid", "Conflict"):
+            await remove(process, client, opts, kind, path)
+            after = await client.request("POST", path.rpartition("/")[0], body=wanted)
+        else:
+            doing = f"error when applying patch:\n{compact(patch)}\nto:\n{_about(kind, obj)}\nfor"
+            raise _during(error, doing, source) from error
+    await report(process, opts, kind, after, "configured")
+
+
+def _about(kind: Resource, obj: Obj) -> str:
+    meta = obj.get("metadata") or {}
+    head = f"{kind.group}/{kind.version}"
+    return (
+        f'Resource: "{head}, Resource={kind.plural}", GroupVersionKind: "{head}, Kind={kind.kind}"\n'
+        f'Name: "{meta.get("name", "")}", Namespace: "{meta.get("namespace", "") if kind.namespaced else ""}"'
+    )
+
+
+def _during(error: KubectlError, doing: str, source: str) -> KubectlError:
+    if not error.reason or error.reason in ("Invalid", "Unauthorized"):
+        return error
+    return KubectlError(
+        f'Error from server ({error.reason}): {doing}: "{source}": {error.message}', reason=error.reason
+    )
+
+
+async def _create(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
+    after = obj
+    if dry(opts) != "client":
+        pairs = {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
+        pairs |= {"dryRun": "All"} if dry(opts) else {}
+        path = kind.path(obj["metadata"].get("namespace", ""))
+        try:
+            after = await client.request("POST", f"{path}?{urlencode(pairs)}", body=obj)
+        except KubectlError as error:
+            raise error.during("creating", source) from error
+    await report(process, opts, kind, after, "created")
+
+
+async def view_last(process: Process, client: Client, opts: Flags) -> int:
+    """Show what was applied last."""
+    if opts.get("output") not in ("", "yaml", "json"):
+        raise KubectlError(
+            f"error: Unexpected -o output mode: {opts.get('output')}, the flag 'output' must be one of yaml|json"
+        )
+    for kind, obj in await chosen(process, client, opts, opts.args):
+        text = (obj["metadata"].get("annotations") or {}).get(LAST)
+        if text is None:
+            name = obj["metadata"]["name"]
+            raise KubectlError(f"error: no last-applied-configuration annotation found on resource: {name}")
+        found = json.loads(text)
+        await process.write(to_json(found, 2) if opts.get("output") == "json" else to_yaml(found))
+    return 0
+
+
+async def set_last(process: Process, client: Client, opts: Flags) -> int:
+    """Write down manifests as what was applied last."""
+    for obj, source in await sources(process, opts):
+        kind = await client.of_object(obj, source)
+        wanted = located(client, kind, obj)
+        before = await client.request("GET", place(client, kind, wanted))
+        if LAST not in (before["metadata"].get("annotations") or {}) and not opts.on("create-annotation"):
+            name = wanted["metadata"]["name"]
+            raise KubectlError(
+                f"error: no last-applied-configuration annotation found on resource: {name}, to create the annotation, "
+                "run the command with --create-annotation"
+            )
+        text = compact(obj) + "\n"
+        body = {"metadata": {"annotations": {LAST: text}}}
+        pairs = {"fieldManager": "kubectl-last-applied", **({"dryRun": "All"} if dry(opts) == "server" else {})}
+        after = before
+        if dry(opts) != "client":
+            path = f"{place(client, kind, wanted)}?{urlencode(pairs)}"
+            after = await client.request("PATCH", path, body=body, sort=MERGE)
+        await report(process, opts, kind, after, "configured")
+    return 0
+
+
+async def replace(process: Process, client: Client, opts: Flags) -> int:
+    """Put manifests in the place of objects."""
+    if opts.get("raw"):
+        await process.write(await client.raw("PUT", opts.get("raw"), await _raw_body(process, opts)))
+        return 0
+    found = [(await client.of_object(obj, source), obj, source) for obj, source in await sources(process, opts)]
+    wanted = [(kind, located(client, kind, obj), source) for kind, obj, source in found]
+    if opts.on("force"):
+        for kind, obj, _ in wanted:
+            await remove(process, client, opts, kind, place(client, kind, obj), missing_ok=True)
+    status = 0
+    for kind, obj, source in wanted:
+        try:
+            await _replace(process, client, opts, kind, obj, source)
+        except KubectlError as error:
+            status = await complain(process, error)
+    return status
+
+
+async def _raw_body(process: Process, opts: Flags) -> bytes:
+    name = opts.get("filename")
+    return process.view.read(name) if name and name != "-" else b""
+
+
+async def _replace(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
+    path, after = place(client, kind, obj), obj
+    pairs = {"fieldManager": opts.get("field-manager") or "kubectl-replace", "fieldValidation": validation(opts)}
+    pairs |= {"dryRun": "All"} if dry(opts) else {}
+    if LAST in (obj["metadata"].get("annotations") or {}):
+        obj = configured(obj)
+    if dry(opts) != "client":
+        try:
+            if opts.on("force"):
+                obj = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
+                after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(pairs)}", body=obj)
+            else:
+                after = await client.request("PUT", f"{path}?{urlencode(pairs)}", body=obj)
+        except KubectlError as error:
+            raise error if opts.on("force") else error.during("replacing", source) from error
+    await report(process, opts, kind, after, "replaced")
+
+
+async def diff(process: Process, client: Client, opts: Flags) -> int:
+    """Show what apply would change: with diff, over two folders."""
+    root = process.view.node("/tmp")  # noqa: S108 - of the simulated container
+    mark = f"{process.machine.clock.now().microsecond * 4177 % 10**10:010d}"
+    assert isinstance(root, Directory)
+    sides = [Directory(mtime=process.machine.now()) for _ in range(2)]
+    names = [f"LIVE-{mark}", f"MERGED-{mark}"]
+    for name, side in zip(names, sides, strict=True):
+        root.put(name, side)
+    try:
+        for obj, source in await sources(process, opts):
+            await _both(process, client, opts, obj, source, sides)
+        return await process.run(["diff", "-u", "-N", *(f"/tmp/{name}" for name in names)]).wait()
+    except KubectlError as error:
+        raise KubectlError(error.text, 2 if error.status == 1 else error.status, error.reason) from error
+    finally:
+        for name in names:
+            root.drop(name)
+
+
+async def _both(process: Process, client: Client, opts: Flags, obj: Obj, source: str, sides: list[Directory]) -> None:
+    kind = await client.of_object(obj, source)
+    wanted = located(client, kind, obj)
+    path = place(client, kind, wanted)
+    before = await current(client, path)
+    query = {"dryRun": "All", "fieldManager": opts.get("field-manager") or MANAGER}
+    if opts.on("server-side"):
+        pairs = {**query, "fieldManager": "kubectl", "force": "true" if opts.on("force-conflicts") else "false"}
+        after = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=wanted, sort=APPLY)
+    elif before is None:
+        after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(query)}", body=wanted)
+    else:
+        body, sort = patch_to(kind, before, configured(wanted))
+        after = await client.request("PATCH", f"{path}?{urlencode(query)}", body=body, sort=sort) if body else before
+    group = f"{kind.group}." if kind.group else ""
+    space = wanted["metadata"].get("namespace", "") if kind.namespaced else ""
+    name = f"{group}{kind.version}.{kind.kind}.{space}.{wanted['metadata']['name']}"
+    for side, each in zip(sides, (before, after), strict=True):
+        if each is not None:
+            text = to_yaml(_shown(each, opts, kind))
+            side.put(name, File(data=text.encode(), mtime=process.machine.now()))
+
+
+def _shown(obj: Obj, opts: Flags, kind: Resource) -> Obj:
+    """Return what is compared: without who owns what, and a secret without what is secret."""
+    found = obj if opts.on("show-managed-fields") else headless(obj)
+    notes = found["metadata"].get("annotations") or {}
+    if LAST in notes:
+        notes = {key: value for key, value in notes.items() if key != LAST}
+        found = {**found, "metadata": {**found["metadata"], "annotations": notes}}
+        if not notes:
+            del found["metadata"]["annotations"]
+    if kind.kind == "Secret" and not kind.group:
+        found = {**found, "data": dict.fromkeys(found.get("data") or {}, "***")}
+    return found

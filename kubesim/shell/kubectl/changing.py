@@ -1,0 +1,159 @@
+"""kubectl scale, label, annotate and patch: objects changed where they are."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+import yaml
+
+from kubesim.shell.errors import FileError
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.results import complain, dry, report
+from kubesim.shell.kubectl.targets import JSON, MERGE, STRATEGIC, chosen, place
+from kubesim.shell.machine import Process
+from kubesim.shell.tools import kit
+
+LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+BAD_LABEL = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+async def scale(process: Process, client: Client, opts: Flags) -> int:
+    """Set the number of replicas."""
+    if not re.fullmatch(r"\d+", opts.get("replicas")):
+        raise KubectlError(
+            "error: The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
+        )
+    found = await chosen(process, client, opts, opts.args)
+    if not found:
+        raise KubectlError("error: no objects passed to scale")
+    for kind, obj in found:
+        path = f"{place(client, kind, obj)}/scale"
+        before = await client.request("GET", path)
+        _expect(opts, "current-replicas", "replicas", (before.get("spec") or {}).get("replicas", 0))
+        _expect(opts, "resource-version", "resource version", before["metadata"].get("resourceVersion", ""))
+        body = {"spec": {"replicas": int(opts.get("replicas"))}}
+        if dry(opts) != "client":
+            pairs = {"fieldManager": "kubectl-scale", **({"dryRun": "All"} if dry(opts) else {})}
+            await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=body, sort=MERGE)
+        await report(process, opts, kind, obj, "scaled")
+    return 0
+
+
+def _expect(opts: Flags, flag: str, what: str, found: object) -> None:
+    if flag in opts and opts.get(flag) not in ("-1", "", str(found)):
+        raise KubectlError(f"error: Expected {what} to be {opts.get(flag)}, was {found}")
+
+
+async def label(process: Process, client: Client, opts: Flags) -> int:
+    """Set labels; annotate sets annotations."""
+    field, done = ("labels", "labeled") if opts.command == "label" else ("annotations", "annotated")
+    changes: dict[str, str | None] = {}
+    words: list[str] = []
+    for word in opts.args:
+        if re.fullmatch(r"[^=]+=.*", word, re.DOTALL):
+            changes[word.partition("=")[0]] = word.partition("=")[2]
+        elif word.endswith("-") and words:
+            changes[word[:-1]] = None
+        else:
+            words.append(word)
+    if not words and not opts.all("filename"):
+        raise KubectlError("error: one or more resources must be specified as <resource> <name> or <resource>/<name>")
+    if not changes and not opts.on("list"):
+        raise KubectlError(f"error: at least one {field[:-1]} update is required")
+    if field == "labels":
+        _check_labels(changes)
+    status = 0
+    for kind, obj in await chosen(process, client, opts, words):
+        if opts.on("list"):
+            known = obj["metadata"].get(field) or {}
+            await process.write("".join(f"{key}={value}\n" for key, value in sorted(known.items())))
+            continue
+        try:
+            await _label(process, client, opts, kind, obj, field, done, changes)
+        except KubectlError as error:
+            status = await complain(process, error)
+    return status
+
+
+def _check_labels(changes: dict[str, str | None]) -> None:
+    for key, value in changes.items():
+        if value is not None and (len(value) > 63 or not LABEL.fullmatch(value)):
+            raise KubectlError(f'error: invalid label value: "{key}={value}": {BAD_LABEL}')
+
+
+async def _label(
+    process: Process,
+    client: Client,
+    opts: Flags,
+    kind: Resource,
+    obj: Obj,
+    field: str,
+    done: str,
+    changes: dict[str, str | None],
+) -> None:
+    before = obj["metadata"].get(field) or {}
+    clash = [key for key, value in changes.items() if value is not None and before.get(key, value) != value]
+    if clash and not opts.on("overwrite"):
+        found = [f"'{key}' already has a value ({before[key]})" for key in clash]
+        raise KubectlError(
+            f"error: {found[0]}, and --overwrite is false"
+            if field == "labels"
+            else f"error: --overwrite is false but found the following declared annotation(s): {'; '.join(found)}"
+        )
+    for key in (key for key, value in changes.items() if value is None and key not in before and field == "labels"):
+        await process.write(f'label "{key}" not found.\n')
+    real = {key: value for key, value in changes.items() if before.get(key) != value}
+    if field == "labels" and not real:
+        done = "not labeled"
+    elif field == "labels" and all(value is None for value in changes.values()):
+        done = "unlabeled"
+    body: Obj = {"metadata": {field: real}}
+    if opts.get("resource-version"):
+        body["metadata"]["resourceVersion"] = opts.get("resource-version")
+    after = obj
+    if real and dry(opts) != "client" or body["metadata"].get("resourceVersion"):
+        pairs = {"fieldManager": f"kubectl-{opts.command}", **({"dryRun": "All"} if dry(opts) else {})}
+        after = await client.request("PATCH", f"{place(client, kind, obj)}?{urlencode(pairs)}", body=body, sort=MERGE)
+    await report(process, opts, kind, after, done)
+
+
+async def patch(process: Process, client: Client, opts: Flags) -> int:
+    """Change fields."""
+    text = opts.get("patch")
+    if opts.get("patch-file"):
+        try:
+            text = kit.text(await kit.everything(process, process.open(opts.get("patch-file"))))
+        except FileError as error:
+            raise KubectlError(
+                f"error: unable to read patch file: open {opts.get('patch-file')}: {error.text}"
+            ) from error
+    if not text:
+        raise KubectlError("error: must specify --patch or --patch-file containing the contents of the patch")
+    sorts = {"merge": MERGE, "json": JSON, "strategic": STRATEGIC, "": STRATEGIC}
+    if opts.get("type") not in sorts:
+        raise KubectlError(
+            f"error: --type must be one of [json merge strategic], not {opts.get('type')!r}".replace("'", '"')
+        )
+    body: object = text.encode("utf-8", "surrogateescape")
+    if text.lstrip()[:1] not in ("{", "["):
+        try:
+            body = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise KubectlError(f'error: unable to parse "{text}": yaml: {str(error).splitlines()[0]}') from error
+    for kind, obj in await chosen(process, client, opts, opts.args):
+        path, how = place(client, kind, obj), dry(opts)
+        path += f"/{opts.get('subresource')}" if opts.get("subresource") else ""
+        pairs = {"fieldManager": "kubectl-patch", **({"dryRun": "All"} if how == "server" else {})}
+        after = obj
+        if how != "client":
+            sort = sorts[opts.get("type")]
+            after = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=body, sort=sort)
+        same = obj["metadata"].get("resourceVersion") == after["metadata"].get("resourceVersion")
+        await report(process, opts, kind, after, "patched (no change)" if same and how != "client" else "patched")
+    return 0

@@ -1,0 +1,132 @@
+"""kubectl delete."""
+
+from __future__ import annotations
+
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.results import DRY, complain, dry
+from kubesim.shell.kubectl.targets import kinds_and_names, located, needs, place, query, seconds, sources
+from kubesim.shell.machine import Process
+
+FORCED = (
+    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
+    "The resource may continue to run on the cluster indefinitely.\n"
+)
+POLL_S = 0.2
+
+
+async def delete(process: Process, client: Client, opts: Flags) -> int:
+    """Delete objects and wait until they are gone."""
+    if opts.get("raw"):
+        await process.write(await client.raw("DELETE", opts.get("raw")))
+        return 0
+    gone: list[tuple[Resource, str]] = []
+    status = 0
+    if opts.on("now") and "grace-period" in opts:
+        raise KubectlError("error: --now and --grace-period cannot be specified together")
+    grace = "1" if opts.on("now") else "0" if opts.on("force") else opts.get("grace-period")
+    if grace == "0" and not opts.on("force"):
+        grace = "1"
+    if opts.on("force"):
+        await process.error(FORCED)
+    for kind, path in await _doomed(process, client, opts):
+        try:
+            await _delete(process, client, opts, kind, path, grace)
+            gone.append((kind, path))
+        except KubectlError as error:
+            if not (opts.on("ignore-not-found") and error.reason == "NotFound"):
+                status = await complain(process, error)
+    if opts.on("wait", True) and not opts.on("force") and not dry(opts):
+        for kind, path in gone:
+            await until_gone(process, client, opts, f"{kind.plural}/{path.rpartition('/')[2]}", path)
+    return status
+
+
+async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, str]]:
+    if opts.all("filename"):
+        objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
+        return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
+    needs(opts, 1, "You must provide one or more resources by argument or filename.\n" + EXAMPLES)
+    found = []
+    for kind, name in await kinds_and_names(client, opts.args):
+        if name:
+            found.append((kind, kind.path(client.namespace, name)))
+            continue
+        if not (opts.on("all") or opts.get("selector") or opts.get("field-selector")):
+            raise KubectlError("error: resource(s) were provided, but no name was specified")
+        space = "" if opts.on("all-namespaces") else client.namespace
+        answer = await client.request("GET", kind.path(space) + query(opts))
+        found += [(kind, place(client, kind, item)) for item in answer.get("items") or []]
+    if not found:
+        await process.write("No resources found\n")
+    return found
+
+
+EXAMPLES = """Example resource specifications include:
+   '-f rsrc.yaml'
+   '--filename=rsrc.json'
+   '<resource> <name>'
+   '<resource>'"""
+
+
+async def _delete(process: Process, client: Client, opts: Flags, kind: Resource, path: str, grace: str) -> None:
+    if dry(opts) == "client":
+        await client.request("GET", path)
+    else:
+        body = options(opts, grace)
+        await client.request("DELETE", path, body={**body, "dryRun": ["All"]} if dry(opts) else body)
+    name = path.rsplit("/", 1)[-1]
+    if opts.get("output") == "name":
+        await process.write(f"{kind.qualified}/{name}\n")
+        return
+    scope = f" from {path.split('/namespaces/')[1].split('/')[0]} namespace" if kind.namespaced else ""
+    done = "force deleted" if opts.on("force") else "deleted"
+    await process.write(f'{kind.qualified} "{name}" {done}{scope}{DRY[dry(opts)]}\n')
+
+
+def options(opts: Flags, grace: str) -> Obj:
+    """Return the body of a deletion. Raises KubectlError."""
+    cascade = opts.get("cascade")
+    known = {"": "Background", "background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
+    known |= {"true": "Background", "false": "Orphan"}
+    if cascade not in known:
+        raise KubectlError(
+            f'error: invalid cascade value ({cascade}). Must be "background", "foreground", or "orphan"'
+        )
+    body: Obj = {"propagationPolicy": known[cascade]}
+    if grace.isdecimal():
+        body["gracePeriodSeconds"] = int(grace)
+    return body
+
+
+async def remove(
+    process: Process, client: Client, opts: Flags, kind: Resource, path: str, *, missing_ok: bool = False
+) -> None:
+    """Delete one object, say so, and wait until it is gone."""
+    try:
+        await _delete(process, client, Flags(opts.command, {}), kind, path, opts.get("grace-period"))
+    except KubectlError as error:
+        if missing_ok and error.reason == "NotFound":
+            return
+        raise
+    await until_gone(process, client, opts, f"{kind.plural}/{path.rpartition('/')[2]}", path)
+
+
+async def until_gone(process: Process, client: Client, opts: Flags, shown: str, path: str) -> None:
+    """Wait until an object is gone, or another has its name. Raises KubectlError after ``--timeout``."""
+    left = seconds(opts, "timeout", 0.0) or float("inf")
+    uid = ""
+    while True:
+        try:
+            found = await client.request("GET", path)
+        except KubectlError as error:
+            if error.reason in ("NotFound", "Forbidden"):
+                return
+            raise
+        uid = uid or found["metadata"].get("uid", "")
+        if found["metadata"].get("uid", "") != uid:
+            return
+        if left <= 0:
+            raise KubectlError(f"error: timed out waiting for the condition on {shown}")
+        await process.sleep(min(POLL_S, left))
+        left -= POLL_S

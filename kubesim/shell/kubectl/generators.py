@@ -1,0 +1,493 @@
+"""The objects that ``kubectl create KIND`` makes of flags: one function for each kind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kubesim.shell.errors import FileError
+from kubesim.shell.files import Directory, File
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.machine import Process
+
+Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
+RBAC = "rbac.authorization.k8s.io"
+KEY = re.compile(r"[-._a-zA-Z0-9]+")
+BAD_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+RULE = re.compile(
+    r"(?P<host>[\w\*\-\.]*)(?P<path>/.*)?=(?P<service>[\w\-]+):(?P<port>[\w\-]+)(?P<tls>,tls(?:=(?P<secret>[\w\-]+))?)?"
+)
+QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
+BAD_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+def name_of(opts: Flags) -> str:
+    """Return the one name of a command line. Raises KubectlError."""
+    if len(opts.args) != 1:
+        raise KubectlError(
+            f"error: exactly one NAME is required, got {len(opts.args)}\n"
+            f"See 'kubectl {opts.command} -h' for help and examples"
+        )
+    return opts.args[0]
+
+
+def _wrong(text: str) -> KubectlError:
+    return KubectlError(f"error: {text}")
+
+
+def number(opts: Flags, name: str) -> int:
+    """Return a flag's whole number; 0 where it is not given. Raises KubectlError in the parser's words."""
+    text = opts.get(name, "0")
+    if not re.fullmatch(r"[+-]?\d{1,18}", text):
+        reason = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise _wrong(
+            f'invalid argument "{text}" for "--{name}" flag: {reason}\nSee \'kubectl {opts.command} --help\' for usage.'
+        )
+    return int(text)
+
+
+def made(api_version: str, kind: str, name: str, **parts: Any) -> Obj:
+    """Return an object without what is None."""
+    found = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **parts}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def container(name: str, image: str, **more: Any) -> Obj:
+    """Return a container without what is empty, as clients write one."""
+    return {"name": name, "image": image, "resources": {}, **{key: value for key, value in more.items() if value}}
+
+
+async def deployment(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a deployment."""
+    name, images = name_of(opts), opts.words("image")
+    if not images:
+        raise _wrong('required flag(s) "image" not set')
+    if len(images) > 1 and opts.after:
+        raise _wrong("cannot specify multiple --image options and command")
+    port = number(opts, "port")
+    labels = {"app": name}
+    containers = [container(_short(image), image, command=opts.after) for image in images]
+    if port:
+        containers[0]["ports"] = [{"containerPort": port}]
+    spec = {
+        "replicas": number(opts, "replicas") if "replicas" in opts else 1,
+        "selector": {"matchLabels": labels},
+        "strategy": {},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+    }
+    found = made("apps/v1", "Deployment", name, spec=spec, status={})
+    found["metadata"]["labels"] = labels
+    return found
+
+
+def _short(image: str) -> str:
+    """Return the name of a container that is made of its image's."""
+    text = re.split(r"[:@]", image.rpartition("/")[2])[0]
+    return re.sub(r"[^-a-z0-9]", "-", text.lower())
+
+
+async def job(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a job of an image or a cron job."""
+    name = name_of(opts)
+    if bool(opts.get("image")) == bool(opts.get("from")):
+        raise _wrong("either --image or --from must be specified")
+    if not opts.get("from"):
+        pod = {"containers": [container(name, opts.get("image"), command=opts.after)], "restartPolicy": "Never"}
+        return made("batch/v1", "Job", name, spec={"template": {"metadata": {}, "spec": pod}}, status={})
+    if opts.after:
+        raise _wrong("cannot specify --from and command")
+    word, slash, source = opts.get("from").partition("/")
+    if not slash:
+        raise _wrong("there is no need to specify a resource type as a separate argument")
+    kind = await client.resource(word)
+    obj = await client.request("GET", kind.path(client.namespace, source))
+    if kind.kind != "CronJob":
+        raise _wrong(f"unknown object type *{kind.version}.{kind.kind}")
+    return _of_cron_job(name, obj)
+
+
+def _of_cron_job(name: str, obj: Obj) -> Obj:
+    template = obj["spec"]["jobTemplate"]
+    found = made("batch/v1", "Job", name, spec=template["spec"], status={})
+    marks = template.get("metadata") or {}
+    found["metadata"] |= {
+        "annotations": {"cronjob.kubernetes.io/instantiate": "manual", **(marks.get("annotations") or {})},
+        **({"labels": marks["labels"]} if marks.get("labels") else {}),
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "controller": True,
+                "kind": "CronJob",
+                "name": obj["metadata"]["name"],
+                "uid": obj["metadata"]["uid"],
+            }
+        ],
+    }
+    return found
+
+
+async def cron_job(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a cron job."""
+    name = name_of(opts)
+    for flag in ("image", "schedule"):
+        if not opts.get(flag):
+            raise _wrong(f'required flag(s) "{flag}" not set')
+    pod = {
+        "containers": [container(name, opts.get("image"), command=opts.after)],
+        "restartPolicy": opts.get("restart") or "OnFailure",
+    }
+    template = {"metadata": {"name": name}, "spec": {"template": {"metadata": {}, "spec": pod}}}
+    return made(
+        "batch/v1", "CronJob", name, spec={"jobTemplate": template, "schedule": opts.get("schedule")}, status={}
+    )
+
+
+async def _data(process: Process, opts: Flags, form: str) -> dict[str, bytes]:
+    """Return the values of ``--from-literal``, ``--from-file`` and ``--from-env-file``."""
+    found: dict[str, bytes] = {}
+    if opts.all("from-env-file") and (opts.all("from-file") or opts.all("from-literal")):
+        raise _wrong("from-env-file cannot be combined with from-file or from-literal")
+    for text in opts.all("from-file"):
+        key, equals, path = text.rpartition("=")
+        for name, data in _read(process, path, key).items():
+            _keep(found, name if not equals else key, data, opts, form)
+    for text in opts.all("from-literal"):
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise _wrong(f"invalid literal source {text}, expected key=value")
+        _keep(found, key, value.strip("\"'").encode("utf-8", "surrogateescape"), opts, form)
+    for path in opts.all("from-env-file"):
+        for line in _read(process, path, "x").popitem()[1].decode("utf-8", "replace").splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                key, _, value = line.strip().partition("=")
+                _keep(found, key, value.encode(), opts, form)
+    return found
+
+
+def _read(process: Process, path: str, key: str) -> dict[str, bytes]:
+    try:
+        node = process.view.node(path)
+        if isinstance(node, Directory):
+            if key:
+                raise _wrong("cannot give a key name for a directory path")
+            below = {name: node.get(name) for name in node.names()}
+            return {name: bytes(each.content()) for name, each in below.items() if isinstance(each, File)}
+        return {path.rpartition("/")[2]: process.view.read(path)}
+    except FileError as error:
+        raise _wrong(f"error reading {path}: {error.text.lower()}") from error
+
+
+def _keep(found: dict[str, bytes], key: str, data: bytes, opts: Flags, form: str) -> None:
+    if not KEY.fullmatch(key):
+        text = {"configmap": "{key} is not a valid key name for a ConfigMap: {why}"}
+        raise _wrong(
+            text.get(form, "{key} is not valid key name for a Secret {why}").format(key=json.dumps(key), why=BAD_KEY)
+        )
+    if key in found:
+        raise _wrong(
+            f'cannot add key "{key}", another key by that name already exists in Data for ConfigMap "{opts.args[0]}"'
+            if form == "configmap"
+            else f"cannot add key {key}, another key by that name already exists"
+        )
+    found[key] = data
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+async def config_map(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a config map."""
+    name = name_of(opts)
+    texts: dict[str, str] = {}
+    binary: dict[str, str] = {}
+    for key, data in (await _data(process, opts, "configmap")).items():
+        try:
+            texts[key] = data.decode()
+        except UnicodeDecodeError:
+            binary[key] = _encoded(data)
+    return made("v1", "ConfigMap", name, data=texts or None, binaryData=binary or None)
+
+
+async def secret(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a secret of literals and files."""
+    name = name_of(opts)
+    data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
+    return made("v1", "Secret", name, data=data or None, type=opts.get("type") or None)
+
+
+async def pull_secret(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a secret with which images are pulled."""
+    name = name_of(opts)
+    user, password, server = (opts.get(f"docker-{key}") for key in ("username", "password", "server"))
+    if opts.all("from-file"):
+        data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
+    else:
+        if not user or not password:
+            raise _wrong(
+                "either --from-file or the combination of --docker-username, --docker-password and --docker-server is "
+                "required"
+            )
+        entry = {"username": user, "password": password}
+        entry |= {"email": opts.get("docker-email")} if opts.get("docker-email") else {}
+        entry["auth"] = _encoded(f"{user}:{password}".encode())
+        config = {"auths": {server or "https://index.docker.io/v1/": entry}}
+        data = {".dockerconfigjson": _encoded(json.dumps(config, separators=(",", ":")).encode())}
+    return made("v1", "Secret", name, data=data, type="kubernetes.io/dockerconfigjson")
+
+
+async def tls_secret(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a secret with a certificate and its key."""
+    name = name_of(opts)
+    if not opts.get("cert") or not opts.get("key"):
+        raise _wrong("key and cert must be specified")
+    found = {}
+    for flag, key in (("cert", "tls.crt"), ("key", "tls.key")):
+        try:
+            data = process.view.read(opts.get(flag))
+        except FileError as error:
+            path = opts.get(flag)
+            raise _wrong(f"Cannot read file {path}, open {path}: {error.text.lower()}") from error
+        if b"-----BEGIN " not in data:
+            raise _wrong(f"tls: failed to find any PEM data in {'certificate' if flag == 'cert' else 'key'} input")
+        found[key] = _encoded(data)
+    return made("v1", "Secret", name, data=found, type="kubernetes.io/tls")
+
+
+async def namespace(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a namespace."""
+    return made("v1", "Namespace", name_of(opts), spec={}, status={})
+
+
+async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a service account."""
+    return made("v1", "ServiceAccount", name_of(opts))
+
+
+async def _rules(client: Client, opts: Flags) -> list[Obj]:
+    verbs = list(dict.fromkeys(opts.words("verb")))
+    if not verbs:
+        raise _wrong("at least one verb must be specified")
+    verbs = ["*"] if "*" in verbs else verbs
+    urls, names = opts.words("non-resource-url"), opts.words("resource-name")
+    if not opts.words("resource") and not urls:
+        cluster = opts.command == "create clusterrole"
+        raise _wrong(
+            "one of resource or nonResourceURL must be specified"
+            if cluster
+            else "at least one resource must be specified"
+        )
+    groups: dict[str, list[str]] = {}
+    for word in opts.words("resource"):
+        text, _, below = word.partition("/")
+        if text == "*":
+            groups.setdefault("", []).append(word)
+            continue
+        try:
+            kind = await client.resource(text)
+        except KubectlError as error:
+            raise KubectlError(error.message) from error
+        groups.setdefault(kind.group, []).append(kind.plural + (f"/{below}" if below else ""))
+    rules: list[Obj] = [
+        {"apiGroups": [group], "resources": plurals, **({"resourceNames": names} if names else {}), "verbs": verbs}
+        for group, plurals in sorted(groups.items())
+    ]
+    return [*rules, *([{"nonResourceURLs": urls, "verbs": verbs}] if urls else [])]
+
+
+async def role(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a role or cluster role."""
+    name = name_of(opts)
+    kind = "ClusterRole" if opts.command == "create clusterrole" else "Role"
+    if opts.words("aggregation-rule"):
+        labels = dict(word.split("=", 1) for word in opts.words("aggregation-rule") if "=" in word)
+        rule = {"clusterRoleSelectors": [{"matchLabels": labels}]}
+        return made(f"{RBAC}/v1", kind, name, aggregationRule=rule, rules=[])
+    return made(f"{RBAC}/v1", kind, name, rules=await _rules(client, opts))
+
+
+def subjects(opts: Flags) -> list[Obj]:
+    """Return whom the flags name. Raises KubectlError."""
+    found: list[Obj] = [
+        {"apiGroup": RBAC, "kind": kind, "name": name}
+        for kind, flag in (("User", "user"), ("Group", "group"))
+        for name in opts.words(flag)
+    ]
+    for text in opts.words("serviceaccount"):
+        space, colon, name = text.partition(":")
+        if not colon or not name or ":" in name:
+            raise _wrong("serviceaccount must be <namespace>:<name>")
+        found.append({"kind": "ServiceAccount", "name": name, "namespace": space})
+    return found
+
+
+async def binding(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a role binding or cluster role binding."""
+    name = name_of(opts)
+    cluster = opts.command == "create clusterrolebinding"
+    if cluster and not opts.get("clusterrole"):
+        raise _wrong('required flag(s) "clusterrole" not set')
+    if not cluster and bool(opts.get("role")) == bool(opts.get("clusterrole")):
+        raise _wrong("exactly one of clusterrole or role must be specified")
+    kind = "Role" if opts.get("role") else "ClusterRole"
+    ref = {"apiGroup": RBAC, "kind": kind, "name": opts.get("role") or opts.get("clusterrole")}
+    sort = "ClusterRoleBinding" if cluster else "RoleBinding"
+    return made(f"{RBAC}/v1", sort, name, roleRef=ref, subjects=subjects(opts) or None)
+
+
+async def quota(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a resource quota."""
+    name = name_of(opts)
+    hard: dict[str, str] = {}
+    for text in opts.words("hard"):
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise _wrong(f"Invalid argument syntax {text}, expected <resource>=<value>")
+        if not QUANTITY.fullmatch(value):
+            raise _wrong(BAD_QUANTITY)
+        hard[key] = value
+    spec: Obj = {"hard": hard} if hard else {}
+    spec |= {"scopes": opts.words("scopes")} if opts.words("scopes") else {}
+    return made("v1", "ResourceQuota", name, spec=spec, status={})
+
+
+async def priority_class(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a priority class."""
+    found = made("scheduling.k8s.io/v1", "PriorityClass", name_of(opts), value=number(opts, "value"))
+    found |= {"description": opts.get("description")} if opts.get("description") else {}
+    found |= {"globalDefault": True} if opts.on("global-default") else {}
+    return {**found, "preemptionPolicy": opts.get("preemption-policy") or "PreemptLowerPriority"}
+
+
+async def disruption_budget(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a pod disruption budget."""
+    name = name_of(opts)
+    least, most = opts.get("min-available"), opts.get("max-unavailable")
+    if not opts.get("selector"):
+        raise _wrong("a selector must be specified")
+    if not least and not most:
+        raise _wrong("one of min-available or max-unavailable must be specified")
+    if least and most:
+        raise _wrong("min-available and max-unavailable cannot be both specified")
+    text = least or most
+    value: Any = int(text) if text.isdecimal() else text
+    labels = dict(word.split("=", 1) for word in opts.words("selector") if "=" in word)
+    bound = {"minAvailable" if least else "maxUnavailable": value}
+    spec = {**bound, "selector": {"matchLabels": labels}}
+    status = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
+    return made("policy/v1", "PodDisruptionBudget", name, spec=spec, status=status)
+
+
+async def ingress(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return an ingress."""
+    name = name_of(opts)
+    if not opts.all("rule") and not opts.get("default-backend"):
+        raise _wrong(
+            "not enough information provided: every ingress has to either specify a default-backend (which catches all "
+            "traffic) or a list of rules (which catch specific paths)"
+        )
+    spec: Obj = {"ingressClassName": opts.get("class")} if opts.get("class") else {}
+    rules: dict[str, Obj] = {}
+    hidden: dict[str, Obj] = {}
+    for text in opts.all("rule"):
+        found = RULE.fullmatch(text)
+        if not found:
+            raise _wrong(f"rule {text} is invalid and should be in format host/path=svcname:svcport[,tls[=secret]]")
+        _rule(found, rules, hidden)
+    if opts.get("default-backend"):
+        service, colon, port = opts.get("default-backend").partition(":")
+        if not colon:
+            raise _wrong("default-backend should be in format servicename:serviceport")
+        spec["defaultBackend"] = _backend(service, port)
+    spec |= {"rules": [*rules.values()]} if rules else {}
+    spec |= {"tls": [*hidden.values()]} if hidden else {}
+    made_one = made("networking.k8s.io/v1", "Ingress", name, spec=spec, status={"loadBalancer": {}})
+    notes = dict(text.partition("=")[::2] for text in opts.all("annotation"))
+    made_one["metadata"] |= {"annotations": notes} if notes else {}
+    return made_one
+
+
+def _backend(service: str, port: str) -> Obj:
+    return {"service": {"name": service, "port": {"number": int(port)} if port.isdecimal() else {"name": port}}}
+
+
+def _rule(found: re.Match[str], rules: dict[str, Obj], hidden: dict[str, Obj]) -> None:
+    host, path = found["host"], found["path"] or ""
+    rule = rules.setdefault(host, {**({"host": host} if host else {}), "http": {"paths": []}})
+    exact = "Prefix" if path.endswith("*") else "Exact"
+    at = {"path": path.removesuffix("*") if exact == "Prefix" else path} if path else {}
+    rule["http"]["paths"].append({"backend": _backend(found["service"], found["port"]), **at, "pathType": exact})
+    if found["tls"]:
+        entry = hidden.setdefault(found["secret"] or "", {})
+        entry |= {"hosts": [*entry.get("hosts", []), host]} if host else {}
+        entry |= {"secretName": found["secret"]} if found["secret"] else {}
+
+
+def _ports(opts: Flags) -> list[Obj]:
+    found = []
+    for text in opts.words("tcp"):
+        port, _, target = text.partition(":")
+        if not port.isdecimal() or not 0 < int(port) < 65536:
+            raise _wrong(
+                "must be between 1 and 65535, inclusive" if port.lstrip("-").isdecimal() else _not_number(port)
+            )
+        wanted: Any = int(target or port) if (target or port).isdecimal() else target
+        found.append({"name": text.replace(":", "-"), "port": int(port), "protocol": "TCP", "targetPort": wanted})
+    return found
+
+
+def _not_number(text: str) -> str:
+    return f'strconv.Atoi: parsing "{text}": invalid syntax'
+
+
+async def service(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a service of one of the four types."""
+    name = name_of(opts)
+    kind = opts.command.rpartition(" ")[2]
+    types = {"clusterip": "ClusterIP", "nodeport": "NodePort", "loadbalancer": "LoadBalancer"}
+    ports = _ports(opts)
+    if kind == "externalname":
+        spec: Obj = {"externalName": opts.get("external-name"), "type": "ExternalName"}
+    else:
+        if not ports and opts.get("clusterip") != "None":
+            raise _wrong("at least one tcp port specifier must be provided")
+        spec = {"type": types[kind]} | ({"clusterIP": opts.get("clusterip")} if opts.get("clusterip") else {})
+    if number(opts, "node-port"):
+        ports = [{**port, "nodePort": number(opts, "node-port")} for port in ports]
+    spec |= {"ports": ports} if ports else {}
+    found = made("v1", "Service", name, spec={**spec, "selector": {"app": name}}, status={"loadBalancer": {}})
+    found["metadata"]["labels"] = {"app": name}
+    return found
+
+
+GENERATORS: dict[str, tuple[Generator, str]] = {
+    "deployment": (deployment, "deployment:"),
+    "job": (job, "job:"),
+    "cronjob": (cron_job, "cronjob:"),
+    "configmap": (config_map, "configmap:"),
+    "secret generic": (secret, "secret"),
+    "secret docker-registry": (pull_secret, "secret"),
+    "secret tls": (tls_secret, "secret"),
+    "namespace": (namespace, ""),
+    "serviceaccount": (service_account, "serviceaccount:"),
+    "role": (role, ""),
+    "clusterrole": (role, ""),
+    "rolebinding": (binding, "rolebinding:"),
+    "clusterrolebinding": (binding, "clusterrolebinding:"),
+    "quota": (quota, "quota:"),
+    "priorityclass": (priority_class, "priorityclass:"),
+    "poddisruptionbudget": (disruption_budget, "poddisruptionbudgets:"),
+    "ingress": (ingress, "ingress:"),
+    "service clusterip": (service, "ClusterIP service:"),
+    "service nodeport": (service, "NodePort service:"),
+    "service loadbalancer": (service, "LoadBalancer service:"),
+    "service externalname": (service, "ExternalName service:"),
+}
+"""What makes an object, and what a refusal says could not be created; "" where only the refusal is shown."""

@@ -1,0 +1,66 @@
+"""How kubectl tells what it has done: a line, a name, or the object; and its refusals."""
+
+from __future__ import annotations
+
+from kubesim.shell.kubectl import printing
+from kubesim.shell.kubectl.client import KubectlError, Obj, Resource
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.machine import Process
+
+DRY = {"server": " (server dry run)", "client": " (dry run)", "": ""}
+VALIDATION = {
+    "": "Strict",
+    "true": "Strict",
+    "strict": "Strict",
+    "warn": "Warn",
+    "false": "Ignore",
+    "ignore": "Ignore",
+}
+
+
+def dry(opts: Flags) -> str:
+    """Return what ``--dry-run`` asks: "", client or server."""
+    found = opts.get("dry-run")
+    if found not in ("", "none", "client", "server", "unchanged"):
+        raise KubectlError(f'error: Invalid dry-run value ({found}). Must be "none", "server", or "client".')
+    return "" if found == "none" else "client" if found == "unchanged" else found
+
+
+def validation(opts: Flags) -> str:
+    """Return how strictly the server looks for fields that it does not know."""
+    found = opts.get("validate")
+    if found.lower() not in VALIDATION:
+        raise KubectlError(f'error: invalid - validate option "{found}"')
+    return VALIDATION[found.lower()]
+
+
+def headless(obj: Obj) -> Obj:
+    """Return an object without who owns what in it."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def shown_as(opts: Flags) -> str:
+    """Return the output format, with a template that a flag of its own gives."""
+    form = opts.get("output")
+    if opts.get("template") and "=" not in form:
+        form = form or "go-template"
+        return f"{'go-template' if form == 'template' else form}={opts.get('template')}"
+    return form
+
+
+async def report(process: Process, opts: Flags, kind: Resource, obj: Obj, done: str) -> None:
+    """Say what has happened to an object, or print it as ``-o`` asks."""
+    form, name = shown_as(opts), (obj.get("metadata") or {}).get("name", "")
+    if form == "name":
+        await process.write(f"{kind.qualified}/{name}\n")
+    elif form:
+        await process.write(printing.formatted(form, obj if opts.on("show-managed-fields") else headless(obj)))
+    else:
+        await process.write(f"{kind.qualified}/{name} {done}{DRY[dry(opts)]}\n")
+
+
+async def complain(process: Process, error: KubectlError) -> int:
+    """Show a refusal where others of the same command go on; returns the status."""
+    await process.error(error.text + "\n")
+    return error.status

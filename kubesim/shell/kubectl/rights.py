@@ -1,0 +1,181 @@
+"""kubectl auth and certificate: who this account is, what it may do, and whose requests are granted."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.results import report
+from kubesim.shell.kubectl.tabs import table
+from kubesim.shell.kubectl.targets import MERGE, chosen
+from kubesim.shell.machine import Process
+
+AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+USAGE = (
+    "error: you must specify two arguments: verb resource or verb resource/resourceName.\n"
+    "See 'kubectl auth can-i -h' for help and examples."
+)
+REASONS = {"Approved": "KubectlApprove", "Denied": "KubectlDeny"}
+
+
+async def whoami(process: Process, client: Client, opts: Flags) -> int:
+    """Tell who this account is."""
+    found = await client.request(
+        "POST",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    )
+    if opts.get("output"):
+        await report(process, opts, await client.resource("selfsubjectreviews"), found, "")
+        return 0
+    user = found.get("status", {}).get("userInfo", {})
+    lines = [["ATTRIBUTE", "VALUE"], ["Username", user.get("username", "")]]
+    lines += [["UID", user["uid"]]] if user.get("uid") else []
+    lines.append(["Groups", f"[{' '.join(user.get('groups', []))}]"])
+    lines += [[f"Extra: {key}", f"[{' '.join(value)}]"] for key, value in sorted((user.get("extra") or {}).items())]
+    await process.write(table(lines))
+    return 0
+
+
+async def can_i(process: Process, client: Client, opts: Flags) -> int:
+    """Ask what this account may do."""
+    if opts.on("list"):
+        return await _listed(process, client, opts)
+    if len(opts.args) not in (2, 3):
+        raise KubectlError(USAGE)
+    if opts.args[1].startswith("/"):
+        spec: Obj = {"nonResourceAttributes": {"path": opts.args[1], "verb": opts.args[0]}}
+    else:
+        spec = {"resourceAttributes": await _attributes(process, client, opts)}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    found = (await client.request("POST", f"{AUTHORIZATION}/selfsubjectaccessreviews", body=body)).get("status", {})
+    allowed = bool(found.get("allowed"))
+    if not opts.on("quiet"):
+        text = "yes" if allowed else "no"
+        text += f" - {found['reason']}" if found.get("reason") and not allowed else ""
+        text += f" - {found['evaluationError']}" if found.get("evaluationError") else ""
+        await process.write(text + "\n")
+    return int(not allowed)
+
+
+async def _attributes(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return what is asked of a resource; warns of what the server does not have."""
+    word, _, below = opts.args[1].partition("/")
+    name = opts.args[2] if len(opts.args) > 2 else below
+    attributes: Obj = {
+        "namespace": "" if opts.on("all-namespaces") else client.namespace,
+        "verb": opts.args[0],
+        "name": name,
+        "subresource": opts.get("subresource"),
+    }
+    if word == "*":
+        return {**attributes, "resource": "*", "group": "*"}
+    try:
+        kind = await client.resource(word)
+    except KubectlError:
+        await process.error(f"Warning: the server doesn't have a resource type '{word}'\n\n")
+        plural, _, group = word.partition(".")
+        return {**attributes, "resource": plural, "group": group}
+    attributes |= {"group": kind.group, "resource": kind.plural}
+    if not kind.namespaced:
+        group = f" in group '{kind.group}'" if kind.group else ""
+        await process.error(f"Warning: resource '{kind.plural}' is not namespace scoped{group}\n\n")
+        attributes["namespace"] = ""
+    if opts.args[0] not in ("*", *kind.verbs) and opts.args[0] not in SPECIAL:
+        await process.error(f"Warning: verb '{opts.args[0]}' is not a known verb\n\n")
+    return attributes
+
+
+SPECIAL = (
+    "use",
+    "bind",
+    "escalate",
+    "impersonate",
+    "approve",
+    "sign",
+    "attest",
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "proxy",
+)
+
+
+async def _listed(process: Process, client: Client, opts: Flags) -> int:
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": client.namespace},
+    }
+    found = (await client.request("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", body=body)).get("status", {})
+    if found.get("incomplete"):
+        text = f": {found['evaluationError']}" if found.get("evaluationError") else ""
+        await process.error(f"warning: the list may be incomplete{text}\n")
+    lines = [
+        [
+            plural + (f".{group}" if group else ""),
+            "[]",
+            _bracketed(rule.get("resourceNames")),
+            _bracketed(rule["verbs"]),
+        ]
+        for rule in found.get("resourceRules") or []
+        for group in rule.get("apiGroups") or [""]
+        for plural in rule.get("resources") or []
+    ]
+    merged: dict[tuple[str, str], list[str]] = {}
+    for plural, _, names, verbs in lines:
+        known = merged.setdefault((plural, names), [])
+        known += [verb for verb in verbs[1:-1].split() if verb not in known]
+    rows = [[plural, "[]", names, f"[{' '.join(verbs)}]"] for (plural, names), verbs in merged.items()]
+    rows += [
+        ["", f"[{url}]", "[]", _bracketed(rule["verbs"])]
+        for rule in found.get("nonResourceRules") or []
+        for url in rule.get("nonResourceURLs") or []
+    ]
+    rows.sort(key=_order)
+    head = [] if opts.on("no-headers") else [["Resources", "Non-Resource URLs", "Resource Names", "Verbs"]]
+    await process.write(table(head + rows))
+    return 0
+
+
+def _order(row: list[str]) -> tuple[str, ...]:
+    """Return what rules are sorted by: their text in Go, which begins with the verbs."""
+    plural, _, group = row[0].partition(".")
+    return row[3], f"[{group}]", f"[{plural}]", row[2], row[1]
+
+
+def _bracketed(words: list[str] | None) -> str:
+    return f"[{' '.join(words or [])}]"
+
+
+async def certify(process: Process, client: Client, opts: Flags) -> int:
+    """Grant or refuse certificate requests."""
+    kind_of = "Approved" if opts.command.endswith("approve") else "Denied"
+    if not opts.args and not opts.all("filename"):
+        raise KubectlError("error: one or more CSRs must be specified as <name> or -f <filename>")
+    words = opts.args if any("/" in word for word in opts.args) else ["csr", *opts.args]
+    for kind, obj in await chosen(process, client, opts, words if opts.args else []):
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        if not any(each["type"] == kind_of for each in conditions):
+            new = {
+                "type": kind_of,
+                "status": "True",
+                "reason": REASONS[kind_of],
+                "message": f"This CSR was {'approved' if kind_of == 'Approved' else 'denied'} by kubectl certificate "
+                f"{opts.command.rpartition(' ')[2]}.",
+                "lastUpdateTime": process.machine.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            }
+            path = (
+                kind.path("", obj["metadata"]["name"])
+                + "/approval?"
+                + urlencode({"fieldManager": "kubectl-certificate"})
+            )
+            obj = await client.request("PATCH", path, body={"status": {"conditions": [*conditions, new]}}, sort=MERGE)
+        await report(process, opts, kind, obj, "approved" if kind_of == "Approved" else "denied")
+    return 0

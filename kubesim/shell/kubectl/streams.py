@@ -1,0 +1,255 @@
+"""kubectl exec and attach: a process in another container, its three streams over a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from urllib.parse import urlencode
+
+from kubesim.shell.errors import NetworkError, UpgradeError
+from kubesim.shell.handles import Capture, Handle, Messages
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, refusal_of
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.targets import kinds_and_names
+from kubesim.shell.machine import Process
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+DEFAULT = "kubectl.kubernetes.io/default-container"
+NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
+PROMPT = "If you don't see a command prompt, try pressing enter.\n"
+
+
+async def exec_(process: Process, client: Client, opts: Flags) -> int:
+    """Run a command in a container."""
+    if not opts.args and not opts.all("filename"):
+        raise KubectlError("error: pod, type/name or --filename must be specified")
+    command = opts.after or []
+    if len(opts.args) > 1:
+        raise KubectlError(
+            "error: exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead\n"
+            "See 'kubectl exec -h' for help and examples"
+        )
+    if not command:
+        raise KubectlError("error: you must specify at least one command for the container")
+    pod = await pod_of(client, opts.args[0])
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise KubectlError(f"error: cannot exec into a container in a completed pod; current phase is {phase}")
+    container = await container_of(process, opts, pod)
+    tty = opts.on("tty")
+    if tty and process.tty(0) is None:
+        await process.error(NO_TERMINAL)
+        tty = False
+    pairs = [("command", word) for word in command]
+    return await converse(process, client, pod, "exec", container, pairs, stdin=opts.on("stdin"), tty=tty)
+
+
+async def attach(process: Process, client: Client, opts: Flags) -> int:
+    """Join the process of a container."""
+    if not opts.args:
+        raise KubectlError("error: at least 1 argument is required for attach")
+    if len(opts.args) > 1:
+        raise KubectlError(
+            f"error: expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(opts.args)}: {opts.args}".replace(
+                "'", ""
+            ).replace(",", "")
+        )
+    pod = await pod_of(client, opts.args[0])
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise KubectlError(f"error: cannot attach a container in a completed pod; current phase is {phase}")
+    container = await container_of(process, opts, pod)
+    return await attached(process, client, opts, pod, container)
+
+
+async def attached(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:
+    """Join the process of a container that runs."""
+    spec = spec_of(pod, container)
+    tty = opts.on("tty")
+    if tty and process.tty(0) is None:
+        await process.error(NO_TERMINAL)
+        tty = False
+    if tty and not spec.get("tty"):
+        await process.error(f"error: Unable to use a TTY - container {container} did not allocate one\n")
+        tty = False
+    elif not tty and spec.get("tty") and opts.on("stdin"):
+        tty = process.tty(0) is not None
+    stdin = opts.on("stdin")
+    if stdin and not spec.get("stdin"):
+        stdin = False
+    if not opts.on("quiet") and (tty or stdin and process.tty(0) is not None):
+        await process.error(PROMPT)
+    return await converse(process, client, pod, "attach", container, [], stdin=stdin, tty=tty)
+
+
+async def pod_of(client: Client, word: str) -> Obj:
+    """Return the pod that a name means, be it of a workload or service. Raises KubectlError."""
+    if "/" not in word:
+        return await client.request("GET", f"/api/v1/namespaces/{client.namespace}/pods/{word}")
+    kind, name = (await kinds_and_names(client, [word]))[0]
+    obj = await client.request("GET", kind.path(client.namespace, name))
+    if kind.kind == "Pod" and not kind.group:
+        return obj
+    labels = selector_of(obj)
+    if not labels:
+        raise KubectlError(f"error: cannot attach to *{kind.version}.{kind.kind}: selector is empty")
+    query = urlencode({"labelSelector": labels})
+    found = (await client.request("GET", f"/api/v1/namespaces/{client.namespace}/pods?{query}")).get("items") or []
+    if not found:
+        raise KubectlError("error: timed out waiting for the condition")
+    best: Obj = sorted(found, key=_worth)[0]
+    return best
+
+
+def selector_of(obj: Obj) -> str:
+    """Return the labels of the pods that an object means, as a query has them."""
+    chosen = (obj.get("spec") or {}).get("selector") or {}
+    labels = chosen.get("matchLabels", {}) if "matchLabels" in chosen or "matchExpressions" in chosen else chosen
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+def _worth(pod: Obj) -> tuple[bool, bool, str]:
+    """Order pods: running and ready ones first."""
+    state = pod.get("status") or {}
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in state.get("conditions") or [])
+    return state.get("phase") != "Running", not ready, pod["metadata"].get("creationTimestamp", "")
+
+
+def containers(pod: Obj) -> list[tuple[str, Obj]]:
+    """Return every container of a pod with what is said of its kind."""
+    spec = pod["spec"]
+    found = [("", each) for each in spec.get("containers") or []]
+    found += [(" (init)", each) for each in spec.get("initContainers") or []]
+    return found + [(" (ephem)", each) for each in spec.get("ephemeralContainers") or []]
+
+
+def spec_of(pod: Obj, name: str) -> Obj:
+    """Return a container of a pod by its name."""
+    return next((each for _, each in containers(pod) if each["name"] == name), {})
+
+
+async def container_of(process: Process, opts: Flags, pod: Obj) -> str:
+    """Return the container that is meant: the one that is named, or the first. Raises KubectlError."""
+    name = opts.get("container")
+    known = containers(pod)
+    if name:
+        if name not in [each["name"] for _, each in known]:
+            raise KubectlError(f"error: container {name} is not valid for pod {pod['metadata']['name']}")
+        return name
+    wanted = (pod["metadata"].get("annotations") or {}).get(DEFAULT)
+    if wanted and wanted in [each["name"] for _, each in known]:
+        return str(wanted)
+    first = str(pod["spec"]["containers"][0]["name"])
+    if len(known) > 1 and not opts.on("quiet"):
+        listed = ", ".join(each["name"] + mark for mark, each in known)
+        await process.error(f'Defaulted container "{first}" out of: {listed}\n')
+    return first
+
+
+async def converse(
+    process: Process,
+    client: Client,
+    pod: Obj,
+    what: str,
+    container: str,
+    pairs: list[tuple[str, str]],
+    *,
+    stdin: bool,
+    tty: bool,
+    source: Handle | None = None,
+    sink: Handle | None = None,
+) -> int:
+    """Join this process's streams, or ``source`` and ``sink``, with a container's; returns the exit code."""
+    asked = [*pairs, ("container", container), ("stdout", "true")]
+    asked += [("stdin", "true")] * stdin + ([("tty", "true")] if tty else [("stderr", "true")])
+    metadata = pod["metadata"]
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/{what}?{urlencode(asked)}"
+    terminal = process.tty(0) if tty else None
+    if terminal is not None:
+        terminal.mode(raw=True)
+        terminal.processed = False
+    try:
+        async with client.kube.open(path, headers=client.headers({})) as socket:
+            return await _joined(process, socket, source or process.fds.get(0) if stdin else None, sink, tty)
+    except UpgradeError as error:
+        raise _refused(error) from error
+    except NetworkError as error:
+        raise client.unreachable(error) from error
+    finally:
+        if terminal is not None:
+            terminal.mode(raw=False)
+            terminal.processed = True
+
+
+def _refused(error: UpgradeError) -> KubectlError:
+    try:
+        json.loads(error.body)
+    except ValueError:
+        text = error.body.decode("utf-8", "replace").strip()
+        return KubectlError(f"error: unable to upgrade connection: {text}")
+    return refusal_of(error.status, error.body)
+
+
+async def _joined(process: Process, socket: Messages, source: Handle | None, sink: Handle | None, tty: bool) -> int:
+    tasks: list[asyncio.Task[None]] = []
+    await process.flush()
+    if tty and (terminal := process.tty(0)) is not None:
+
+        async def resize() -> None:
+            rows, columns = terminal.size
+            await socket.send(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
+
+        await resize()
+        process.handlers["WINCH"] = lambda name: tasks.append(asyncio.ensure_future(resize()))
+    if source is not None:
+        tasks.append(asyncio.ensure_future(_send(socket, source)))
+    try:
+        return await _received(process, socket, sink)
+    finally:
+        process.handlers.pop("WINCH", None)
+        for task in tasks:
+            task.cancel()
+
+
+async def _send(socket: Messages, source: Handle) -> None:
+    while data := await source.read(1 << 15):
+        await socket.send(STDIN, data)
+    await socket.send(CLOSE, bytes([STDIN]))
+
+
+async def _received(process: Process, socket: Messages, sink: Handle | None) -> int:
+    status: Obj = {}
+    while message := await socket.receive():
+        channel, data = message
+        if channel == STDOUT and data:
+            await (sink or process.fds[1]).write(data)
+        elif channel == STDERR and data:
+            await process.fds[2].write(data)
+        elif channel == ERROR and data:
+            status = json.loads(data)
+        await process.tick()
+    return await ended(process, status)
+
+
+async def ended(process: Process, status: Obj) -> int:
+    """Return the exit code of a Status, and say what was wrong. Raises KubectlError."""
+    if status.get("status") != "Failure":
+        return 0
+    causes = (status.get("details") or {}).get("causes") or []
+    code = next((each["message"] for each in causes if each.get("reason") == "ExitCode"), "")
+    if status.get("reason") == "NonZeroExitCode" and code.isdecimal():
+        await process.error(f"command terminated with exit code {code}\n")
+        return int(code)
+    raise KubectlError(f"error: {status.get('message', '')}")
+
+
+async def captured(
+    process: Process, client: Client, pod: Obj, container: str, command: list[str], source: Handle | None = None
+) -> tuple[int, bytes]:
+    """Run a command in a container and return its exit code and what it printed."""
+    sink = Capture(64 << 20)
+    pairs = [("command", word) for word in command]
+    code = await converse(
+        process, client, pod, "exec", container, pairs, stdin=source is not None, tty=False, source=source, sink=sink
+    )
+    return code, bytes(sink.data)

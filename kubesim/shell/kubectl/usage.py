@@ -1,0 +1,60 @@
+"""kubectl top: what nodes and pods use."""
+
+from __future__ import annotations
+
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.describe_node import amount
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.tabs import table
+from kubesim.shell.kubectl.targets import query
+from kubesim.shell.machine import Process
+
+
+async def top(process: Process, client: Client, opts: Flags) -> int:
+    """Show what nodes or pods use."""
+    served = {kind.plural for kind in await client.resources() if kind.group == "metrics.k8s.io"}
+    plural = "nodes" if opts.command == "top node" else "pods"
+    if plural not in served:
+        raise KubectlError("error: Metrics API not available")
+    space = "" if opts.on("all-namespaces") or plural == "nodes" else f"/namespaces/{client.namespace}"
+    name = f"/{opts.args[0]}" if opts.args else ""
+    found = await client.request("GET", f"/apis/metrics.k8s.io/v1beta1{space}/{plural}{name}{query(opts)}")
+    items = found.get("items", [found])
+    if not items:
+        await process.error(f"No resources found{' in ' + client.namespace + ' namespace.' if space else ''}\n")
+        return 0
+    if plural == "nodes":
+        return await _top_nodes(process, client, opts, items)
+    head = ["NAMESPACE"] * (not space) + ["POD"] * opts.on("containers") + ["NAME", "CPU(cores)", "MEMORY(bytes)"]
+    lines = [] if opts.on("no-headers") else [head]
+    for item in sorted(items, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+        where = [item["metadata"]["namespace"]] * (not space)
+        rows = [[each] for each in item["containers"]] if opts.on("containers") else [item["containers"]]
+        for row in rows:
+            names = (
+                [item["metadata"]["name"], row[0]["name"]] if opts.on("containers") else [item["metadata"]["name"]]
+            )
+            lines.append([*where, *names, *_used([each["usage"] for each in row])])
+    await process.write(table(lines))
+    return 0
+
+
+def _used(usages: list[Obj]) -> list[str]:
+    cpu = sum(amount(each.get("cpu", "0")) for each in usages)
+    memory = sum(amount(each.get("memory", "0")) for each in usages)
+    return [f"{-int(-cpu * 1000 // 1)}m", f"{int(memory / (1 << 20))}Mi"]
+
+
+async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[Obj]) -> int:
+    nodes = {
+        each["metadata"]["name"]: each for each in (await client.request("GET", "/api/v1/nodes")).get("items", [])
+    }
+    lines = [] if opts.on("no-headers") else [["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]]
+    for item in sorted(items, key=lambda each: str(each["metadata"]["name"])):
+        name = item["metadata"]["name"]
+        whole = nodes.get(name, {}).get("status", {}).get("allocatable", {})
+        cpu, memory = _used([item["usage"]])
+        parts = [int(amount(item["usage"][key]) * 100 / amount(whole.get(key, "1"))) for key in ("cpu", "memory")]
+        lines.append([name, cpu, f"{parts[0]}%", memory, f"{parts[1]}%"])
+    await process.write(table(lines))
+    return 0
