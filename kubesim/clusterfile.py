@@ -24,7 +24,7 @@ What it says is checked in two steps: its own fields when it is read, and every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -88,6 +88,27 @@ def read(path: Path) -> ClusterFile:
         objects += manifests
     fields.end()
     return ClusterFile(path, pools, objects)
+
+
+def known_addons() -> list[str]:
+    """Return the names of what kubesim brings."""
+    return sorted(path.stem for path in ADDONS.glob("*.yaml"))
+
+
+def addon(name: str) -> list[Planned]:
+    """Return the objects of an addon; raises KeyError for one that is not there."""
+    if name not in known_addons():
+        raise KeyError(name)
+    path = ADDONS / f"{name}.yaml"
+    return [found for document in documents(path) for found in _objects(path, document)]
+
+
+def with_addons(names: Iterable[str], file: ClusterFile | None = None) -> ClusterFile | None:
+    """Return a cluster file with the objects of addons before its own; None where there is nothing at all."""
+    objects = [found for name in names for found in addon(name)]
+    if file is None:
+        return ClusterFile(ADDONS, None, objects) if objects else None
+    return ClusterFile(file.path, file.pools, objects + file.objects)
 
 
 class _Fields:
@@ -200,11 +221,9 @@ def _namespace(fields: _Fields, item: Any) -> Planned:
 
 def _addon(fields: _Fields, item: Any) -> list[Planned]:
     """Return the objects of something that kubesim brings."""
-    known = sorted(path.stem for path in ADDONS.glob("*.yaml"))
-    if item not in known:
-        raise fields.error("", f"one of {', '.join(known)} is expected, not {item!r}")
-    path = ADDONS / f"{item}.yaml"
-    return [found for document in documents(path) for found in _objects(path, document)]
+    if item not in known_addons():
+        raise fields.error("", f"one of {', '.join(known_addons())} is expected, not {item!r}")
+    return addon(item)
 
 
 def _manifest(fields: _Fields, item: Any) -> list[Planned]:

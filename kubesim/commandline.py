@@ -50,6 +50,14 @@ def _add_serve(commands: Commands) -> None:
     add("--gpus", type=_count(MAX_GPUS), metavar="N", help="GPUs of every node (default: 8)")
     add("--product", choices=sorted(PRODUCTS), help="GPU product (default: H100)")
     add("--cluster-file", type=Path, metavar="YAML", help="nodes, namespaces and manifests of a fresh cluster")
+    add(
+        "--addon",
+        choices=clusterfile.known_addons(),
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"what a fresh cluster brings, once for each of: {', '.join(clusterfile.known_addons())}",
+    )
     _add_address(serve)
     add("--data", type=Path, metavar="DIR", help="folder to keep the cluster in (default: nothing is kept)")
     add(
@@ -188,6 +196,7 @@ async def _command(given: argparse.Namespace) -> None:
     content = clusterfile.read(given.cluster_file) if given.cluster_file else None
     if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:
         raise ServeError(f"{given.cluster_file} says what nodes there are; leave out --nodes, --gpus and --product")
+    content = clusterfile.with_addons(given.addon, content)
     await run_single(lambda clock: _spec(given, clock), address, given.kubeconfig, given.data, content)
 
 

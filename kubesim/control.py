@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from kubesim import clusterfile
 from kubesim.api.answers import json_response
 from kubesim.api.durations import parse_time
 from kubesim.clock import Clock
@@ -22,7 +23,7 @@ from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.times import micro
 
-FIELDS = frozenset({"name", "nodes", "gpus", "deadline"})
+FIELDS = frozenset({"name", "nodes", "gpus", "addons", "deadline"})
 
 
 def control_token(folder: Path) -> str:
@@ -97,7 +98,7 @@ class Control:
             gpus=_count(body, "gpus", 8, MAX_GPUS),
             deadline=_deadline(body),
         )
-        cluster, new = await self._host.create(spec)
+        cluster, new = await self._host.create(spec, clusterfile.with_addons(_addons(body)))
         return json_response(self._shown(cluster), 201 if new else 200)
 
     async def _get(self, name: str) -> web.Response:
@@ -162,6 +163,15 @@ def _count(body: Obj, name: str, default: int, most: int) -> int:
     value = body.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise HostError(422, f"{name}: give a whole number from 0 to {most}.")
+    return value
+
+
+def _addons(body: Obj) -> list[str]:
+    """Return the names of what a fresh cluster brings along."""
+    value = body.get("addons", [])
+    known = clusterfile.known_addons()
+    if not isinstance(value, list) or any(name not in known for name in value):
+        raise HostError(422, f"addons: give a list of some of {', '.join(known)}.")
     return value
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from kubesim.changelog import ChangeLog, ChangeLogError, Saver
 from kubesim.clock import Clock, Timer
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.clusterfile import ClusterFile
 from kubesim.errors import ApiError
 from kubesim.kubeconfig import server_url
 from kubesim.pki import CertificateAuthority
@@ -101,8 +102,8 @@ class Host:
             await tenant.saver.stop()
         self._tenants.clear()
 
-    async def create(self, spec: ClusterSpec) -> tuple[Cluster, bool]:
-        """Return the cluster of this name and whether it is new; raises HostError 422."""
+    async def create(self, spec: ClusterSpec, content: ClusterFile | None = None) -> tuple[Cluster, bool]:
+        """Return the cluster of this name and whether it is new, then with ``content``; raises HostError 422."""
         if not NAME.fullmatch(spec.name):
             raise HostError(422, "name: use at most 63 lower-case letters, digits and inner hyphens.")
         if spec.deadline is not None and spec.deadline <= self._clock.now():
@@ -110,7 +111,7 @@ class Host:
         tenant = self._tenants.get(spec.name)
         if tenant is not None:
             return tenant.cluster, False
-        cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca, keep=True)
+        cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca, content, keep=True)
         try:
             await self._adopt(cluster, ChangeLog(self._data / spec.name))
         except OSError as error:

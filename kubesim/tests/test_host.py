@@ -98,6 +98,8 @@ async def test_a_cluster_is_dropped_at_its_deadline(tmp_path):
         (b'{"name":"a","gpus":"8"}', 422, "gpus"),
         (b'{"name":"a","deadline":"soon"}', 422, "deadline"),
         (b'{"name":"a","deadline":"2020-01-01T00:00:00Z"}', 422, "deadline"),
+        (b'{"name":"a","addons":["toaster"]}', 422, "addons"),
+        (b'{"name":"a","addons":[{}]}', 422, "addons"),
         (b'{"name":"a","colour":"red"}', 422, "colour"),
     ],
 )
@@ -107,6 +109,14 @@ async def test_a_bad_request_is_answered_with_a_sentence(tmp_path, body, code, w
             assert response.status == code
             assert word in (await response.json())["error"]
         assert not host.clusters
+
+
+async def test_a_cluster_is_made_with_the_addons_that_are_asked_for(tmp_path):
+    async with control(tmp_path) as (client, host):
+        await make(client, name="a", addons=["coredns"])
+        assert host.get("a").store.get(
+            host.get("a").operations.registry.by_resource("services"), "kube-system", "kube-dns"
+        )
 
 
 async def test_everything_survives_a_restart(tmp_path):

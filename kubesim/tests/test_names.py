@@ -5,6 +5,7 @@ The expected texts were printed by busybox 1.35, BIND 9.18 and glibc, asked for 
 
 import pytest
 
+from kubesim import clusterfile
 from kubesim.tests.containers import run
 from kubesim.tests.world import container, pod, world
 
@@ -163,3 +164,17 @@ async def test_no_name_is_known_while_nothing_stands_behind_the_dns_service():
         )
         assert await run(w, "box", "wget", "-qO-", "http://web") == (1, "", "wget: bad address 'web'\n")
         assert (await run(w, "box", "nslookup", "web"))[2] == "nslookup: write to '10.96.0.10': Connection refused\n"
+
+
+async def test_names_are_known_as_long_as_coredns_runs():
+    async with world() as w:
+        clusterfile.with_addons(["coredns", "kube-proxy"]).create(w.client.operations)
+        await cluster(w)
+        await w.tick(20)
+        running = [p for p in await w.items("pods", "kube-system") if p["status"]["phase"] == "Running"]
+        assert sorted(p["metadata"]["labels"]["k8s-app"] for p in running) == ["kube-dns"] * 2 + ["kube-proxy"] * 3
+        assert (await run(w, "tools", "getent", "hosts", "web"))[0] == 0
+        scaled = await w.client.get("deployments.apps", "coredns", "kube-system")
+        await w.client.update("deployments.apps", {**scaled, "spec": {**scaled["spec"], "replicas": 0}})
+        await w.tick(40)
+        assert (await run(w, "tools", "getent", "hosts", "web"))[0] == 2
