@@ -8,7 +8,7 @@ from __future__ import annotations
 import orjson
 
 from kubesim.errors import Obj
-from kubesim.schema.platform_defaults import autoscaler_spec
+from kubesim.schema.defaults import autoscaler_spec
 
 PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS, BEHAVIOR, CONDITIONS = f"{PREFIX}metrics", f"{PREFIX}behavior", f"{PREFIX}conditions"

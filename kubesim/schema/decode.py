@@ -12,7 +12,7 @@ from typing import Any
 from kubesim.api.quantity import QuantityError, from_json
 from kubesim.errors import Obj
 from kubesim.schema import facts
-from kubesim.schema.defaults import DEFAULTS
+from kubesim.schema.defaults import default_of
 from kubesim.schema.types import FieldType, Shape
 
 _JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
@@ -61,7 +61,7 @@ class Decoder:
         for field in shape.structs:
             if field.name not in out and field.shape is not None:
                 out[field.name] = self.object(field.shape, {}, f"{path}.{field.name}" if path else field.name)
-        default = DEFAULTS.get(shape.name)
+        default = default_of(shape.name)
         if default is not None:
             default(out)
         return out

@@ -1,68 +1,91 @@
-"""Defaults by type, as the SetDefaults functions of k8s.io/kubernetes/pkg/apis/*/v1 set them.
-
-``STATIC`` are constants; a function here is a default that depends on other fields. Both apply wherever the type
-occurs, so that a pod template gets what a pod gets.
-"""
+"""Writes the defaults of ``defaults.yaml`` into objects; what is more than a value there is a function here."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+from kubesim import data
 from kubesim.errors import Obj
-from kubesim.schema import facts, platform_defaults
+from kubesim.schema import facts
+from kubesim.schema.conditions import condition
 
-MAX_INT32 = 2147483647
-RBAC_GROUP = "rbac.authorization.k8s.io"
-FILE_MODE = {"defaultMode": 420}
-CONTAINER = {"resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-JOB = {"completionMode": "NonIndexed", "suspend": False, "manualSelector": False}
-
-STATIC: dict[str, Obj] = {
-    "V1PodSpec": {
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
-        "dnsPolicy": "ClusterFirst",
-        "securityContext": {},
-        "schedulerName": "default-scheduler",
-    },
-    "V1Container": CONTAINER,
-    "V1EphemeralContainer": CONTAINER,
-    "V1ContainerPort": {"protocol": "TCP"},
-    "V1Probe": {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3},
-    "V1HTTPGetAction": {"path": "/", "scheme": "HTTP"},
-    "V1GRPCAction": {"service": ""},
-    "V1SecretVolumeSource": FILE_MODE,
-    "V1ConfigMapVolumeSource": FILE_MODE,
-    "V1DownwardAPIVolumeSource": FILE_MODE,
-    "V1ProjectedVolumeSource": FILE_MODE,
-    "V1ServiceAccountTokenProjection": {"expirationSeconds": 3600},
-    "V1ObjectFieldSelector": {"apiVersion": "v1"},
-    "V1ResourceFieldSelector": {"divisor": "0"},
-    "V1HostPathVolumeSource": {"type": ""},
-    "V1ContainerStatus": {"state": {}, "lastState": {}},
-    "V1PodCondition": {"lastProbeTime": None},
-    "V1DeploymentSpec": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
-    "V1ReplicaSetSpec": {"replicas": 1},
-    "V1Secret": {"type": "Opaque"},
-    "V1ServiceSpec": {"type": "ClusterIP", "sessionAffinity": "None"},
-    "V1ServicePort": {"protocol": "TCP"},
-    "V1RoleRef": {"apiGroup": RBAC_GROUP},
-    "V1PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
-    "DiscoveryV1EndpointPort": {"name": "", "protocol": "TCP"},
-    "CoreV1EndpointPort": {"protocol": "TCP"},
-    "CoreV1Event": {"firstTimestamp": None, "lastTimestamp": None, "eventTime": None, "source": {}},
+TABLE = Path(__file__).with_suffix(".yaml")
+DEFAULT_CPU_PERCENT = 80
+SCALE_PERIOD_S = 15
+SCALE_DOWN: Obj = {
+    "policies": [{"type": "Percent", "value": 100, "periodSeconds": SCALE_PERIOD_S}],
+    "selectPolicy": "Max",
 }
+SCALE_UP: Obj = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [{"type": "Pods", "value": 4, "periodSeconds": SCALE_PERIOD_S}, SCALE_DOWN["policies"][0]],
+}
+Step = Callable[[Obj], None]
 
 
-def container(obj: Obj) -> None:
+@cache
+def _table() -> dict[str, list[str | Obj]]:
+    table: dict[str, list[str | Obj]] = data.read(TABLE)
+    return table
+
+
+@cache
+def default_of(name: str) -> Step | None:
+    """Return what sets the defaults of a type, or None for one that has none."""
+    steps = [_step(name, line) for line in _table().get(name, ())]
+    if len(steps) < 2:
+        return steps[0] if steps else None
+
+    def apply(obj: Obj) -> None:
+        for step in steps:
+            step(obj)
+
+    return apply
+
+
+def _step(owner: str, line: str | Obj) -> Step:
+    if isinstance(line, str):
+        function: Step = globals()[line]
+        return function
+    conditions = [condition(*given) for given in line.get("if", {}).items()]
+    values = {path: value for path, value in line.items() if path != "if"}
+    written = {name for name in values if (owner, name) in facts.WRITTEN}
+    flat = [(name, value) for name, value in values.items() if "." not in name]
+    deep = [(path.split("."), value) for path, value in values.items() if "." in path]
+
+    def fill(obj: Obj) -> None:
+        if not all(holds(obj) for holds in conditions):
+            return
+        for name, value in flat:
+            if name not in obj or (not obj[name] and (name in written or conditions)):
+                obj[name] = value.copy() if isinstance(value, dict | list) else value
+        for path, value in deep:
+            _fill_in(obj, path, value)
+
+    return fill
+
+
+def _fill_in(obj: Obj, path: list[str], value: Any) -> None:
+    """Set what lies deeper."""
+    *above, name = path
+    for step in above:
+        obj = obj.setdefault(step, {})
+    obj.setdefault(name, value)
+
+
+def image_pull_policy(obj: Obj) -> None:
     """An image without a tag, or with ``latest``, is always pulled."""
     if "image" in obj:
-        obj.setdefault("imagePullPolicy", pull_policy(obj["image"]))
+        obj.setdefault("imagePullPolicy", _pull_policy(obj["image"]))
 
 
-def pull_policy(image: str) -> str:
+def _pull_policy(image: str) -> str:
     """Return the pull policy that an image's reference implies."""
     if "@" in image:
         return "IfNotPresent"
@@ -70,17 +93,16 @@ def pull_policy(image: str) -> str:
     return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
 
 
-def pod_spec(obj: Obj) -> None:
+def service_account(obj: Obj) -> None:
     """``serviceAccount`` is the old name of ``serviceAccountName``."""
     name = obj.get("serviceAccountName") or obj.get("serviceAccount")
     if name:
         obj["serviceAccountName"] = obj["serviceAccount"] = name
 
 
-def pod(obj: Obj) -> None:
+def requests_and_ports(obj: Obj) -> None:
     """Requests default to limits, and host ports to the container's, in pods only and not in their templates."""
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("enableServiceLinks", True)
+    spec = obj["spec"]
     for holder in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         for port in holder.get("ports", ()) if spec.get("hostNetwork") else ():
             port.setdefault("hostPort", port.get("containerPort"))
@@ -89,34 +111,30 @@ def pod(obj: Obj) -> None:
             resources["requests"] = {**limits, **resources.get("requests", {})}
 
 
-def deployment_spec(obj: Obj) -> None:
-    """Rolling updates move a quarter of the pods at a time."""
-    strategy = obj.setdefault("strategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
-
-
-def job(obj: Obj) -> None:
-    """One pod, six retries; per-index limits and failure policies change the rest. Templates of jobs have none of it.
-
-    A job without labels takes those of its pod template.
-    """
-    spec = obj.setdefault("spec", {})
-    if "completions" not in spec and "parallelism" not in spec:
-        spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", MAX_INT32 if spec.get("backoffLimitPerIndex") is not None else 6)
-    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
-    for name, value in JOB.items():
-        spec.setdefault(name, value)
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+def own_labels(obj: Obj) -> None:
+    """A job without labels takes those of its pod template."""
+    labels = ((obj["spec"].get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj.get("metadata", {}).get("labels"):
         obj.setdefault("metadata", {})["labels"] = dict(labels)
 
 
-def secret(obj: Obj) -> None:
+def labels_of_template(obj: Obj) -> None:
+    """The labels and the selector of a replication controller default to the labels of the template."""
+    spec = obj.get("spec") or {}
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels:
+        spec["selector"] = spec.get("selector") or dict(labels)
+        obj.setdefault("metadata", {})
+        obj["metadata"]["labels"] = obj["metadata"].get("labels") or dict(labels)
+
+
+def claim_templates(obj: Obj) -> None:
+    """The templates of claims say what they are."""
+    for template in obj.get("volumeClaimTemplates", ()):
+        template |= {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
+
+
+def string_data(obj: Obj) -> None:
     """``stringData`` is a way to write ``data`` and is never read back."""
     plain = obj.pop("stringData", None)
     if plain:
@@ -124,29 +142,13 @@ def secret(obj: Obj) -> None:
         obj["data"] = {**obj.get("data", {}), **encoded}
 
 
-def service_port(obj: Obj) -> None:
+def target_port(obj: Obj) -> None:
     """A port is its own target."""
     if obj.get("targetPort") in (None, "", 0) and "port" in obj:
         obj["targetPort"] = obj["port"]
 
 
-def service_spec(obj: Obj) -> None:
-    """Traffic policies by type."""
-    if obj["type"] in ("ClusterIP", "NodePort", "LoadBalancer"):
-        obj.setdefault("internalTrafficPolicy", "Cluster")
-    if obj["type"] in ("NodePort", "LoadBalancer"):
-        obj.setdefault("externalTrafficPolicy", "Cluster")
-    if obj["type"] == "LoadBalancer":
-        obj.setdefault("allocateLoadBalancerNodePorts", True)
-
-
-def subject(obj: Obj) -> None:
-    """Users and groups belong to the group of RBAC, service accounts to the core group."""
-    if obj.get("kind") in ("User", "Group"):
-        obj.setdefault("apiGroup", RBAC_GROUP)
-
-
-def limit_item(obj: Obj) -> None:
+def limits_and_requests(obj: Obj) -> None:
     """For containers, limits default to the maximum and requests to the limits, else to the minimum."""
     if obj.get("type") != "Container":
         return
@@ -157,35 +159,34 @@ def limit_item(obj: Obj) -> None:
             obj[name] = value
 
 
-COMPUTED: dict[str, Callable[[Obj], None]] = {
-    "V1Container": container,
-    "V1EphemeralContainer": container,
-    "V1PodSpec": pod_spec,
-    "V1Pod": pod,
-    "V1DeploymentSpec": deployment_spec,
-    "V1Job": job,
-    "V1Secret": secret,
-    "V1ServicePort": service_port,
-    "V1ServiceSpec": service_spec,
-    "RbacV1Subject": subject,
-    "V1LimitRangeItem": limit_item,
-}
-STATIC |= platform_defaults.STATIC
-COMPUTED |= platform_defaults.COMPUTED
+def autoscaler_spec(obj: Obj) -> None:
+    """Without metrics, 80 % of the requested CPU is aimed at; what a given behaviour leaves open is filled in."""
+    if not obj.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": DEFAULT_CPU_PERCENT}
+        obj["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    behavior = obj.get("behavior")
+    if behavior is not None:
+        for name, rules in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
+            behavior[name] = {**rules, **{key: item for key, item in behavior.get(name, {}).items() if item}}
 
 
-def _default(name: str) -> Callable[[Obj], None]:
-    static, computed = STATIC.get(name, {}), COMPUTED.get(name)
-
-    def apply(obj: Obj) -> None:
-        for field, value in static.items():
-            if field not in obj or (not obj[field] and (name, field) in facts.WRITTEN):
-                obj[field] = value.copy() if isinstance(value, dict | list) else value
-        if computed is not None:
-            computed(obj)
-
-    return apply
+def data_sources(obj: Obj) -> None:
+    """The two ways to name what a volume is made from say the same."""
+    spec = obj.get("spec") or {}
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        spec["dataSourceRef"] = dict(source)
+    elif reference and not source and not reference.get("namespace"):
+        spec["dataSource"] = dict(reference)
 
 
-DEFAULTS = {name: _default(name) for name in {**STATIC, **COMPUTED}}
-"""What sets the defaults of each type that has any."""
+def names_of_kind(obj: Obj) -> None:
+    """The names of one and of many objects follow from the kind."""
+    if kind := obj.get("kind"):
+        obj["singular"] = obj.get("singular") or kind.lower()
+        obj["listKind"] = obj.get("listKind") or f"{kind}List"
+
+
+def conversion(obj: Obj) -> None:
+    """Versions differ in their names only, unless a webhook converts them."""
+    obj["conversion"] = {"strategy": "None", **(obj.get("conversion") or {})}

@@ -12,19 +12,11 @@ from typing import Any
 from kubesim import data
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
-from kubesim.schema.paths import dig, each
+from kubesim.schema.conditions import condition
+from kubesim.schema.paths import dig
 
 TABLE = Path(__file__).with_suffix(".yaml")
 ABSENT = object()
-WORDS: dict[str, Callable[[Any], object]] = {
-    "given": lambda value: value is not None,
-    "missing": lambda value: value is None,
-    "filled": bool,
-    "empty": lambda value: not value,
-    "blank": lambda value: not (value or "").strip(),
-    "worded": lambda value: (value or "").strip(),
-}
-"""The conditions that are one word, of a field's value."""
 
 
 @dataclass(slots=True)
@@ -149,7 +141,7 @@ def _rule(path: str, asked: str | dict[str, Any]) -> Rule:
     more: dict[str, Any] = {asked: None} if isinstance(asked, str) else dict(asked)
     word = next(iter(more))
     argument, function = more.pop(word), CHECKS[word.replace("_", " ")]
-    conditions = tuple(_condition(*given) for given in more.pop("if", {}).items())
+    conditions = tuple(condition(*given) for given in more.pop("if", {}).items())
     beside: dict[str, Any] = {name: more.pop(name) for name in ("missing", "shown", "value") if name in more}
     if word == "required" and conditions:
         beside["value"] = None
@@ -163,34 +155,3 @@ def _rule(path: str, asked: str | dict[str, Any]) -> Rule:
     return Rule(
         steps, function, arguments, more, conditions, **beside, name=steps[0][0], plain=plain, optional=optional
     )
-
-
-def _condition(path: str, wanted: Any) -> Callable[[Obj], bool]:
-    """Return what tells whether a condition holds of an object; of several values, one must be as it says."""
-    negated = isinstance(wanted, dict) and ("not" in wanted or "unlike" in wanted)
-    test = _test(wanted)
-
-    def holds(obj: Obj) -> bool:
-        values = each(obj, path) if "[" in path else (dig(obj, path),)
-        return any(map(test, values)) is not negated
-
-    return holds
-
-
-def _test(wanted: Any) -> Callable[[Any], object]:
-    if isinstance(wanted, str) and wanted in WORDS:
-        return WORDS[wanted]
-    if not isinstance(wanted, dict):
-        choices = wanted if isinstance(wanted, list) else [wanted]
-        return lambda value: value in choices
-    (word, argument), *_ = wanted.items()
-    match word:
-        case "like" | "unlike":
-            pattern = re.compile(argument)
-            return lambda value: pattern.fullmatch(value or "")
-        case "all":
-            return lambda value: set(argument) <= set(value or ())
-        case "above":
-            return lambda value: (value or 0) > argument
-        case _:
-            return _test(argument)
