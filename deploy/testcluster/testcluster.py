@@ -274,7 +274,7 @@ class Testcluster:
                 *(f"--bind-address={HOST}", f"--secure-port={ports['scheduler']}"),
             ],
         )
-        yield "kwok", [f"--kubeconfig={self.admin}", "--manage-all-nodes=true"]
+        yield "kwok", [f"--kubeconfig={self.admin}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40"]
 
     def _apiserver_flags(self, etcd: str, port: int) -> list[str]:
         at = self.folder

@@ -13,8 +13,8 @@ from aiohttp import web
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.backend import Backend
 from kubesim.api.requestinfo import RequestInfo
-from kubesim.api.status import bad_request, not_found
-from kubesim.errors import ApiError
+from kubesim.api.status import bad_request
+from kubesim.errors import ApiError, Obj
 from kubesim.network.fabric import REASONS, Request
 from kubesim.schema.registry import Kind
 from kubesim.shell.errors import NetworkError
@@ -81,11 +81,9 @@ def _node(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> tupl
 
 
 def _service(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> tuple[str, int]:
-    name = _port_name(backend, info, kind, asked)
+    name = _port_name(backend.operations.get(kind, info.namespace, asked.name), asked)
     endpoints = backend.operations.registry.by_resource("endpoints")
-    found = backend.store.get(endpoints, info.namespace, asked.name)
-    if found is None:
-        raise not_found(endpoints, asked.name)
+    found: Obj = backend.store.get(endpoints, info.namespace, asked.name) or {}
     if not found.get("subsets"):
         raise _unavailable(f'no endpoints available for service "{asked.name}"')
     places = [
@@ -100,11 +98,10 @@ def _service(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> t
     return random.choice(places)
 
 
-def _port_name(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> str:
+def _port_name(service: Obj, asked: Asked) -> str:
     """Return the name of the service's port that is meant: it may be given by its number."""
     if not asked.port.isdecimal():
         return asked.port
-    service = backend.operations.get(kind, info.namespace, asked.name)
     for port in service["spec"].get("ports") or ():
         if port["port"] == int(asked.port):
             return str(port.get("name", ""))

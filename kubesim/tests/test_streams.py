@@ -312,6 +312,8 @@ async def test_proxies_lead_to_pods_services_and_say_what_is_missing(admin):
         assert answer.status == 201
     async with admin.get("/api/v1/namespaces/default/services/net:99/proxy/") as answer:
         assert (await answer.json())["message"] == 'no service port 99 found for service "net"'
+    async with admin.get("/api/v1/namespaces/default/services/nosuch/proxy/") as answer:
+        assert (answer.status, (await answer.json())["message"]) == (404, 'services "nosuch" not found')
     async with admin.get("/api/v1/namespaces/default/services/a:b:c:d/proxy/") as answer:
         assert (answer.status, (await answer.json())["message"]) == (400, 'invalid service request "a:b:c:d"')
 
