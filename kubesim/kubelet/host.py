@@ -50,6 +50,8 @@ class Node:
     gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))
     disk: NodeDisk = field(default_factory=lambda: NodeDisk(host_tree))
     capacity: dict[str, str] = field(default_factory=dict)
+    tags: frozenset[str] = frozenset()
+    """By which the cloud's firewall knows it: its own name and its pool's."""
     port: int = 0
     """Where its kubelet listens."""
     endpoint: HttpServer = field(default_factory=HttpServer)

@@ -11,7 +11,8 @@ from typing import Any
 
 from kubesim import data
 
-DEFAULT_REGISTRY = "docker.io"
+DEFAULT_REGISTRY, DOCKER_HUB = "docker.io", "registry-1.docker.io"
+REGISTRY_PORT = 443
 NAMESERVER = "169.254.169.254:53"
 
 
@@ -104,6 +105,21 @@ def pull(text: str, architecture: str) -> Image:
         if platform.split("/")[1] == architecture:
             return _image(reference, entry, platform)
     raise PullError("NotFound", reference, "no match for platform in manifest: not found")
+
+
+def endpoint(text: str) -> str:
+    """Return the host that a pull of an image asks."""
+    registry = parse_reference(text).registry
+    return DOCKER_HUB if registry == DEFAULT_REGISTRY else registry.partition(":")[0]
+
+
+def unreachable(text: str, address: str) -> PullError:
+    """Return what a pull says where nothing comes back from the registry's address."""
+    reference = parse_reference(text)
+    host, path = endpoint(text), reference.repository.split("/", 1)[1]
+    url = f"https://{host}/v2/{path}/manifests/{reference.digest or reference.tag}"
+    cause = f'failed to resolve reference "{reference.full}": failed to do request: Head "{url}": '
+    return PullError("DeadlineExceeded", reference, f"{cause}dial tcp {address}:{REGISTRY_PORT}: i/o timeout")
 
 
 def platforms(text: str) -> tuple[str, list[str]]:

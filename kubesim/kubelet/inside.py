@@ -16,6 +16,7 @@ from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network.door import PodKube
+from kubesim.network.gate import Gate
 from kubesim.network.pods import PodNetwork
 from kubesim.shell import rootfs
 from kubesim.shell.files import Device, Directory, File, Files, Mount, View
@@ -84,11 +85,13 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
         _add_driver(made)
+    gate = Gate(host.client, host.fabric, record.ip, host.node.tags)
+    config = partial(_text, made.files, "/etc/resolv.conf")
+    network = PodNetwork(host.client, host.fabric, record.ip, config, gate)
     if host.fabric.door is not None:
-        made.kube = PodKube(
-            host.fabric.door, record.pod["metadata"]["namespace"], partial(_text, made.files, f"{ACCOUNT_PATH}/token")
-        )
-    made.network = PodNetwork(host.client, host.fabric, record.ip, partial(_text, made.files, "/etc/resolv.conf"))
+        namespace, token = record.pod["metadata"]["namespace"], partial(_text, made.files, f"{ACCOUNT_PATH}/token")
+        made.kube = PodKube(host.fabric.door, namespace, token, network.reach_api)
+    made.network = network
     return made
 
 

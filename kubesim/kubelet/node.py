@@ -33,6 +33,7 @@ from kubesim.scheduler.state import NodeState
 from kubesim.times import micro, parse, stamp
 
 LEASE_NAMESPACE = "kube-node-lease"
+POOL_LABEL = "cloud.google.com/gke-nodepool"
 UNEXPECTED = "UnexpectedAdmissionError"
 log = logging.getLogger(__name__)
 
@@ -178,6 +179,7 @@ class Kubelets:
             ip=ip,
             cidr=obj["spec"].get("podCIDR", self._cidr),
             port=port_of(obj),
+            tags=frozenset({name, (obj["metadata"].get("labels") or {}).get(POOL_LABEL, name)}),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=set(self._saved.pop(f"images/{name}", ())),
             gpus=_gpus(obj),

@@ -47,7 +47,15 @@ class PodWorker:
         self.record = record
         self.node = host.node
         self.sandbox = Sandbox(self, host)
-        self.pulls = Pulls(record, host.clock, host.node.images, host.node.architecture, self._normal, self._warning)
+        self.pulls = Pulls(
+            record,
+            host.clock,
+            host.node.images,
+            host.node.architecture,
+            self._normal,
+            self._warning,
+            lambda address, port: host.fabric.firewall.passes(host.node.tags, address, port),
+        )
         self.gone = False
         self._client = host.client
         self._clock = host.clock

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from kubesim.clock import Clock
 from kubesim.kubelet import timings
-from kubesim.kubelet.images import Image, PullError, pull
+from kubesim.kubelet.images import REGISTRY_PORT, Image, PullError, endpoint, pull, unreachable
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.status import PodRecord
+from kubesim.network.dns import hosts
 from kubesim.times import go_milliseconds
 
 Tell = Callable[[Container, str, str], Awaitable[None]]
@@ -26,6 +27,8 @@ class Pulls:
     architecture: str
     tell: Tell
     warn: Tell
+    passes: Callable[[str, int], bool] = lambda address, port: True
+    """Whether the node's network lets it reach an address and port."""
 
     @property
     def now(self) -> datetime:
@@ -34,8 +37,10 @@ class Pulls:
 
     def ends(self, container: Container) -> datetime:
         """When the pull under way answers."""
-        failing = self._try(container) is None
-        return container.since + timedelta(seconds=timings.PULL_FAILURE_S if failing else timings.PULL_S)
+        took = timings.PULL_FAILURE_S if isinstance(self._try(container), PullError) else timings.PULL_S
+        if self._lost(self.record.spec(container)["image"]) is not None:
+            took = timings.PULL_TIMEOUT_S
+        return container.since + timedelta(seconds=took)
 
     def wait_moves(self, container: Container) -> datetime:
         """When the next pull begins, or the kubelet next says that it waits for it."""
@@ -63,9 +68,11 @@ class Pulls:
         """Take the answer of the registry."""
         image = self.record.spec(container)["image"]
         found = self._try(container)
-        if found is None:
+        if isinstance(found, PullError):
+            container.pull_error = str(found)
             await self._failed(container, image)
             return
+        container.pull_error = ""
         took = go_milliseconds((self.now - container.since).total_seconds() + found.size / 120e6)
         text = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
         await self.tell(container, "Pulled", f"{text} Image size: {found.size} bytes.")
@@ -94,13 +101,22 @@ class Pulls:
         if container.state != "pullWaiting":
             container.enter("pullWaiting", self.now)
 
-    def _try(self, container: Container) -> Image | None:
-        """Return the image, or None with ``pull_error`` set."""
+    def _try(self, container: Container) -> Image | PullError:
+        """Return what a pull answers."""
+        image = self.record.spec(container)["image"]
         try:
-            return pull(self.record.spec(container)["image"], self.architecture)
+            if (lost := self._lost(image)) is not None:
+                raise lost
+            return pull(image, self.architecture)
         except PullError as error:
-            container.pull_error = str(error)
+            return error
+
+    def _lost(self, image: str) -> PullError | None:
+        """Return what is said of a registry from which nothing comes back; None where something does."""
+        addresses = hosts().get(endpoint(image)) or [""]
+        if not addresses[0] or self.passes(addresses[0], REGISTRY_PORT):
             return None
+        return unreachable(image, addresses[0])
 
     def remember(self, image: str) -> None:
         """Know an image that is on the node already."""

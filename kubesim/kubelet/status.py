@@ -272,7 +272,7 @@ def _waiting(record: PodRecord, container: Container) -> Obj:
     image = record.spec(container)["image"]
     if container.state == "pullFailed":
         return {"reason": "ErrImagePull", "message": container.pull_error}
-    if container.state == "pullWaiting":
+    if container.state == "pullWaiting" or (container.state == "pulling" and container.pull_error):
         text = f'Back-off pulling image "{image}": ErrImagePull: {container.pull_error}'
         return {"reason": "ImagePullBackOff", "message": text}
     if container.state == "neverPulled":

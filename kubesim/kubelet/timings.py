@@ -3,6 +3,8 @@
 SANDBOX_S = 0.02
 PULL_S = 0.3
 PULL_FAILURE_S = 0.1
+PULL_TIMEOUT_S = 30.0
+"""How long the runtime waits for a registry that does not answer."""
 START_S = 0.03
 PLEG_S = 0.1
 KILL_S = 0.05

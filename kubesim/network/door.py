@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from aiohttp import (
@@ -125,11 +125,19 @@ class Socket:
 class PodKube:
     """A pod's way to the API server: its account's token, read from its file each time, as client libraries do."""
 
-    def __init__(self, door: Reachable, namespace: str, token: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        door: Reachable,
+        namespace: str,
+        token: Callable[[], str],
+        way: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """``way`` returns where the network lets the pod through, and raises ``NetworkError`` where it does not."""
         self.server = f"https://{SERVICE_ADDRESS}:{SERVICE_PORT}"
         self.namespace = namespace
         self._door = door
         self._token = token
+        self._way = way
 
     @property
     def token(self) -> str:
@@ -140,12 +148,17 @@ class PodKube:
         self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         """Make one request with the pod's token: the status, headers and body of the answer."""
+        if self._way is not None:
+            await self._way()
         answer = await self._door.respond(Request(method, path, self._with_token(headers or {}), body))
         return answer.status, dict(answer.headers), answer.body
 
-    def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+    async def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
         """Yield the pieces of a long answer: a watch, a followed log."""
-        return self._door.stream(path, self._with_token(headers or {}))
+        if self._way is not None:
+            await self._way()
+        async for piece in self._door.stream(path, self._with_token(headers or {})):
+            yield piece
 
     def open(self, path: str, *, headers: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Messages]:
         """Open a WebSocket: exec, attach, port-forward."""

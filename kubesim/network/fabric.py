@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 
+from kubesim.network.firewall import Firewall
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.handles import Messages
 
@@ -147,6 +148,18 @@ class Fabric:
         self._addresses: set[str] = set()
         self.door: Door | None = None
         """The API server, where pods can reach it."""
+        self.firewall = Firewall()
+        """What the cloud around the nodes lets through."""
+        self._turn = 0
+
+    def attached(self, address: str) -> bool:
+        """Whether somebody in the cluster has an address."""
+        return address in self._addresses
+
+    def next_of(self, places: list[tuple[str, int]]) -> tuple[str, int]:
+        """Return one of several places: each in its turn."""
+        self._turn += 1
+        return places[self._turn % len(places)]
 
     def attach(self, address: str) -> None:
         """Let an address answer: connections to its closed ports are refused rather than lost."""

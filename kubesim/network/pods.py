@@ -1,4 +1,4 @@
-"""The network as one pod reaches it: names, services, other pods."""
+"""The network as one pod reaches it: names, services, other pods, hosts outside."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.network.dns import ClusterNames, hosts, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
 from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
+from kubesim.network.gate import API_SERVER, NAME_SERVER, Gate
 from kubesim.network.pairs import Ends, joined
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.lookup import Answer, ResolvConf, parse, search
@@ -37,15 +38,18 @@ class World(HttpServer):
 class PodNetwork:
     """What the programs of one pod see of the network; every call raises ``NetworkError``.
 
-    ``config`` returns the text of the pod's resolv.conf.
+    ``config`` returns the text of the pod's resolv.conf; ``gate`` says what its traffic may reach.
     """
 
-    def __init__(self, client: Client, fabric: Fabric, address: str, config: Callable[[], str]) -> None:
+    def __init__(
+        self, client: Client, fabric: Fabric, address: str, config: Callable[[], str], gate: Gate | None = None
+    ) -> None:
         self._client = client
         self._fabric = fabric
         self._address = address
         self._config = config
         self._names = ClusterNames(client)
+        self._gate = gate or Gate(client, fabric, address)
 
     @property
     def config(self) -> ResolvConf:
@@ -84,17 +88,20 @@ class PodNetwork:
         if server == NODE_RESOLVER:
             return outside(name, kind)
         for service in await self._services(server):
-            if not await self._places(service, DNS_PORT):
+            places = await self._places(service, DNS_PORT)
+            if not places:
                 raise NetworkError("again", "connection refused")
+            if not await self._gate.opens(places[0][0], DNS_PORT, "UDP"):
+                raise NetworkError("again", "timed out")
             return await self._names.ask(name, kind)
-        if server == CLUSTER_RESOLVER:
+        if server == CLUSTER_RESOLVER and await self._gate.admits(NAME_SERVER, DNS_PORT, "UDP"):
             return await self._names.ask(name, kind)
         raise NetworkError("again", "timed out")
 
     async def _services(self, address: str) -> list[Obj]:
         """Return the service that has an address, if there is one."""
         services = (await self._client.list("services")).items
-        return [service for service in services if service["spec"].get("clusterIP") == address]
+        return [service for service in services if address in _addresses(service)]
 
     async def _get(self, resource: str, name: str, namespace: str) -> Obj | None:
         try:
@@ -106,30 +113,50 @@ class PodNetwork:
         """Return what answers at a host's port, through a service where it is one."""
         address = (await self.resolve(host))[:1] or [""]
         if (address[0], port) == (SERVICE_ADDRESS, SERVICE_PORT) and self._fabric.door is not None:
+            await self.reach_api()
             return self._fabric.door
         if address[0] == "127.0.0.1":
             return self._fabric.find(self._address, port)
-        for service in await self._services(address[0]):
-            places = await self._places(service, port)
-            if not places:
-                raise NetworkError("refused")
-            return self._fabric.find(*places[0])
-        if port in WEB_PORTS and any(address[0] in known for known in hosts().values()):
+        place = await self._behind(address[0], port)
+        if not await self._gate.opens(*place):
+            raise NetworkError("timeout")
+        if place[1] in WEB_PORTS and any(place[0] in known for known in hosts().values()):
             return World()
-        return self._fabric.find(address[0], port)
+        return self._fabric.find(*place)
 
-    async def _places(self, service: Obj, port: int | None) -> list[tuple[str, int]]:
-        """Return the addresses and ports behind a service's port (None: any)."""
+    async def reach_api(self) -> None:
+        """Return where policies let the pod reach the API server; raises ``NetworkError`` where they do not."""
+        if not await self._gate.admits(API_SERVER, SERVICE_PORT):
+            raise NetworkError("timeout")
+
+    async def _behind(self, address: str, port: int) -> tuple[str, int]:
+        """Return where a connection leads: behind a service's address, or behind its port on a node."""
+        for service in await self._services(address):
+            if all(item["port"] != port for item in service["spec"].get("ports") or ()):
+                raise NetworkError("timeout")
+            return self._one_of(await self._places(service, port))
+        if self._fabric.attached(address):
+            for service in (await self._client.list("services")).items:
+                for item in service["spec"].get("ports") or ():
+                    if item.get("nodePort") == port:
+                        return self._one_of(await self._places(service, item["port"]))
+        return address, port
+
+    def _one_of(self, places: list[tuple[str, int]]) -> tuple[str, int]:
+        if not places:
+            raise NetworkError("refused")
+        return self._fabric.next_of(places)
+
+    async def _places(self, service: Obj, port: int) -> list[tuple[str, int]]:
+        """Return the addresses and ports behind a service's port."""
         name = next((p.get("name", "") for p in service["spec"].get("ports") or () if p["port"] == port), None)
-        if port is not None and name is None:
-            return []
         found = await self._get("endpoints", service["metadata"]["name"], service["metadata"]["namespace"])
         return [
             (address["ip"], item["port"])
             for subset in (found or {}).get("subsets") or ()
             for item in subset.get("ports") or ()
             for address in subset.get("addresses") or ()
-            if port is None or item.get("name", "") == name
+            if item.get("name", "") == name
         ]
 
     async def connect(self, host: str, port: int) -> tuple[Ends, Ends]:
@@ -147,3 +174,13 @@ class PodNetwork:
         sent = {"host": parts.netloc, **{name.lower(): value for name, value in headers.items()}}
         answer = await server.respond(Request(method, target, sent, body, self._address))
         return answer.status, dict(answer.headers), answer.body
+
+
+def _addresses(service: Obj) -> set[str]:
+    """Return the addresses of a service: its own, and those that a load balancer or an administrator gives it."""
+    spec = service["spec"]
+    balanced = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+    found = [*(spec.get("clusterIPs") or [spec.get("clusterIP")]), *(spec.get("externalIPs") or ())]
+    return {
+        str(item) for item in (*found, *(entry.get("ip") for entry in balanced)) if item not in (None, "", "None")
+    }

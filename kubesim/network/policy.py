@@ -1,0 +1,122 @@
+"""NetworkPolicy: whether one pod may open a connection to another, or to an address outside.
+
+As the API documents it: a pod that no policy of a direction selects may do everything in that direction; one that is
+selected may do what at least one of those policies allows; both ends must allow a connection.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kubesim.api.selectors import from_struct
+from kubesim.errors import Obj
+
+INGRESS, EGRESS = "Ingress", "Egress"
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One end of a connection; ``labels`` is None for what is no pod, or a pod in its node's network."""
+
+    address: str
+    namespace: str = ""
+    labels: Mapping[str, str] | None = None
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """The numbers of the ports that its containers name."""
+
+
+def party(address: str, pods: Iterable[Obj]) -> Party:
+    """Return who has an address among some pods."""
+    for pod in pods:
+        status = pod.get("status", {})
+        if status.get("podIP") != address or status.get("phase") in ("Succeeded", "Failed"):
+            continue
+        if not pod["spec"].get("hostNetwork"):
+            meta = pod["metadata"]
+            return Party(address, meta["namespace"], meta.get("labels") or {}, _named_ports(pod))
+    return Party(address)
+
+
+def _named_ports(pod: Obj) -> dict[str, int]:
+    containers = pod["spec"].get("containers") or ()
+    ports = [port for container in containers for port in container.get("ports") or ()]
+    return {port["name"]: port["containerPort"] for port in ports if port.get("name")}
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All policies of a cluster; ``spaces`` are the labels of its namespaces."""
+
+    items: tuple[Obj, ...]
+    spaces: Mapping[str, Mapping[str, str]]
+
+    def allow(self, source: Party, target: Party, port: int, protocol: str = "TCP") -> bool:
+        """Whether a connection may be opened."""
+        if source.address == target.address:
+            return True
+        out = self._allows(EGRESS, source, target, target, port, protocol)
+        return out and self._allows(INGRESS, target, source, target, port, protocol)
+
+    def _allows(self, direction: str, held: Party, other: Party, target: Party, port: int, protocol: str) -> bool:
+        """Whether the policies that hold for one end let the other one in (or be reached)."""
+        if held.labels is None:
+            return True
+        found = [item for item in self.items if _selects(item, held, direction)]
+        part, peers = ("egress", "to") if direction == EGRESS else ("ingress", "from")
+        return not found or any(
+            self._peer_fits(item, rule.get(peers), other) and _port_fits(rule.get("ports"), target, port, protocol)
+            for item in found
+            for rule in item["spec"].get(part) or ()
+        )
+
+    def _peer_fits(self, policy: Obj, peers: list[Obj] | None, other: Party) -> bool:
+        return not peers or any(self._is(policy["metadata"]["namespace"], peer, other) for peer in peers)
+
+    def _is(self, own: str, peer: Obj, other: Party) -> bool:
+        if "ipBlock" in peer:
+            return _in_block(peer["ipBlock"], other.address)
+        if other.labels is None:
+            return False
+        if "namespaceSelector" in peer:
+            if not from_struct(peer["namespaceSelector"]).matches(self.spaces.get(other.namespace, {})):
+                return False
+        elif other.namespace != own:
+            return False
+        return "podSelector" not in peer or from_struct(peer["podSelector"]).matches(other.labels)
+
+
+def _selects(policy: Obj, held: Party, direction: str) -> bool:
+    """Whether a policy holds for a pod in a direction."""
+    spec = policy["spec"]
+    types = spec.get("policyTypes") or [INGRESS, *([EGRESS] if spec.get("egress") else [])]
+    if direction not in types or policy["metadata"]["namespace"] != held.namespace:
+        return False
+    return from_struct(spec.get("podSelector") or {}).matches(held.labels)
+
+
+def _in_block(block: Obj, address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address)
+        inside = found in ipaddress.ip_network(block["cidr"], strict=False)
+        return inside and all(
+            found not in ipaddress.ip_network(cut, strict=False) for cut in block.get("except") or ()
+        )
+    except ValueError:
+        return False
+
+
+def _port_fits(ports: list[Obj] | None, target: Party, port: int, protocol: str) -> bool:
+    return not ports or any(_is_port(entry, target, port, protocol) for entry in ports)
+
+
+def _is_port(entry: Obj, target: Party, port: int, protocol: str) -> bool:
+    if entry.get("protocol", "TCP") != protocol:
+        return False
+    wanted = entry.get("port")
+    if wanted is None:
+        return True
+    if isinstance(wanted, str) and not wanted.isdecimal():
+        return target.ports.get(wanted) == port
+    return bool(int(wanted) <= port <= int(entry.get("endPort") or wanted))
