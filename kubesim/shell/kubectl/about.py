@@ -49,7 +49,10 @@ async def api_resources(process: Process, client: Client, opts: Flags) -> int:
     """List the kinds."""
     form = opts.get("output")
     if form not in ("", "name", "wide"):
-        raise KubectlError(f"error: --output {form} is not available")
+        raise KubectlError(
+            f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: '
+            "json,name,wide,yaml"
+        )
     by = opts.get("sort-by")
     if by not in ("", "name", "kind"):
         raise KubectlError("error: --sort-by accepts only name or kind")
@@ -90,6 +93,8 @@ async def api_versions(process: Process, client: Client, opts: Flags) -> int:
 async def version(process: Process, client: Client, opts: Flags) -> int:
     """Show versions."""
     form = opts.get("output")
+    if opts.args:
+        raise KubectlError(f"error: extra arguments: [{' '.join(opts.args)}]")
     if form not in ("", "yaml", "json"):
         raise KubectlError("error: --output must be 'yaml' or 'json'")
     server = {} if opts.on("client") else await client.request("GET", "/version")

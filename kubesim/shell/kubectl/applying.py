@@ -308,7 +308,7 @@ async def _both(process: Process, client: Client, opts: Flags, obj: Obj, source:
     elif before is None:
         after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(query)}", body=wanted)
     else:
-        body, sort = patch_to(kind, before, configured(wanted))
+        body, sort = patch_to(kind, before, wanted)
         after = await client.request("PATCH", f"{path}?{urlencode(query)}", body=body, sort=sort) if body else before
     group = f"{kind.group}." if kind.group else ""
     space = wanted["metadata"].get("namespace", "") if kind.namespaced else ""
@@ -322,12 +322,6 @@ async def _both(process: Process, client: Client, opts: Flags, obj: Obj, source:
 def _shown(obj: Obj, opts: Flags, kind: Resource) -> Obj:
     """Return what is compared: without who owns what, and a secret without what is secret."""
     found = obj if opts.on("show-managed-fields") else headless(obj)
-    notes = found["metadata"].get("annotations") or {}
-    if LAST in notes:
-        notes = {key: value for key, value in notes.items() if key != LAST}
-        found = {**found, "metadata": {**found["metadata"], "annotations": notes}}
-        if not notes:
-            del found["metadata"]["annotations"]
     if kind.kind == "Secret" and not kind.group:
         found = {**found, "data": dict.fromkeys(found.get("data") or {}, "***")}
     return found

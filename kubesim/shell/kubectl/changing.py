@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from urllib.parse import urlencode
 
 import yaml
@@ -29,7 +30,12 @@ async def scale(process: Process, client: Client, opts: Flags) -> int:
         raise KubectlError(
             "error: The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
         )
-    found = await chosen(process, client, opts, opts.args)
+    try:
+        found = await chosen(process, client, opts, opts.args)
+    except KubectlError as error:
+        if error.reason != "NotFound" or opts.all("filename"):
+            raise
+        raise KubectlError(f"error: no objects passed to scale {error.message}", reason=error.reason) from error
     if not found:
         raise KubectlError("error: no objects passed to scale")
     for kind, obj in found:
@@ -155,5 +161,7 @@ async def patch(process: Process, client: Client, opts: Flags) -> int:
             sort = sorts[opts.get("type")]
             after = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=body, sort=sort)
         same = obj["metadata"].get("resourceVersion") == after["metadata"].get("resourceVersion")
+        if opts.get("subresource") == "scale":
+            kind = replace(kind, group="autoscaling", singular="scale")
         await report(process, opts, kind, after, "patched (no change)" if same and how != "client" else "patched")
     return 0

@@ -17,6 +17,7 @@ Obj = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 VERSION = "v1.34.4"
+REQUEST = "The request is invalid"
 REFUSED = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
 
 
@@ -140,7 +141,7 @@ class Client:
     async def _warn(self, headers: Mapping[str, str]) -> None:
         """Show the server's warnings, each once."""
         text = next((value for name, value in headers.items() if name.lower() == "warning"), "")
-        for found in re.findall(r'299 - "((?:[^"\\\\]|\\\\.)*)"', text):
+        for found in re.findall(r'299 - "((?:[^"\\]|\\.)*)"', text):
             if found not in self._warned:
                 self._warned.add(found)
                 await self.process.error(f"Warning: {found.replace(chr(92), '')}\n")
@@ -254,11 +255,11 @@ def _refusal(found: Obj) -> KubectlError:
 def _invalid(found: Obj, message: str) -> str:
     details = found.get("details") or {}
     if not details:
-        return f"The request is invalid: {message}"
+        return f"{REQUEST}: {message}"
     causes = list(
         dict.fromkeys(f"{cause.get('field', '')}: {cause['message']}" for cause in details.get("causes", []))
     )
-    head = f'The {details.get("kind", "")} "{details.get("name", "")}" is invalid'
+    head = f'The {details["kind"]} "{details.get("name", "")}" is invalid' if details.get("kind") else REQUEST
     if len(causes) < 2:
         return ": ".join([head, *causes])
     return f"{head}: \n" + "\n".join(f"* {cause}" for cause in causes)
@@ -266,8 +267,12 @@ def _invalid(found: Obj, message: str) -> str:
 
 def _kinds(group: Obj) -> list[Resource]:
     found = []
+    seen: set[str] = set()  # the first version that has a kind is the preferred one
     for version in group.get("versions", []):
         for each in version.get("resources", []):
+            if each["resource"] in seen:
+                continue
+            seen.add(each["resource"])
             kind = each.get("responseKind", {}).get("kind", "")
             found.append(
                 Resource(

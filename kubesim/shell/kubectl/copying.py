@@ -95,10 +95,8 @@ async def _from(process: Process, client: Client, opts: Flags, place: tuple[str,
     container = await container_of(process, opts, pod)
     path = posixpath.normpath(place[2])
     code, data = await captured(process, client, pod, container, ["tar", "cf", "-", path])
-    if path.startswith("/") and not code:
-        await process.error("tar: Removing leading `/' from member names\n")
     if code:
-        return code
+        return 0  # as kubectl, which takes what came of the archive
     scratch = f"/tmp/.cp-{process.pid}"  # noqa: S108
     process.view.mkdir(scratch, 0o755)
     try:

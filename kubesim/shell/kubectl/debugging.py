@@ -8,6 +8,7 @@ import random
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.logs import follow
+from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.streams import attached
 from kubesim.shell.kubectl.targets import STRATEGIC, kinds_and_names
 from kubesim.shell.machine import Process
@@ -42,9 +43,9 @@ async def debug(process: Process, client: Client, opts: Flags) -> int:
     await _check(process, opts)
     word = opts.args[0]
     kind, name = (await kinds_and_names(client, [word]))[0] if "/" in word else (await client.resource("pods"), word)
+    obj = await client.request("GET", kind.path(client.namespace, name))
     if kind.kind not in ("Pod", "Node") or kind.group:
         raise KubectlError(f'error: "{kind.group}/{kind.version}, Kind={kind.kind}" not supported by debug')
-    obj = await client.request("GET", kind.path(client.namespace, name))
     if kind.kind == "Node":
         pod, container = await _on_node(process, client, opts, obj)
     elif opts.get("copy-to"):
@@ -115,7 +116,9 @@ async def _beside(process: Process, client: Client, opts: Flags, pod: Obj) -> tu
     made = {**_container(opts, name), **_profile(opts)}
     made |= {"targetContainerName": opts.get("target")} if opts.get("target") else {}
     path = f"/api/v1/namespaces/{client.namespace}/pods/{pod['metadata']['name']}/ephemeralcontainers"
-    body = {"spec": {"ephemeralContainers": [made]}}
+    after = copy.deepcopy(pod)
+    after["spec"]["ephemeralContainers"] = [*(pod["spec"].get("ephemeralContainers") or []), made]
+    body = difference(pod, after, shape_of(await client.resource("pods")))
     return await client.request("PATCH", path, body=body, sort=STRATEGIC), name
 
 
@@ -181,9 +184,21 @@ async def _copied(process: Process, client: Client, opts: Flags, pod: Obj) -> tu
 
 async def _enter(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:
     pod, state = await started(process, client, pod, container, quiet=opts.on("quiet"))
-    if "terminated" in state:
+    return await joined(process, client, opts, pod, container, over="terminated" in state)
+
+
+async def joined(process: Process, client: Client, opts: Flags, pod: Obj, container: str, *, over: bool) -> int:
+    """Join a container, or show its log where it is over."""
+    if over:
         return await follow(process, client, pod, container)
-    return await attached(process, client, opts, pod, container)
+    try:
+        return await attached(process, client, opts, pod, container)
+    except KubectlError as error:
+        name = pod["metadata"]["name"]
+        await process.error(
+            f"warning: couldn't attach to pod/{name}, falling back to streaming logs: {error.message}\n"
+        )
+        return await follow(process, client, pod, container)
 
 
 async def started(process: Process, client: Client, pod: Obj, container: str, *, quiet: bool) -> tuple[Obj, Obj]:

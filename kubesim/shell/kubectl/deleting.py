@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import DRY, complain, dry
-from kubesim.shell.kubectl.targets import kinds_and_names, located, needs, place, query, seconds, sources
+from kubesim.shell.kubectl.targets import NOTHING, kinds_and_names, located, needs, place, query, seconds, sources
 from kubesim.shell.machine import Process
 
 FORCED = (
@@ -46,7 +46,7 @@ async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[R
     if opts.all("filename"):
         objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
         return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
-    needs(opts, 1, "You must provide one or more resources by argument or filename.\n" + EXAMPLES)
+    needs(opts, 1, NOTHING)
     found = []
     for kind, name in await kinds_and_names(client, opts.args):
         if name:
@@ -62,13 +62,6 @@ async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[R
     return found
 
 
-EXAMPLES = """Example resource specifications include:
-   '-f rsrc.yaml'
-   '--filename=rsrc.json'
-   '<resource> <name>'
-   '<resource>'"""
-
-
 async def _delete(process: Process, client: Client, opts: Flags, kind: Resource, path: str, grace: str) -> None:
     if dry(opts) == "client":
         await client.request("GET", path)
@@ -76,6 +69,8 @@ async def _delete(process: Process, client: Client, opts: Flags, kind: Resource,
         body = options(opts, grace)
         await client.request("DELETE", path, body={**body, "dryRun": ["All"]} if dry(opts) else body)
     name = path.rsplit("/", 1)[-1]
+    if opts.on("quiet"):
+        return
     if opts.get("output") == "name":
         await process.write(f"{kind.qualified}/{name}\n")
         return
@@ -104,7 +99,8 @@ async def remove(
 ) -> None:
     """Delete one object, say so, and wait until it is gone."""
     try:
-        await _delete(process, client, Flags(opts.command, {}), kind, path, opts.get("grace-period"))
+        plain = Flags(opts.command, {"quiet": ["true"]} if opts.on("quiet") and opts.command == "delete" else {})
+        await _delete(process, client, plain, kind, path, opts.get("grace-period"))
     except KubectlError as error:
         if missing_ok and error.reason == "NotFound":
             return

@@ -30,8 +30,6 @@ _random = random.Random(1986)
 
 async def edit(process: Process, client: Client, opts: Flags) -> int:
     """Let somebody change objects in an editor."""
-    if not opts.args and not opts.all("filename"):
-        raise KubectlError("error: must specify one of -f and -k, or a resource to edit")
     found = await chosen(process, client, opts, opts.args)
     if not found:
         raise KubectlError("error: edit cancelled, no objects found")
@@ -54,17 +52,19 @@ async def _edit(process: Process, client: Client, opts: Flags, kind: Resource, o
             process.view.remove(path)
             await process.error("Edit cancelled, no changes made.\n")
             return 0
-        if not body.strip():
-            process.view.remove(path)
-            await process.error("Edit cancelled, saved file was empty.\n")
-            return 0
         try:
             await _save(process, client, opts, kind, obj, body)
             process.view.remove(path)
             return 0
+        except RecursionError as error:
+            await _kept(process, path)
+            raise KubectlError("error: Edit cancelled, no valid changes were saved.") from error
         except (yaml.YAMLError, ValueError) as error:
             reasons = _comment("The edited file had a syntax error", str(error).splitlines()[0])
         except KubectlError as error:
+            if not error.reason:
+                await _kept(process, path)
+                raise
             if error.reason not in ("Invalid", "BadRequest", "Forbidden"):
                 await process.error(error.text + "\n")
                 await process.error(f"You can run `kubectl replace -f {path}` to try this update again.\n")
@@ -117,15 +117,17 @@ def _comment(head: str, text: str, message: str = "") -> str:
 
 async def _save(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, text: str) -> None:
     found = [each for each in documents(text) if isinstance(each, dict)]
-    after = found[0] if found else {}
+    if not found:
+        raise KubectlError("empty", reason="Invalid")
+    after = found[0]
     before = headless(obj)
+    shape = shape_of(kind)
+    patch = difference(before, after, shape)
     metadata = after.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     for key in ("name", "namespace"):
         if metadata.get(key) != before["metadata"].get(key):
             raise KubectlError("error: At least one of apiVersion, kind and name was changed")
-    shape = shape_of(kind)
-    patch = difference(before, after, shape)
     pairs = {"fieldManager": opts.get("field-manager") or "kubectl-edit", "fieldValidation": validation(opts)}
     path = place(client, kind, obj) + (f"/{opts.get('subresource')}" if opts.get("subresource") else "")
     sort = STRATEGIC if shape is not None else MERGE

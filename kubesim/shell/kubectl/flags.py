@@ -35,7 +35,6 @@ FLAGS: dict[str, str] = {
     "grace-period=! timeout=! wait cascade=background prune-allowlist=! openapi-patch subresource=!",
     "apply view-last-applied": f"{_FILES} output/o=! selector/l=! all",
     "apply set-last-applied": f"{_FILES} {_CHANGE} create-annotation",
-    "apply edit-last-applied": f"{_FILES} {_CHANGE} windows-line-endings validate=strict",
     "create": f"{_FILES} {_MAKE} selector/l=! edit raw=! windows-line-endings",
     "create deployment": f"{_MAKE} image=! port=! replicas/r=!",
     "create configmap": f"{_MAKE} from-literal=! from-file=! from-env-file=! append-hash",
@@ -118,6 +117,15 @@ FLAGS: dict[str, str] = {
     "cluster-info": "",
     "options": "",
 }  # fmt: skip
+REQUIRED = {
+    "create deployment": ("image",),
+    "create cronjob": ("image", "schedule"),
+    "create clusterrolebinding": ("clusterrole",),
+    "create service externalname": ("external-name",),
+    "run": ("image",),
+    "scale": ("replicas",),
+    "autoscale": ("max",),
+}
 ALIASES = {
     **{f"top {word}": "top pod" for word in ("pods", "po")},
     **{f"top {word}": "top node" for word in ("nodes", "no")},
@@ -201,6 +209,10 @@ def parse(words: list[str]) -> Flags:
             _short(found, word, words, kinds, short)
         else:
             found.args.append(word)
+    missing = [name for name in REQUIRED.get(command, ()) if name not in found]
+    if missing and not found.on("help"):
+        listed = ", ".join(f'"{name}"' for name in missing)
+        raise KubectlError(f"error: required flag(s) {listed} not set")
     return found
 
 
@@ -263,7 +275,15 @@ def _keep(found: Flags, name: str, value: str, kind: str | None, shown: str) -> 
     if kind is None:
         if value not in TRUE + FALSE:
             reason = f'strconv.ParseBool: parsing "{value}": invalid syntax'
-            raise _wrong(found, f'invalid argument "{value}" for "{shown}" flag: {reason}')
+            letter = next(
+                (
+                    f"-{each.partition('=')[0].partition('/')[2]}, "
+                    for each in f"{EVERYWHERE} {FLAGS[found.command]}".split()
+                    if each.partition("=")[0].startswith(f"{name}/")
+                ),
+                "",
+            )
+            raise _wrong(found, f'invalid argument "{value}" for "{letter}--{name}" flag: {reason}')
         value = "true" if value in TRUE else "false"
     found.given.setdefault(name, []).append(value)
 

@@ -124,12 +124,12 @@ async def port_forward(process: Process, client: Client, opts: Flags) -> int:
     phase = (pod.get("status") or {}).get("phase")
     if phase != "Running":
         raise KubectlError(f"error: unable to forward port because pod is not running. Current status={phase}")
+    wanted = [_ports(word, pod, service, at) for at, word in enumerate(opts.args[1:])]
     network = process.machine.network
     if network is None or not hasattr(network, "listen"):
         raise KubectlError("error: unable to listen on any of the requested ports")
     opened: list[tuple[int, Forwarder]] = []
-    for word in opts.args[1:]:
-        local, port = _ports(word, pod, service, len(opened))
+    for local, port in wanted:
         forwarder = Forwarder(process, client, pod, local, port)
         network.listen(local, forwarder)
         opened.append((local, forwarder))

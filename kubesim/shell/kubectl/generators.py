@@ -444,7 +444,7 @@ def _ports(opts: Flags) -> list[Obj]:
 
 
 def _not_number(text: str) -> str:
-    return f'strconv.Atoi: parsing "{text}": invalid syntax'
+    return f'strconv.ParseUint: parsing "{text}": invalid syntax'
 
 
 async def service(process: Process, client: Client, opts: Flags) -> Obj:

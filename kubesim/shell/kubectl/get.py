@@ -100,7 +100,6 @@ async def _table(client: Client, opts: Flags, kind: Resource, name: str) -> Obj:
     answer = await _asked(client, opts, kind, name, TABLE, more)
     if by and answer.get("rows"):
         keys = [printing.sort_key(by, row["object"]) for row in answer["rows"]]
-        _sortable(by, keys)
         answer["rows"] = [row for _, row in sorted(zip(keys, answer["rows"], strict=True), key=lambda pair: pair[0])]
     return answer
 

@@ -53,7 +53,11 @@ def shown(value: Any) -> str:
     """Return a value as a template prints it."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    )
 
 
 def _pieces(template: str) -> Iterator[tuple[str, str]]:

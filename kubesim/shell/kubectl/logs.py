@@ -22,7 +22,7 @@ USAGE = (
 
 async def logs(process: Process, client: Client, opts: Flags) -> int:
     """Show or follow the logs of containers."""
-    if not opts.args and not opts.get("selector"):
+    if len(opts.args) > 2 or not opts.args and not opts.get("selector"):
         raise KubectlError(USAGE)
     if opts.args and opts.get("selector"):
         raise KubectlError("error: only a selector (-l) or a POD name is allowed")

@@ -10,13 +10,11 @@ from urllib.parse import urlencode
 from kubesim.api.patch import merge_patch
 from kubesim.shell.kubectl.applying import configured
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.debugging import started
+from kubesim.shell.kubectl.debugging import joined, started
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.generators import GENERATORS, container, made, name_of, number
-from kubesim.shell.kubectl.logs import follow
 from kubesim.shell.kubectl.results import complain, dry, report, validation
-from kubesim.shell.kubectl.streams import attached
 from kubesim.shell.kubectl.targets import chosen, located, seconds, sources
 from kubesim.shell.machine import Process
 
@@ -164,11 +162,7 @@ async def run(process: Process, client: Client, opts: Flags) -> int:
     if not opts.args:
         raise _usage(opts, "NAME is required for run")
     name = opts.args[0]
-    if not opts.get("image"):
-        raise KubectlError('error: required flag(s) "image" not set')
-    if not re.fullmatch(r"[\w][\w.:/@-]*", opts.get("image")) or opts.get("image") != opts.get(
-        "image"
-    ).lower().replace(opts.get("image").lower(), opts.get("image")):
+    if not re.fullmatch(r"[\w][\w.:/@-]*", opts.get("image")):
         raise KubectlError(f'error: Invalid image name "{opts.get("image")}": invalid reference format')
     joining = opts.on("attach", opts.on("stdin") or opts.on("tty"))
     if opts.on("tty") and not opts.on("stdin"):
@@ -193,9 +187,8 @@ async def run(process: Process, client: Client, opts: Flags) -> int:
         return await _join(process, client, opts, pod, name)
     finally:
         if opts.on("rm"):
-            await remove(
-                process, client, Flags("delete", {}), kind, kind.path(client.namespace, name), missing_ok=True
-            )
+            flags = Flags("delete", {"quiet": ["true"]} if opts.on("quiet") else {})
+            await remove(process, client, flags, kind, kind.path(client.namespace, name), missing_ok=True)
 
 
 async def _exposed(process: Process, client: Client, opts: Flags, name: str) -> None:
@@ -208,10 +201,7 @@ async def _exposed(process: Process, client: Client, opts: Flags, name: str) -> 
 async def _join(process: Process, client: Client, opts: Flags, pod: Obj, name: str) -> int:
     main = pod["spec"]["containers"][0]["name"]
     pod, state = await started(process, client, pod, main, quiet=True)
-    if "running" in state:
-        await attached(process, client, opts, pod, main)
-    else:
-        await follow(process, client, pod, main)
+    await joined(process, client, opts, pod, main, over="running" not in state)
     if pod["spec"].get("restartPolicy") == "Always":
         if not opts.on("rm") and not opts.on("quiet"):
             await process.write(
@@ -233,7 +223,7 @@ async def _code(process: Process, client: Client, pod: Obj) -> int:
         if status.get("phase") == "Failed":
             ended = (status.get("containerStatuses") or [{}])[0].get("state", {}).get("terminated") or {}
             name = f"{client.namespace}/{pod['metadata']['name']}"
-            text = f"error: pod {name} terminated ({ended.get('reason', '')})"
+            text = f"pod {name} terminated ({ended.get('reason', '')})"
             more = f"\n{ended['message']}" if ended.get("message") else ""
             raise KubectlError(text + more, int(ended.get("exitCode") or 1))
         await process.sleep(POLL_S)

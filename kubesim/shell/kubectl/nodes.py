@@ -17,7 +17,7 @@ async def _nodes(client: Client, opts: Flags) -> tuple[Resource, list[Obj]]:
     if opts.get("selector"):
         return kind, (await client.request("GET", kind.path("") + query(opts))).get("items", [])
     if not opts.args:
-        usage = f"{opts.command} NODE [options]"
+        usage = f"{opts.command} NODE [flags]\nSee 'kubectl {opts.command} -h' for help and examples"
         raise KubectlError(f"error: USAGE: {usage}")
     return kind, [await client.request("GET", kind.path("", name.removeprefix("node/"))) for name in opts.args]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubesim.api.patch import go_print
 from kubesim.schema.kinds import registry
 from kubesim.schema.types import FieldType, Shape
-from kubesim.shell.kubectl.client import Obj, Resource
+from kubesim.shell.kubectl.client import KubectlError, Obj, Resource
 
 ORDER, DROPPED = "$setElementOrder/", "$deleteFromPrimitiveList/"
 
@@ -44,11 +45,18 @@ def _changed(key: str, old: Any, new: Any, shape: Shape | None, removals: bool, 
         found = difference(old, new, inner, removals=removals, additions=additions)
         return {key: found} if found else {}
     if isinstance(old, list) and isinstance(new, list) and field is not None:
-        if field.merge_key and all(isinstance(item, dict) and field.merge_key in item for item in [*old, *new]):
+        if field.merge_key and all(isinstance(item, dict) for item in [*old, *new]):
+            _check_keys([*old, *new], field.merge_key)
             return _keyed(key, old, new, field, removals, additions)
         if field.primitive:
             return _primitive(key, old, new, removals, additions)
     return {key: new} if additions else {}
+
+
+def _check_keys(items: list[Obj], key: str) -> None:
+    for item in items:
+        if key not in item:
+            raise KubectlError(f"error: map: {go_print(item)} does not contain declared merge key: {key}")
 
 
 def _keyed(key: str, old: list[Obj], new: list[Obj], field: FieldType, removals: bool, additions: bool) -> Obj:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.describe_parts import template
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.tabs import aligned, table
+from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import JSON, change, chosen, place, seconds
 from kubesim.shell.machine import Process
 
@@ -19,6 +19,8 @@ WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
 async def _targets(process: Process, client: Client, opts: Flags, *kinds: str) -> list[tuple[Resource, Obj]]:
+    if not opts.args and not opts.all("filename"):
+        raise KubectlError("error: required resource not specified")
     found = await chosen(process, client, opts, opts.args)
     for kind, obj in found:
         if kind.kind not in (kinds or WORKLOADS):
@@ -174,7 +176,7 @@ async def history(process: Process, client: Client, opts: Flags) -> int:
         if wanted:
             if wanted not in found:
                 raise KubectlError("error: unable to find the specified revision")
-            await process.write(f"{name} with revision #{wanted}\n{aligned(template(found[wanted][0]))}\n")
+            await process.write(f"{name} with revision #{wanted}\n{template(found[wanted][0])}\n")
             continue
         lines = [["REVISION", "CHANGE-CAUSE"], *([str(number), cause] for number, (_, cause) in found.items())]
         await process.write(f"{name} \n{table(lines)}\n")
@@ -188,8 +190,7 @@ async def undo(process: Process, client: Client, opts: Flags) -> int:
         name = obj["metadata"]["name"]
         if obj["spec"].get("paused"):
             raise KubectlError(
-                f'error: you cannot rollback a paused deployment; resume it first with "kubectl rollout resume '
-                f'deployment/{name}" and try again'
+                "error: you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again"
             )
         found = await _revisions(client, kind, obj)
         numbers = list(found)

@@ -12,7 +12,7 @@ from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.generators import BAD_QUANTITY, QUANTITY, subjects
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import complain, dry, report
-from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
+from kubesim.shell.kubectl.targets import MERGE, NOTHING, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 
 PLACES = {
@@ -83,7 +83,7 @@ def _parted(opts: Flags, pattern: str) -> tuple[list[str], list[str]]:
     changes = [word for word in opts.args if re.fullmatch(pattern, word, re.DOTALL)]
     words = [word for word in opts.args if word not in changes]
     if not words and not opts.all("filename"):
-        raise KubectlError(f"error: {NAMED}")
+        raise KubectlError(f"error: {NAMED if changes else NOTHING}")
     return words, changes
 
 
@@ -91,6 +91,7 @@ async def image(process: Process, client: Client, opts: Flags) -> int:
     """Set the images of containers."""
     words, changes = _parted(opts, r"[^=]+=.*")
     if not changes:
+        await chosen(process, client, opts, words)
         raise KubectlError("error: at least one image update is required")
     wanted = dict(word.partition("=")[::2] for word in changes)
     if "*" in wanted and len(wanted) > 1:
@@ -264,9 +265,7 @@ async def selector(process: Process, client: Client, opts: Flags) -> int:
     labels = dict(part.partition("=")[::2] for word in changes for part in word.split(","))
     for kind, obj in await chosen(process, client, opts, words):
         if kind.kind != "Service":
-            raise KubectlError(
-                f"error: selector for {kind.plural}/{obj['metadata']['name']}: setting a selector is only supported for Services"
-            )
+            raise KubectlError("error: setting a selector is only supported for Services")
         after = copy.deepcopy(obj)
         after["spec"]["selector"] = labels
         await _send(process, client, opts, kind, obj, after, "selector updated", "")

@@ -49,10 +49,9 @@ async def attach(process: Process, client: Client, opts: Flags) -> int:
     if not opts.args:
         raise KubectlError("error: at least 1 argument is required for attach")
     if len(opts.args) > 1:
+        given = " ".join(opts.args)
         raise KubectlError(
-            f"error: expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(opts.args)}: {opts.args}".replace(
-                "'", ""
-            ).replace(",", "")
+            f"error: expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(opts.args)}: [{given}]"
         )
     pod = await pod_of(client, opts.args[0])
     phase = (pod.get("status") or {}).get("phase")
@@ -129,13 +128,10 @@ def spec_of(pod: Obj, name: str) -> Obj:
 
 
 async def container_of(process: Process, opts: Flags, pod: Obj) -> str:
-    """Return the container that is meant: the one that is named, or the first. Raises KubectlError."""
-    name = opts.get("container")
+    """Return the container that is meant: the one that is named, or the first."""
     known = containers(pod)
-    if name:
-        if name not in [each["name"] for _, each in known]:
-            raise KubectlError(f"error: container {name} is not valid for pod {pod['metadata']['name']}")
-        return name
+    if opts.get("container"):
+        return opts.get("container")
     wanted = (pod["metadata"].get("annotations") or {}).get(DEFAULT)
     if wanted and wanted in [each["name"] for _, each in known]:
         return str(wanted)
@@ -170,7 +166,8 @@ async def converse(
         terminal.processed = False
     try:
         async with client.kube.open(path, headers=client.headers({})) as socket:
-            return await _joined(process, socket, source or process.fds.get(0) if stdin else None, sink, tty)
+            status = await _joined(process, socket, source or process.fds.get(0) if stdin else None, sink, tty)
+        return await ended(process, status, told=sink is None)
     except UpgradeError as error:
         raise _refused(error) from error
     except NetworkError as error:
@@ -190,7 +187,7 @@ def _refused(error: UpgradeError) -> KubectlError:
     return refusal_of(error.status, error.body)
 
 
-async def _joined(process: Process, socket: Messages, source: Handle | None, sink: Handle | None, tty: bool) -> int:
+async def _joined(process: Process, socket: Messages, source: Handle | None, sink: Handle | None, tty: bool) -> Obj:
     tasks: list[asyncio.Task[None]] = []
     await process.flush()
     if tty and (terminal := process.tty(0)) is not None:
@@ -217,7 +214,7 @@ async def _send(socket: Messages, source: Handle) -> None:
     await socket.send(CLOSE, bytes([STDIN]))
 
 
-async def _received(process: Process, socket: Messages, sink: Handle | None) -> int:
+async def _received(process: Process, socket: Messages, sink: Handle | None) -> Obj:
     status: Obj = {}
     while message := await socket.receive():
         channel, data = message
@@ -228,17 +225,18 @@ async def _received(process: Process, socket: Messages, sink: Handle | None) -> 
         elif channel == ERROR and data:
             status = json.loads(data)
         await process.tick()
-    return await ended(process, status)
+    return status
 
 
-async def ended(process: Process, status: Obj) -> int:
+async def ended(process: Process, status: Obj, *, told: bool) -> int:
     """Return the exit code of a Status, and say what was wrong. Raises KubectlError."""
     if status.get("status") != "Failure":
         return 0
     causes = (status.get("details") or {}).get("causes") or []
     code = next((each["message"] for each in causes if each.get("reason") == "ExitCode"), "")
     if status.get("reason") == "NonZeroExitCode" and code.isdecimal():
-        await process.error(f"command terminated with exit code {code}\n")
+        if told:
+            await process.error(f"command terminated with exit code {code}\n")
         return int(code)
     raise KubectlError(f"error: {status.get('message', '')}")
 

@@ -22,6 +22,14 @@ MERGE, STRATEGIC, JSON = (f"application/{kind}-patch+json" for kind in ("merge",
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
+NOTHING = """You must provide one or more resources by argument or filename.
+Example resource specifications include:
+   '-f rsrc.yaml'
+   '--filename=rsrc.json'
+   '<resource> <name>'
+   '<resource>'"""
+
+
 def needs(opts: Flags, count: int, text: str) -> None:
     """Complain where there are too few words."""
     if len(opts.args) < count:
@@ -102,7 +110,7 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
             found.append((kind, await client.request("GET", place(client, kind, obj))))
         return found
     if not words:
-        raise KubectlError("error: required resource not specified")
+        raise KubectlError(f"error: {NOTHING}")
     everywhere = opts.on("all-namespaces")
     for kind, name in await kinds_and_names(client, words):
         if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command == "describe"):

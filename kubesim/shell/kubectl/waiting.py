@@ -134,6 +134,8 @@ async def _one(
                 await report(process, opts, kind, shown, "condition met")
             return
         if process.machine.now() >= end:
+            if how == "create":
+                raise KubectlError("error: timed out waiting for the condition")
             text = "condition not met for" if not end else "timed out waiting for the condition on"
             raise KubectlError(f"error: {text} {kind.plural}/{name}")
         await process.sleep(min(POLL_S, max(end - process.machine.now(), 0.01)))

@@ -59,7 +59,7 @@ async def _pair(process: Process, old: str, new: str, opts: kit.Options, depth: 
             if "N" not in opts:
                 return await process.fail(f"{name}: {error.text}", 2)
             texts.append("")
-    return await _differ(process, (old, new), texts, opts)
+    return await _differ(process, (old, new), texts, opts, depth)
 
 
 async def _trees(process: Process, old: str, new: str, opts: kit.Options, depth: int) -> int:
@@ -76,7 +76,7 @@ async def _trees(process: Process, old: str, new: str, opts: kit.Options, depth:
     return status
 
 
-async def _differ(process: Process, names: tuple[str, str], texts: list[str], opts: kit.Options) -> int:
+async def _differ(process: Process, names: tuple[str, str], texts: list[str], opts: kit.Options, depth: int) -> int:
     if texts[0] == texts[1]:
         if "s" in opts:
             await process.write(f"Files {names[0]} and {names[1]} are identical\n")
@@ -88,6 +88,9 @@ async def _differ(process: Process, names: tuple[str, str], texts: list[str], op
     if "q" in opts:
         await process.write(f"Files {names[0]} and {names[1]} differ\n")
         return 1
+    if depth:
+        switches = [word for word in process.argv[1:] if word.startswith("-") and len(word) > 1]
+        await process.write(" ".join(["diff", *switches, *names]) + "\n")
     if max(map(len, lines)) > MOST_LINES:
         return await process.fail("memory exhausted", 2)
     matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=True)

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubesim.network.door import Door, PodKube
 from kubesim.shell.files import File, Node
 from kubesim.shell.machine import Machine, Stdio, spawn
@@ -27,8 +25,8 @@ from kubesim.tests.contract.tools import every_kubectl
 from kubesim.tests.contract.transcripts import Answer, Command, Runner, Scene, Verdict, load
 from kubesim.tests.live import Live, serving
 
-SCENES = Path(__file__).with_name("shell_scenes.yaml")
-RECORDED = Path(__file__).with_name("shell_scenes.answers.json")
+SCENES = Path(__file__).parents[1] / "kubectl_scenes.yaml"
+RECORDED = Path(__file__).parents[1] / "kubectl_answers.json"
 SECONDS = 60.0
 FOLDER = shell_world.FOLDER
 
@@ -132,9 +130,9 @@ def kept(file: Path) -> dict[str, list[list[Any]]]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def record(kubectl: str, names: list[str], file: Path) -> None:
+def record(kubectl: str, script: Path, names: list[str], file: Path) -> None:
     """Write down what a real kubectl prints in the named scenes, all where none is named."""
-    files, scenes = load()
+    files, scenes = load(script)
     for scene in scenes:
         if not names or scene.name in names:
             with tempfile.TemporaryDirectory(prefix="transcripts-") as parent:
@@ -144,9 +142,9 @@ def record(kubectl: str, names: list[str], file: Path) -> None:
             file.write_text(json.dumps({**kept(file), scene.name: lines}, indent=0))
 
 
-def compared(names: list[str], file: Path) -> Iterator[Verdict]:
+def compared(script: Path, names: list[str], file: Path) -> Iterator[Verdict]:
     """Play the scenes that have been recorded, each on a cluster of its own."""
-    files, scenes = load()
+    files, scenes = load(script)
     known = kept(file)
     for scene in scenes:
         if scene.name not in known or names and scene.name not in names:
@@ -166,13 +164,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kubectl", default="")
     parser.add_argument("--scene", action="append", default=[])
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--script", type=Path, default=SCENES)
     parser.add_argument("--answers", type=Path, default=RECORDED)
     options = parser.parse_args(arguments)
     if options.record:
-        record(options.kubectl or [*every_kubectl().values()][-1], options.scene, options.answers)
+        record(options.kubectl or [*every_kubectl().values()][-1], options.script, options.scene, options.answers)
         return 0
     same = total = 0
-    for verdict in compared(options.scene, options.answers):
+    for verdict in compared(options.script, options.scene, options.answers):
         total += 1
         same += verdict.same
         if not verdict.same:

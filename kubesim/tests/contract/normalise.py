@@ -7,6 +7,7 @@ import re
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _RULES = (
     (r"\b0x[0-9a-f]{8,}", "<pointer>"),
+    (r"\b[0-9a-f]{64}\b", "<digest>"),
     (r"/tmp/transcripts-\w+/(left|right)/", "<home>/"),
     (r"(-edit-)\w+(\.yaml)", r"\1random\2"),
     (r"/tmp/[\w./-]*?([\w-]+\.yaml)", r"<folder>/\1"),

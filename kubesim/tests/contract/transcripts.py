@@ -93,9 +93,9 @@ class Verdict:
         return "\n".join([*difflib.unified_diff(left, right, lineterm="", n=1)][2:])
 
 
-def load() -> tuple[dict[str, str], list[Scene]]:
+def load(script: Path = SCRIPTS) -> tuple[dict[str, str], list[Scene]]:
     """Return the files by name, and the scenes."""
-    document = yaml.safe_load(SCRIPTS.read_text())
+    document = yaml.safe_load(script.read_text())
     scenes = [Scene(entry["name"], tuple(map(Command.of, entry["commands"]))) for entry in document["scenes"]]
     return document["files"], scenes
 
