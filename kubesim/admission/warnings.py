@@ -11,6 +11,7 @@ from kubesim.admission.podsecurity import TEMPLATES
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig, walk
 from kubesim.schema.registry import Kind
 
 OLD_LABELS = {
@@ -44,6 +45,7 @@ OLD_VOLUMES = {
 }
 HOLDERS = ("initContainers", "containers", "ephemeralContainers")
 BYTES = ("memory", "ephemeral-storage")
+LATER = "DuringSchedulingIgnoredDuringExecution"
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 NOTHING = "a null labelSelector results in matching no pod"
 NAMES = {"pods": "the Pod's hostname"} | dict.fromkeys(
@@ -81,41 +83,31 @@ def _of_pod(kind: Kind, obj: Obj) -> Iterator[str]:
     spec, notes = pod.get("spec") or {}, (pod.get("metadata") or {}).get("annotations") or {}
     yield from _labels(spec, f"{where}spec")
     yield from (f"{where}metadata.annotations[{key}]: {why}" for key, why in OLD_NOTES.items() if key in notes)
-    for at, volume in enumerate(spec.get("volumes") or ()):
-        yield from (f"{where}spec.volumes[{at}].{way}: {why}" for way, why in OLD_VOLUMES.items() if way in volume)
+    for place, volume in walk(spec, "volumes[]", f"{where}spec"):
+        yield from (f"{place}.{way}: {why}" for way, why in OLD_VOLUMES.items() if way in volume)
     for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         yield from _repeated(spec.get(field) or [], f"{where}spec.{field}", key)
     yield from _bytes(spec.get("overhead") or {}, f"{where}spec.overhead")
-    for holder, place in _holders(spec, f"{where}spec"):
+    for place, holder in _holders(spec, f"{where}spec"):
         yield from _of_container(holder, place, notes, where)
     yield from _ports(spec, f"{where}spec")
     yield from _affinity(spec.get("affinity") or {}, f"{where}spec.affinity")
 
 
-def _holders(spec: Obj, path: str) -> Iterator[tuple[Obj, str]]:
+def _holders(spec: Obj, path: str) -> Iterator[tuple[str, Obj]]:
     for field in HOLDERS:
-        yield from ((holder, f"{path}.{field}[{at}]") for at, holder in enumerate(spec.get(field) or ()))
+        yield from walk(spec, f"{field}[]", path)
 
 
 def _labels(spec: Obj, path: str) -> Iterator[str]:
     """Yield what is told of labels that nodes no longer have."""
     selected = spec.get("nodeSelector") or {}
     yield from (f"{path}.nodeSelector[{key}]: {OLD_LABELS[key]}" for key in sorted(selected) if key in OLD_LABELS)
-    node = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = (node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
-    preferred = node.get("preferredDuringSchedulingIgnoredDuringExecution") or []
-    where = f"{path}.affinity.nodeAffinity.{{}}DuringSchedulingIgnoredDuringExecution"
-    terms = [(term, f"{where.format('required')}.nodeSelectorTerms[{at}]") for at, term in enumerate(required)]
-    terms += [
-        (term.get("preference") or {}, f"{where.format('preferred')}[{at}].preference")
-        for at, term in enumerate(preferred)
-    ]
-    for term, place in terms:
-        for at, entry in enumerate(term.get("matchExpressions") or ()):
-            if (key := entry.get("key")) in OLD_LABELS:
-                yield f"{place}.matchExpressions[{at}].key: {key} is {OLD_LABELS[key]}"
-    for at, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
-        place, key = f"{path}.topologySpreadConstraints[{at}]", spread.get("topologyKey", "")
+    for terms in ("required{}.nodeSelectorTerms[]", "preferred{}[].preference"):
+        keys = f"affinity.nodeAffinity.{terms.format(LATER)}.matchExpressions[].key"
+        yield from (f"{at}: {key} is {OLD_LABELS[key]}" for at, key in walk(spec, keys, path) if key in OLD_LABELS)
+    for place, spread in walk(spec, "topologySpreadConstraints[]", path):
+        key = spread.get("topologyKey", "")
         if key in OLD_LABELS:
             yield f"{place}.topologyKey: {key} is {OLD_LABELS[key]}"
         if spread.get("labelSelector") is None:
@@ -141,10 +133,9 @@ def _of_container(holder: Obj, path: str, notes: Obj, where: str) -> Iterator[st
     key = f"{APPARMOR}{holder.get('name', '')}"
     if key in notes and (where == "" or not (holder.get("securityContext") or {}).get("appArmorProfile")):
         yield f'{where}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
-    resources = holder.get("resources") or {}
     for name in BYTES:
         for part in ("limits", "requests"):
-            given = (resources.get(part) or {}).get(name)
+            given = (dig(holder, f"resources.{part}") or {}).get(name)
             yield from _bytes({name: given} if given is not None else {}, f"{path}.resources.{part}")
     seen = set()
     for at, entry in enumerate(holder.get("env") or ()):
@@ -159,11 +150,7 @@ def _ports(spec: Obj, path: str) -> Iterator[str]:
     """Yield what is told of ports that containers share."""
     known: dict[tuple[int, str], list[tuple[str, Obj]]] = {}
     named: dict[str, str] = {}
-    places = [
-        (f"{place}.ports[{at}]", port)
-        for holder, place in _holders(spec, path)
-        for at, port in enumerate(holder.get("ports") or ())
-    ]
+    places = [found for field in HOLDERS for found in walk(spec, f"{field}[].ports[]", path)]
     for place, port in places:
         others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "TCP")), [])
         for other, held in others:
@@ -192,12 +179,6 @@ def _clash(port: Obj, held: Obj) -> str:
 def _affinity(affinity: Obj, path: str) -> Iterator[str]:
     """Yield what is told of terms that choose no pod."""
     for way in ("podAffinity", "podAntiAffinity"):
-        rules, where = affinity.get(way) or {}, f"{path}.{way}.{{}}DuringSchedulingIgnoredDuringExecution[{{}}]"
-        required = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms = [(term, where.format("required", at)) for at, term in enumerate(required)]
-        terms += [
-            (entry.get("podAffinityTerm") or {}, f"{where.format('preferred', at)}.podAffinityTerm")
-            for at, entry in enumerate(preferred)
-        ]
-        yield from (f"{place}.labelSelector: {NOTHING}" for term, place in terms if term.get("labelSelector") is None)
+        for terms in ("required{}[]", "preferred{}[].podAffinityTerm"):
+            found = walk(affinity, f"{way}.{terms.format(LATER)}.labelSelector", path)
+            yield from (f"{place}: {NOTHING}" for place, selector in found if selector is None)

@@ -29,30 +29,37 @@ def first(obj: Any, path: str) -> Any:
 
 
 def each(obj: Any, path: str) -> Iterator[Any]:
-    """Yield all that lies at a path, None for what an entry of a list does not have."""
-    return _each(obj, _steps(path))
+    """Yield all that lies at a path, None for what an object on the way does not have."""
+    return (value for _, value in walk(obj, path))
 
 
-def _each(obj: Any, steps: list[Step]) -> Iterator[Any]:
-    if not steps:
-        yield obj
+def walk(obj: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (full path, value) of all that lies at a path, wherever the object above its last word is there."""
+    return _walk(obj, _steps(path), prefix)
+
+
+def _walk(obj: Any, steps: tuple[Step, ...], prefix: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(obj, dict):
         return
-    (key, many, field, wanted), *rest = steps
-    found = obj.get(key) if isinstance(obj, dict) else None
-    if not many:
-        yield from _each(found, rest)
+    key, many, field, wanted = steps[0]
+    value, where, rest = obj.get(key), f"{prefix}.{key}" if prefix else key, steps[1:]
+    found = [(where, value)]
+    if many:
+        entries = enumerate(value or ())
+        found = [(f"{where}[{at}]", entry) for at, entry in entries if not field or entry.get(field) == wanted]
+    if not rest:
+        yield from found
         return
-    for entry in found or ():
-        if not field or entry.get(field) == wanted:
-            yield from _each(entry, rest)
+    for inner, entry in found:
+        yield from _walk(entry, rest, inner)
 
 
 @cache
-def _steps(path: str) -> list[Step]:
+def _steps(path: str) -> tuple[Step, ...]:
     """Return (key, whether it is a list, field and value that its entries must have); there are few paths."""
     steps = []
     for word in path.split("."):
         key, bracket, condition = word.removesuffix("]").partition("[")
         field, _, wanted = condition.partition("=")
         steps.append((key, bool(bracket), field, wanted))
-    return steps
+    return tuple(steps)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from kubesim import data
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
 from kubesim.schema.conditions import condition
-from kubesim.schema.paths import dig
+from kubesim.schema.paths import dig, walk
 
 TABLE = Path(__file__).with_suffix(".yaml")
 ABSENT = object()
@@ -56,8 +55,7 @@ def check_of_missing(function: Check) -> Check:
 class Rule:
     """One line of the table."""
 
-    steps: tuple[tuple[str, bool], ...]
-    """The names on the way to the field, and whether each is of a list whose entries are meant."""
+    path: str
     check: Check
     arguments: tuple[Any, ...] = ()
     more: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +64,7 @@ class Rule:
     shown: str = ""
     value: Any = ABSENT
     name: str = ""
-    """The first of those names."""
+    """The first word of the path."""
     plain: bool = False
     """Whether the field lies in the object itself."""
     optional: bool = False
@@ -83,7 +81,7 @@ class Rule:
         for holds in self.conditions:
             if not holds(place.value):
                 return
-        fields = ((place.at(name), value),) if self.plain else _walk(place.value, self.steps, place.path)
+        fields = ((place.at(name), value),) if self.plain else walk(place.value, self.path, place.path)
         for where, inner in fields:
             asked = self.missing if inner is None else inner
             if asked is None and self.check not in ASKED_OF_NOTHING:
@@ -99,20 +97,6 @@ class Rule:
         if self.value is not ABSENT:
             return self.value
         return "" if asked is None else asked
-
-
-def _walk(obj: Any, steps: tuple[tuple[str, bool], ...], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield (full path, value) of every field that a path means, None for a missing one."""
-    if not isinstance(obj, dict):
-        return
-    name, many = steps[0]
-    value, where, rest = obj.get(name), f"{prefix}.{name}" if prefix else name, steps[1:]
-    found = [(f"{where}[{at}]", item) for at, item in enumerate(value or ())] if many else [(where, value)]
-    if not rest:
-        yield from found
-    else:
-        for inner, item in found:
-            yield from _walk(item, rest, inner)
 
 
 @cache
@@ -148,10 +132,8 @@ def _rule(path: str, asked: str | dict[str, Any]) -> Rule:
     if isinstance(argument, dict):
         more |= argument
         argument = None
-    steps = tuple((step.removesuffix("[]"), step.endswith("[]")) for step in path.split("."))
-    asks_nothing = function not in ASKED_OF_NOTHING and "missing" not in beside
+    first, *rest = path.split(".")
+    optional = bool(rest) or (function not in ASKED_OF_NOTHING and "missing" not in beside)
     arguments = () if argument is None else (argument,)
-    plain, optional = re.fullmatch(r"\w*", path) is not None, asks_nothing or len(steps) > 1
-    return Rule(
-        steps, function, arguments, more, conditions, **beside, name=steps[0][0], plain=plain, optional=optional
-    )
+    name, plain = first.removesuffix("[]"), not rest and not first.endswith("[]")
+    return Rule(path, function, arguments, more, conditions, **beside, name=name, plain=plain, optional=optional)
