@@ -23,6 +23,7 @@ from kubesim.auth.authn import Authenticator
 from kubesim.auth.certificates import Certifier
 from kubesim.auth.escalation import Escalation
 from kubesim.auth.guard import Guard
+from kubesim.auth.nodes import NodeAuthorizer, restrict
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
@@ -154,11 +155,11 @@ class Cluster:
         self.guard = Guard(self.store)
         self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem)
         policies = StorePolicies(self.store, self.operations.registry)
-        authorizer = Authorizer(policies)
+        authorizer = Authorizer(policies, NodeAuthorizer(policies).allows)
         shared = server if urlsplit(server).path.strip("/") else ""
         self._certifier = Certifier(ca.sign, authorizer, shared)
         self.operations.allows = authorizer.allows
-        self.operations.checks += [Escalation(authorizer).check, self._certifier.check]
+        self.operations.checks += [Escalation(authorizer).check, self._certifier.check, restrict]
         authenticator = Authenticator(keys.signer, keys.admin_token, policies, shared)
         self._seeder = Seeder(self.operations, ca.pem)
         self.api = ApiServer(

@@ -27,13 +27,21 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()
+    fields: str = ""
 
     def attributes(self) -> Attributes:
         """Return what the authorizer has to decide."""
         if not self.resource:
             return Attributes(self.verb, path=self.path)
         return Attributes(
-            self.verb, self.group, self.version, self.resource, self.subresource, self.namespace, self.name
+            self.verb,
+            self.group,
+            self.version,
+            self.resource,
+            self.subresource,
+            self.namespace,
+            self.name,
+            fields=self.fields,
         )
 
 
@@ -55,7 +63,8 @@ def read(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
         verb = "watch"
     if verb == "get" and (resource, subresource) in STREAMS:
         verb = "create"  # a WebSocket comes by GET, but who may only read may not enter a container
-    return RequestInfo(verb, path, group, version, namespace, resource, name, subresource, tail)
+    fields = query.get("fieldSelector", "") if verb in ("list", "watch") else ""
+    return RequestInfo(verb, path, group, version, namespace, resource, name, subresource, tail, fields)
 
 
 def _group(parts: list[str]) -> tuple[str, str, list[str]]:

@@ -20,6 +20,8 @@ class Attributes:
     namespace: str = ""
     name: str = ""
     path: str = ""
+    fields: str = ""
+    """The field selector of a list or a watch."""
 
     @property
     def full_resource(self) -> str:

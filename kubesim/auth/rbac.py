@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,15 +41,19 @@ class Grant:
 class Authorizer:
     """Answers whether a user may do something."""
 
-    def __init__(self, policies: Policies) -> None:
+    def __init__(self, policies: Policies, more: Callable[[User, Attributes], bool] | None = None) -> None:
+        """``more`` is asked where no rule permits a request: an authorizer beside this one."""
         self._policies = policies
+        self._more = more
         self._revision = -1
         self._known: dict[tuple[User, str], list[Grant]] = {}
 
     def allows(self, user: User, attributes: Attributes) -> bool:
         """Tell whether any rule bound to the user permits the request."""
-        return MASTERS in user.groups or any(
-            rule_allows(grant.rule, attributes) for grant in self.grants(user, attributes.namespace)
+        return (
+            MASTERS in user.groups
+            or any(rule_allows(grant.rule, attributes) for grant in self.grants(user, attributes.namespace))
+            or (self._more is not None and self._more(user, attributes))
         )
 
     def reason(self, user: User, attributes: Attributes) -> str | None:
@@ -59,7 +63,7 @@ class Authorizer:
         for grant in self.grants(user, attributes.namespace):
             if rule_allows(grant.rule, attributes):
                 return f"RBAC: allowed by {grant.binding} of {grant.role} to {grant.subject}"
-        return None
+        return "" if self._more is not None and self._more(user, attributes) else None
 
     def grants(self, user: User, namespace: str) -> list[Grant]:
         """Return every rule that the user has in a namespace (or, for none, in the cluster)."""

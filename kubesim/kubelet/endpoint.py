@@ -11,11 +11,25 @@ import orjson
 
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
+from kubesim.kubelet import timings
 from kubesim.kubelet.consumption import Process
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT = 10250
 JSON = {"Content-Type": "application/json"}
+METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+CONFIG = {
+    "kind": "KubeletConfiguration",
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "maxPods": 110,
+    "clusterDomain": "cluster.local",
+    "nodeStatusUpdateFrequency": "10s",
+    "nodeStatusReportFrequency": f"{timings.STATUS_REPORT_S / 60:.0f}m0s",
+    "nodeLeaseDurationSeconds": timings.LEASE_S,
+    "containerLogMaxSize": "10Mi",
+    "containerLogMaxFiles": 5,
+}
+"""What /configz tells of the kubelet's configuration."""
 
 
 def port_of(node: Obj) -> int:
@@ -38,8 +52,11 @@ class KubeletEndpoint(HttpServer):
         clock: Clock,
         processes: Callable[[], Iterable[Process]] = tuple,
         capacity: Mapping[str, str] = MappingProxyType({}),
+        node: str = "",
     ) -> None:
-        """``capacity`` is the node's, as quantities."""
+        """``capacity`` is the node's, as quantities; ``node`` its name."""
+        self.node = node
+        self.started = clock.now().timestamp()
         self.capacity = capacity
         self._clock = clock
         self.processes = processes
@@ -56,10 +73,22 @@ class KubeletEndpoint(HttpServer):
                 return Response(200, orjson.dumps(listed), JSON)
             case ["metrics", "cadvisor"]:
                 cadvisor = import_module("kubesim.metrics.cadvisor")  # read when first wanted: nodes start sooner
-                return Response(200, cadvisor.page(self, self._clock.now().timestamp()).encode())
+                return Response(200, cadvisor.page(self, self._clock.now().timestamp()).encode(), METRICS)
+            case ["metrics"] | ["metrics", "resource"] | ["stats", "summary"] as parts:
+                return self._measured(parts)
+            case ["configz"]:
+                return Response(200, orjson.dumps({"kubeletconfig": CONFIG}), JSON)
             case ["containerLogs", namespace, pod, container]:
                 return self._log(request, namespace, pod, container)
         return Response(404, b"404 page not found\n")
+
+    def _measured(self, parts: list[str]) -> Response:
+        pages = import_module("kubesim.metrics.kubelet_pages")
+        now = self._clock.now().timestamp()
+        if parts == ["stats", "summary"]:
+            return Response(200, pages.summary(self, now), JSON)
+        page = pages.resource_page if len(parts) == 2 else pages.own_page
+        return Response(200, page(self, now), METRICS)
 
     def _log(self, request: Request, namespace: str, pod: str, container: str) -> Response:
         query = parse_qs(urlsplit(request.target).query)

@@ -100,7 +100,7 @@ class Kubelets:
             return [process for worker in here for process in processes(worker)]
 
         self.fabric.attach(node.ip)
-        node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity)
+        node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity, node.name)
         self.fabric.listen(node.ip, node.port, node.endpoint)
 
     async def stop(self) -> None:

@@ -1,0 +1,188 @@
+"""What a kubelet tells of its node beside cAdvisor's series: /metrics/resource, /metrics and /stats/summary.
+
+The formats are those that metrics-server and Prometheus read from a kubelet 1.34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+import orjson
+
+from kubesim.api.quantity import parse
+from kubesim.errors import Obj
+from kubesim.kubelet.consumption import Process
+from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
+from kubesim.metrics.exposition import Exposed, Family, render
+from kubesim.times import stamp
+
+RSS = 0.92
+"""The share of a working set that is resident."""
+VERSION = {"git_version": "v1.34.4", "major": "1", "minor": "34", "platform": "linux/amd64"}
+TEXTS = {
+    "container_cpu_usage_seconds_total": "Cumulative cpu time consumed by the container in core-seconds",
+    "container_memory_working_set_bytes": "Current working set of the container in bytes",
+    "container_start_time_seconds": "Start time of the container since unix epoch in seconds",
+    "node_cpu_usage_seconds_total": "Cumulative cpu time consumed by the node in core-seconds",
+    "node_memory_working_set_bytes": "Current working set of the node in bytes",
+    "pod_cpu_usage_seconds_total": "Cumulative cpu time consumed by the pod in core-seconds",
+    "pod_memory_working_set_bytes": "Current working set of the pod in bytes",
+    "resource_scrape_error": "1 if there was an error while getting container metrics, 0 otherwise",
+}
+
+
+class Told(Protocol):
+    """A kubelet, as its pages see it."""
+
+    node: str
+    started: float
+    capacity: dict[str, str]
+
+    def processes(self) -> Iterator[Process]:
+        """Return what runs, and what has run lately."""
+
+
+@dataclass
+class Used:
+    """What something uses: cores, the core-seconds since its start, and bytes."""
+
+    cores: float = 0.0
+    core_seconds: float = 0.0
+    memory: float = 0.0
+
+    def add(self, other: Used) -> None:
+        """Count something in."""
+        self.cores += other.cores
+        self.core_seconds += other.core_seconds
+        self.memory += other.memory
+
+
+@dataclass
+class PodUse:
+    """A pod that runs, and what each of its containers uses since when."""
+
+    pod: Obj
+    total: Used = field(default_factory=Used)
+    containers: list[tuple[Process, Used]] = field(default_factory=list)
+
+
+def resource_page(kubelet: Told, now: float) -> bytes:
+    """Return /metrics/resource."""
+    node, pods = _measured(kubelet, now)
+    lines = [*_resources(node, pods), ("resource_scrape_error", {}, 0.0)]
+    return render(Exposed(_family(name), labels, value) for name, labels, value in sorted(lines, key=_name)).encode()
+
+
+def own_page(kubelet: Told, now: float) -> bytes:
+    """Return /metrics: what the kubelet says of itself."""
+    running = [process for process in kubelet.processes() if process.elapsed(now) is not None]
+    pods = {process.pod["metadata"]["uid"] for process in running}
+    ended = sum(1 for process in kubelet.processes() if process.ended is not None)
+    families = {
+        "kubelet_node_name": "[ALPHA] The node's name. The count is always 1.",
+        "kubelet_running_containers": "[ALPHA] Number of containers currently running",
+        "kubelet_running_pods": "[ALPHA] Number of pods that have a running pod sandbox",
+        "kubernetes_build_info": "[ALPHA] A metric with a constant '1' value labeled by the version of Kubernetes.",
+        "process_start_time_seconds": "[ALPHA] Start time of the process since unix epoch in seconds.",
+    }
+    values: list[tuple[str, dict[str, str], float]] = [
+        ("kubelet_node_name", {"node": kubelet.node}, 1),
+        ("kubelet_running_containers", {"container_state": "exited"}, ended),
+        ("kubelet_running_containers", {"container_state": "running"}, len(running)),
+        ("kubelet_running_pods", {}, len(pods)),
+        ("kubernetes_build_info", VERSION, 1),
+        ("process_start_time_seconds", {}, kubelet.started),
+    ]
+    return render(
+        Exposed(Family(name, "gauge", families[name]), labels, value) for name, labels, value in values
+    ).encode()
+
+
+def summary(kubelet: Told, now: float) -> bytes:
+    """Return /stats/summary."""
+    node, pods = _measured(kubelet, now)
+    capacity = float(parse(kubelet.capacity.get("memory", "0")))
+    own = {"nodeName": kubelet.node, "startTime": _stamp(kubelet.started), **_stats(node, now, capacity)}
+    return orjson.dumps({"node": own, "pods": [_pod_stats(found, now) for found in pods]}, option=orjson.OPT_INDENT_2)
+
+
+def _measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
+    """Return what a node and its pods use."""
+    node = Used(SYSTEM_CPU, SYSTEM_CPU * max(now - kubelet.started, 0.0), float(SYSTEM_MEMORY_MIB * MIB))
+    pods: dict[str, PodUse] = {}
+    for process in kubelet.processes():
+        elapsed = process.elapsed(now)
+        if elapsed is None:
+            continue
+        usage = process.usage
+        used = Used(usage.cpu(elapsed), usage.cpu_seconds(elapsed), usage.memory(elapsed))
+        found = pods.setdefault(process.pod["metadata"]["uid"], PodUse(process.pod))
+        found.containers.append((process, used))
+        found.total.add(used)
+        node.add(used)
+    return node, [*pods.values()]
+
+
+def _resources(node: Used, pods: list[PodUse]) -> Iterator[tuple[str, dict[str, str], float]]:
+    yield "node_cpu_usage_seconds_total", {}, node.core_seconds
+    yield "node_memory_working_set_bytes", {}, node.memory
+    for found in pods:
+        meta = found.pod["metadata"]
+        where = {"namespace": meta["namespace"], "pod": meta["name"]}
+        yield "pod_cpu_usage_seconds_total", where, found.total.core_seconds
+        yield "pod_memory_working_set_bytes", where, found.total.memory
+        for process, used in found.containers:
+            labels = {"container": process.container, **where}
+            yield "container_cpu_usage_seconds_total", labels, used.core_seconds
+            yield "container_memory_working_set_bytes", labels, used.memory
+            yield "container_start_time_seconds", labels, process.started
+
+
+def _family(name: str) -> Family:
+    return Family(name, "counter" if name.endswith("_total") else "gauge", f"[STABLE] {TEXTS[name]}")
+
+
+def _name(line: tuple[str, dict[str, str], float]) -> str:
+    return line[0]
+
+
+def _pod_stats(found: PodUse, now: float) -> Obj:
+    meta = found.pod["metadata"]
+    started = min(process.started for process, _ in found.containers)
+    containers = [
+        {"name": process.container, "startTime": _stamp(process.started), **_stats(used, now)}
+        for process, used in found.containers
+    ]
+    reference = {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]}
+    return {
+        "podRef": reference,
+        "startTime": _stamp(started),
+        "containers": containers,
+        **_stats(found.total, now),
+    }
+
+
+def _stats(used: Used, now: float, capacity: float = 0.0) -> Obj:
+    at, memory = _stamp(now), int(used.memory)
+    available = {"availableBytes": int(max(capacity - used.memory, 0))} if capacity else {}
+    return {
+        "cpu": {
+            "time": at,
+            "usageNanoCores": int(used.cores * 1e9),
+            "usageCoreNanoSeconds": int(used.core_seconds * 1e9),
+        },
+        "memory": {
+            "time": at,
+            **available,
+            "usageBytes": memory,
+            "workingSetBytes": memory,
+            "rssBytes": int(memory * RSS),
+        },
+    }
+
+
+def _stamp(at: float) -> str:
+    return stamp(datetime.fromtimestamp(at, UTC))
