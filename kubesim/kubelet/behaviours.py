@@ -28,7 +28,8 @@ SERVERS = frozenset(
     {
         "torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground",
         "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin", "gpu-feature-discovery",
-        "gpu-operator", "metrics-server", "gpu-fault-injector", "coredns", "kube-proxy",
+        "gpu-operator", "metrics-server", "gpu-fault-injector",
+        "cnrm-manager", "nginx-ingress-controller", "coredns", "kube-proxy",
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""

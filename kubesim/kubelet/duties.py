@@ -18,9 +18,11 @@ from kubesim.network.fabric import Fabric, Server
 KNOWN = {
     "nvidia-device-plugin": "kubesim.kubelet.plugin",
     "gpu-fault-injector": "kubesim.kubelet.injector",
+    "cnrm-manager": "kubesim.addons.cnrm",
+    "nginx-ingress-controller": "kubesim.addons.ingress",
 }
 """Program -> the module whose ``begin`` starts it, read when it is first wanted."""
-ALONE: frozenset[str] = frozenset()
+ALONE = frozenset({"cnrm-manager"})
 """Programs of which one works in a cluster while the others stand by."""
 
 
