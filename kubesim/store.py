@@ -24,7 +24,7 @@ K = TypeVar("K")
 Change = Literal["ADDED", "MODIFIED", "DELETED"]
 
 HISTORY = 8192
-HISTORY_BYTES = 32 * 1024 * 1024
+HISTORY_BYTES = 8 * 1024 * 1024
 HISTORY_S = 600.0
 """How long a change is remembered at most, as upstream's storage does: an idle cluster does not grow with its age."""
 SPACE = 24 * 1024 * 1024
@@ -74,6 +74,27 @@ class Event:
     resource_version: int
     at: float
     """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """A change as it is remembered: JSON, which takes a quarter of the room, and is mostly shared with what is kept."""
+
+    type: Change
+    kind: Kind
+    raw: bytes
+    previous: bytes | None
+    resource_version: int
+    at: float
+
+    @classmethod
+    def of(cls, event: Event) -> _Past:
+        previous = event.previous.raw if event.previous is not None else None
+        return cls(event.type, event.kind, event.object.raw, previous, event.resource_version, event.at)
+
+    def event(self) -> Event:
+        obj = Stored.opened(self.raw)
+        return Event(self.type, self.kind, obj, _opened(self.previous), self.resource_version, self.at)
 
 
 Objects = list[Stored]
@@ -144,7 +165,7 @@ class Store:
         self.resource_version = 1
         self._floor = 1
         self.size = 0
-        self._ring: deque[Event] = deque()
+        self._ring: deque[_Past] = deque()
         self._history = history
         self._ring_bytes = 0
         self._tables: dict[str, _Table] = {}
@@ -238,11 +259,11 @@ class Store:
         if resource_version < self._floor:
             raise status.expired(resource_version, self._floor)
         found = []
-        for event in reversed(self._ring):
-            if event.resource_version <= resource_version:
+        for past in reversed(self._ring):
+            if past.resource_version <= resource_version:
                 break
-            if kind is None or event.kind.table == kind.table:
-                found.append(event)
+            if kind is None or past.kind.table == kind.table:
+                found.append(past.event())
         return found[::-1]
 
     def dump(self) -> Dump:
@@ -297,7 +318,7 @@ class Store:
 
     def _record(self, change: Change, kind: Kind, obj: Stored, old: Stored | None) -> None:
         event = Event(change, kind, obj, old, self.resource_version, self.clock.now().timestamp())
-        self._ring.append(event)
+        self._ring.append(_Past.of(event))
         self._ring_bytes += len(obj.raw)
         self._forget(event.at - HISTORY_S)
         self._undelivered.append(event)
@@ -309,7 +330,7 @@ class Store:
         while len(ring) > self._history or self._ring_bytes > HISTORY_BYTES or ring[0].at < before:
             oldest = ring.popleft()
             self._floor = oldest.resource_version
-            self._ring_bytes -= len(oldest.object.raw)
+            self._ring_bytes -= len(oldest.raw)
 
     def _deliver(self) -> None:
         self._delivering = True
