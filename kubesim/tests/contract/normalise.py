@@ -37,9 +37,13 @@ _RULES = (
     (r"(Resource Version:  +)\d+", r"\1<version>"),
     (r"(resource version to be \d+, was) \d+", r"\1 <version>"),
     (r"(LIVE|MERGED)-\d+", r"\1-<random>"),
+    (r"containerd://[0-9a-f]{64}", "<container>"),
+    (r"\bin [\d.]+m?s \([\d.]+m?s including waiting\)", "in <time>"),
+    (r"\b127\.0\.0\.1\b(?!:)", "<address>"),
     (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
 )
 _COMPILED = [(re.compile(pattern), text) for pattern, text in _RULES]
+_STEPS = re.compile(r"^Waiting for deployment ")
 _LEFT_OUT = (
     r"  kubelet  ",
     r"  PodReadyToStartContainers  ",
@@ -47,20 +51,21 @@ _LEFT_OUT = (
     r"^ +Container ID:",
     r"^ +Image ID:",
     r"^ *Kubelet ",
-    r"^Waiting for deployment ",
+    _STEPS.pattern,
 )
 _OF_KUBELETS = re.compile("|".join(_LEFT_OUT))
 
 
-def normalise(text: str, namespace: str) -> str:
+def normalise(text: str, namespace: str, *, kubelets: bool = False) -> str:
     """Return a command's output as every run of it should print it.
 
     Runs of spaces become two, so that a column's width, which follows from ages and names, does not matter; lines
-    that only a kubelet is the author of are left out, because the real control plane runs without one, and so are the
-    steps of a roll-out, of which kubectl prints as many as it happens to see.
+    that only a kubelet is the author of are left out, because the real control plane runs without one (unless
+    ``kubelets``), and so are the steps of a roll-out, of which kubectl prints as many as it happens to see.
     """
     text = re.sub(r"(?<=\S) {2,}", "  ", text.replace(namespace, "<namespace>"))
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
     lines = [re.sub(r"(?<=\S) {2,}", "  ", line).rstrip() for line in text.splitlines()]
-    return "\n".join(line for line in lines if not _OF_KUBELETS.search(line))
+    left_out = _STEPS if kubelets else _OF_KUBELETS
+    return "\n".join(line for line in lines if not left_out.search(line))

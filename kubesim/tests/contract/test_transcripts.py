@@ -41,6 +41,12 @@ def test_an_age_is_taken_out_and_a_setting_is_kept():
     )
 
 
+def test_what_a_kubelet_says_counts_where_both_have_one():
+    line = "  Normal  Pulled  5s  kubelet  Pulled in 1.2s (1.3s including waiting)."
+    assert normalise(line, "ns") == ""
+    assert normalise(line, "ns", kubelets=True) == "  Normal  Pulled  <age>  kubelet  Pulled in <time>."
+
+
 def test_words_that_look_random_are_kept():
     assert normalise("the-queue is-empty kube-root-ca.crt", "ns") == "the-queue is-empty kube-root-ca.crt"
 
@@ -52,7 +58,7 @@ def test_a_difference_is_shown_and_counted():
     assert verdict.diff().splitlines()[-2:] == ["-b", "+c"]
     found = [transcripts.finding("1.33", each) for each in (verdict, transcripts.Verdict("pods", left, left))]
     page = parity_report.report(found)
-    assert "| 1.33 | 2 | 1 | 1 | 0 | 50.0 % |" in page
+    assert "| 1.33 | 2 | 1 | 0 | 1 | 0 | 50.0 % |" in page
     assert "| pods | 1 of 2 |" in page
     assert "- pods: `kubectl get pods` (1.33): not yet the same" in page
 
@@ -71,13 +77,22 @@ def test_what_a_kubectl_does_not_know_counts_neither_way():
     assert not parity_report.known('error: unknown command "events" for "kubectl"', deliberate=False)
     assert parity_report.known('error: unknown command "frobnicate" for "kubectl"', deliberate=True)
     unknown = parity_report.Finding("1.20", "tree", "events", same=True, known=False)
-    assert "| 1.20 | 1 | 0 | 0 | 1 | 100.0 % |" in parity_report.report([unknown])
+    assert "| 1.20 | 1 | 0 | 0 | 0 | 1 | 100.0 % |" in parity_report.report([unknown])
+
+
+def test_what_is_the_same_only_in_a_second_play_is_told():
+    found = parity_report.Finding("1.33", "pods", "get pods", same=True, known=True, again=True)
+    page = parity_report.report([found])
+    assert "| 1.33 | 1 | 1 | 1 | 0 | 0 | 100.0 % |" in page
+    assert page.endswith("- pods: `kubectl get pods` (1.33)\n")
 
 
 def test_every_command_has_a_scene_of_its_own_kind():
-    _, scenes = transcripts.load()
+    scenes = [
+        scene for script in (transcripts.SCRIPTS, transcripts.CONTAINERS) for scene in transcripts.load(script)[1]
+    ]
     assert len({scene.name for scene in scenes}) == len(scenes)
-    assert sum(not command.quiet for scene in scenes for command in scene.commands) > 900
+    assert sum(not command.quiet for scene in scenes for command in scene.commands) > 1400
 
 
 def test_both_clusters_have_the_same_names_in_the_kubeconfig():

@@ -3,7 +3,9 @@
 ``python -m kubesim.tests.contract.transcripts --left SIM --right REAL [--kubectl PATH] [--scene NAME]``
 runs the scenes of ``transcripts.yaml`` with every kubectl that is found, or with those that are named. The nodes of
 the left one are registered on the right one, where kwok keeps them alive, so that both schedulers see the same
-machines. ``--keep DIR`` keeps what was found with each kubectl, so that a run can go on where another stopped.
+machines. With ``--containers`` it runs those of ``transcripts_containers.yaml``: the right one's nodes are then
+kubesim's own, which have joined it (``python -m kubesim nodes``). ``--keep DIR`` keeps what was found in each scene
+with each kubectl, so that a run can go on where another stopped, and the two can be told in one report.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from kubesim.tests.contract.parity_report import Finding, known, missed, percent
 from kubesim.tests.contract.tools import every_kubectl
 
 SCRIPTS = Path(__file__).with_name("transcripts.yaml")
+CONTAINERS = Path(__file__).with_name("transcripts_containers.yaml")
 SECONDS = 90
 ON_PURPOSE = ("errors", "tree")
 """Scenes with commands and flags that no kubectl knows."""
@@ -82,6 +85,8 @@ class Verdict:
     scene: str
     left: Answer
     right: Answer
+    again: bool = False
+    """Whether it is that of the second play, because the first one's answers differ."""
 
     @property
     def same(self) -> bool:
@@ -103,8 +108,12 @@ def load(script: Path = SCRIPTS) -> tuple[dict[str, str], list[Scene]]:
 class Runner:
     """Plays scenes on one cluster, from a folder of its own."""
 
-    def __init__(self, kubectl: str, kubeconfig: Path, folder: Path, files: dict[str, str]) -> None:
+    def __init__(
+        self, kubectl: str, kubeconfig: Path, folder: Path, files: dict[str, str], *, kubelets: bool = False
+    ) -> None:
         self._kubectl = kubectl
+        self._kubelets = kubelets
+        self._waiting = list(every_kubectl().values())[-1]
         self._folder = folder
         self._config = folder / "kubeconfig"
         self._config.write_text(self._flattened(kubeconfig))
@@ -131,13 +140,18 @@ class Runner:
         status, output = self._call(command, line)
         if command.save:
             (self._folder / "saved.yaml").write_text(output)
-        return Answer(command, status, normalise(output, namespace))
+        return Answer(command, status, normalise(output, namespace, kubelets=self._kubelets))
 
     def _call(self, command: Command, line: str = "") -> tuple[int, str]:
-        """Return exit status and output; stderr follows stdout, as kubectl's order of the two is a race."""
+        """Return exit status and output; stderr follows stdout, as kubectl's order of the two is a race.
+
+        What is only waited for is waited for by the newest kubectl: not all know how to wait for everything.
+        """
+        line = line or command.line
+        binary = self._waiting if command.quiet and line.startswith("wait ") else self._kubectl
         try:
             done = subprocess.run(
-                [self._kubectl, *shlex.split(line or command.line)],
+                [binary, *shlex.split(line)],
                 input=command.stdin,
                 env=self._environment(command),
                 cwd=self._folder,
@@ -175,23 +189,32 @@ def renamed(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "current-context": NAME}
 
 
-def compare(kubectl: str, left: Path, right: Path, names: list[str]) -> Iterator[Verdict]:
-    """Play the named scenes (all where none is named) on both clusters at once and yield every pair of answers."""
-    files, scenes = load()
+def compare(kubectl: str, options: Any, names: set[str]) -> Iterator[list[Verdict]]:
+    """Play the named scenes on both clusters at once and yield the pairs of answers of each scene."""
+    files, scenes = load(script_of(options))
     with tempfile.TemporaryDirectory(prefix="transcripts-") as parent, ThreadPoolExecutor(2) as pool:
         runners = []
-        for side, kubeconfig in (("left", left), ("right", right)):
+        for side, kubeconfig in (("left", options.left), ("right", options.right)):
             folder = Path(parent, side)
             folder.mkdir()
-            runners.append(Runner(kubectl, kubeconfig, folder, files))
+            runners.append(Runner(kubectl, kubeconfig, folder, files, kubelets=options.containers))
         for scene in scenes:
-            if names and scene.name not in names:
-                continue
-            verdicts = _played(scene, runners, pool)
-            if not all(verdict.same or verdict.left.command.reason for verdict in verdicts):
-                again = _played(scene, runners, pool)
-                verdicts = [other if other.same else one for one, other in zip(verdicts, again, strict=True)]
-            yield from verdicts
+            if scene.name in names:
+                yield _twice(scene, runners, pool)
+
+
+def script_of(options: Any) -> Path:
+    """Return the file whose scenes are to be played."""
+    return CONTAINERS if options.containers else SCRIPTS
+
+
+def _twice(scene: Scene, runners: list[Runner], pool: ThreadPoolExecutor) -> list[Verdict]:
+    """Play a scene, and once more where a difference is not explained; what is the same then counts as the same."""
+    verdicts = _played(scene, runners, pool)
+    if all(verdict.same or verdict.left.command.reason for verdict in verdicts):
+        return verdicts
+    again = [replace(verdict, again=True) for verdict in _played(scene, runners, pool)]
+    return [other if other.same and not one.same else one for one, other in zip(verdicts, again, strict=True)]
 
 
 def _played(scene: Scene, runners: list[Runner], pool: ThreadPoolExecutor) -> list[Verdict]:
@@ -225,32 +248,33 @@ def finding(version: str, verdict: Verdict) -> Finding:
     """Return what a verdict says, without the outputs."""
     command, scene = verdict.left.command, verdict.scene
     applies = known(verdict.left.output, deliberate=scene in ON_PURPOSE and "nosuch" in command.line)
-    return Finding(version, scene, command.line, verdict.same, applies, command.reason)
+    return Finding(version, scene, command.line, verdict.same, applies, command.reason, verdict.again)
 
 
 def explained(findings: list[Finding]) -> list[Finding]:
     """Return findings that were kept with the reasons that are given today, without what is no longer asked."""
-    reasons = {(scene.name, command.line): command.reason for scene in load()[1] for command in scene.commands}
+    scenes = [scene for script in (SCRIPTS, CONTAINERS) for scene in load(script)[1]]
+    reasons = {(scene.name, command.line): command.reason for scene in scenes for command in scene.commands}
     asked = [each for each in findings if (each.scene, each.line) in reasons]
     return [replace(each, reason=reasons[each.scene, each.line]) for each in asked]
 
 
 def judge(version: str, kubectl: str, options: Any) -> list[Finding]:
-    """Compare with one kubectl, printing every difference; what was found before is taken from ``--keep``."""
+    """Compare with one kubectl, printing every difference; scenes that ``--keep`` has are not played again."""
     file = options.keep / f"{version}.json" if options.keep else None
-    kept = [Finding(**entry) for entry in json.loads(file.read_text())] if file and file.exists() else []
-    if kept and not options.scene:
-        return explained(kept)
-    findings = []
-    for verdict in compare(kubectl, options.left, options.right, options.scene):
-        findings.append(finding(version, verdict))
-        if not verdict.same:
-            head = f"### {version} {verdict.scene}: kubectl {verdict.left.command.line}"
-            print(f"{head}\n{verdict.diff()}\n", flush=True)
-    findings = explained([each for each in kept if each.scene not in options.scene]) + findings
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps([asdict(each) for each in findings]))
+    findings = [Finding(**entry) for entry in json.loads(file.read_text())] if file and file.exists() else []
+    findings = explained([each for each in findings if each.scene not in options.scene])
+    known = {each.scene for each in findings}
+    names = {scene.name for scene in load(script_of(options))[1]}
+    for verdicts in compare(kubectl, options, (names & set(options.scene) if options.scene else names) - known):
+        findings += [finding(version, verdict) for verdict in verdicts]
+        for verdict in verdicts:
+            if not verdict.same:
+                head = f"### {version} {verdict.scene}: kubectl {verdict.left.command.line}"
+                print(f"{head}\n{verdict.diff()}\n", flush=True)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps([asdict(each) for each in findings]))
     print(f"kubectl {version}: {percent(findings):.1f} % of {len(findings)} commands are the same", flush=True)
     return findings
 
@@ -262,6 +286,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--right", type=Path, required=True, help="kubeconfig of the real control plane")
     parser.add_argument("--kubectl", action="append", default=[], help="a binary to run (may be repeated)")
     parser.add_argument("--scene", action="append", default=[], help="only this scene (may be repeated)")
+    parser.add_argument("--containers", action="store_true", help="play what needs containers that run")
     parser.add_argument("--write", type=Path, help="write the report to this file")
     parser.add_argument("--keep", type=Path, help="keep and reuse what was found with each kubectl in this folder")
     options: Any = parser.parse_args(arguments)
@@ -270,7 +295,8 @@ def main(arguments: list[str] | None = None) -> int:
         kubectls = {name: path for name, path in kubectls.items() if path in options.kubectl}
     if not kubectls:
         parser.error("no kubectl was found on PATH or in the folders that KUBECTLS names")
-    copy_nodes(list(every_kubectl().values())[-1], options.left, options.right)
+    if not options.containers:
+        copy_nodes(list(every_kubectl().values())[-1], options.left, options.right)
     findings = [one for version, path in kubectls.items() for one in judge(version, path, options)]
     if options.write:
         options.write.write_text(report(findings))
