@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Timer(Protocol):
@@ -130,3 +132,25 @@ async def settle(turns: int = 500) -> None:
         await asyncio.sleep(0)
         if not ready:
             return
+
+
+class TooSlow(Exception):
+    """An answer that does not come in time."""
+
+
+async def in_time(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for work on the cluster's clock. Raises ``TooSlow``."""
+    doing, late = asyncio.ensure_future(work), asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        either: list[asyncio.Future[Any]] = [doing, late]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise TooSlow
+        return doing.result()
+    finally:
+        late.cancel()
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait([doing])
+        if not doing.cancelled():
+            doing.exception()  # nobody else asks for it where the caller is cancelled

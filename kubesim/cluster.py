@@ -15,6 +15,7 @@ from kubesim import controllers, kubeconfig, pools, scheduler
 from kubesim.activity import Activity
 from kubesim.addresses import Addresses
 from kubesim.api.backend import Backend
+from kubesim.api.callouts import Caller
 from kubesim.api.durations import parse_time
 from kubesim.api.fairness import Fairness
 from kubesim.api.http import ApiServer
@@ -154,6 +155,8 @@ class Cluster:
         self.changes = Changes()
         self.guard = Guard(self.store)
         self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem)
+        self._caller = Caller(self.store, self.operations.registry, self.nodes.fabric, clock)
+        self.operations.ask = self._caller.ask
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies, NodeAuthorizer(policies).allows)
         shared = server if urlsplit(server).path.strip("/") else ""
@@ -276,6 +279,10 @@ class Cluster:
         for part in reversed(self._parts):
             await part.stop()
         await self.nodes.stop()
+
+    def let_out(self) -> None:
+        """Let webhooks be anywhere that this machine reaches, not only within the cluster."""
+        self._caller.outside = True
 
     def set_deadline(self, deadline: datetime | None) -> None:
         """Note when the cluster is to end."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 
 from kubesim.api.convert import to_served
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.api.selectors import parse_fields
+from kubesim.asking import answered
 from kubesim.auth import tokenrequests
 from kubesim.auth.tokens import TokenSigner
 from kubesim.client import EventType, ObjectList, PatchType, WatchEvent
@@ -35,21 +37,21 @@ class InProcessClient:
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
-        return self.operations.get(self._kind(resource), namespace, name)
+        return self.operations.get(self._plain(resource), namespace, name)
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
         """Return all objects of a resource; an empty namespace means every namespace."""
         return self.operations.list(
-            self._kind(resource), namespace, label_selector=label_selector, field_selector=field_selector
+            self._plain(resource), namespace, label_selector=label_selector, field_selector=field_selector
         )
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after ``resource_version``; without one, every object first."""
-        kind = self._kind(resource)
+        kind = self._plain(resource)
         selector = parse_fields(field_selector, kind)
         queue: asyncio.Queue[Event] = asyncio.Queue()
         if resource_version in ("", "0"):
@@ -77,25 +79,20 @@ class InProcessClient:
             self._signer = self._signer or TokenSigner.create()
             now, name = self.operations.clock.now(), metadata.get("name", "")
             return tokenrequests.answer(self.store, self.operations.registry, self._signer, now, namespace, name, obj)
-        return self.operations.create(
-            self._kind(resource),
-            namespace or metadata.get("namespace", ""),
-            obj,
-            name=metadata.get("name", "") if subresource else "",
-            subresource=subresource,
-            options=self._options(),
+        space, name = namespace or metadata.get("namespace", ""), metadata.get("name", "") if subresource else ""
+        return await self._write(
+            lambda options: self.operations.create(
+                self._kind(resource), space, obj, name=name, subresource=subresource, options=options
+            )
         )
 
     async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
         """Replace an object or its status."""
-        metadata = obj["metadata"]
-        return self.operations.update(
-            self._kind(resource),
-            metadata.get("namespace", ""),
-            metadata["name"],
-            obj,
-            subresource=subresource,
-            options=self._options(),
+        space, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        return await self._write(
+            lambda options: self.operations.update(
+                self._kind(resource), space, name, obj, subresource=subresource, options=options
+            )
         )
 
     async def patch(
@@ -109,14 +106,16 @@ class InProcessClient:
         subresource: str = "",
     ) -> Obj:
         """Change some fields and return the result."""
-        return self.operations.patch(
-            self._kind(resource),
-            namespace,
-            name,
-            patch,
-            patch_type=patch_type,
-            subresource=subresource,
-            options=self._options(),
+        return await self._write(
+            lambda options: self.operations.patch(
+                self._kind(resource),
+                namespace,
+                name,
+                patch,
+                patch_type=patch_type,
+                subresource=subresource,
+                options=options,
+            )
         )
 
     async def delete(
@@ -137,9 +136,23 @@ class InProcessClient:
             wanted["preconditions"] = {"uid": uid}
         if propagation:
             wanted["propagationPolicy"] = propagation
-        return self.operations.delete(
-            self._kind(resource), namespace, name, delete_options=wanted, options=self._options()
+        return await self._write(
+            lambda options: self.operations.delete(
+                self._kind(resource), namespace, name, delete_options=wanted, options=options
+            )
         )
+
+    async def _write(self, write: Callable[[Options], Obj]) -> Obj:
+        """Write, asking the webhooks that have to be asked."""
+        options = self._options()
+        return await answered(self.operations.ask, lambda: write(options), options)
+
+    def _plain(self, resource: str) -> Kind:
+        """Return a kind to read: the control plane looks at metadata, which no webhook has to convert."""
+        kind = self._kind(resource)
+        if kind.custom is None or kind.custom.converter is None:
+            return kind
+        return replace(kind, custom=kind.custom.unconverted())
 
     def _kind(self, resource: str) -> Kind:
         return self.operations.registry.by_resource(resource)

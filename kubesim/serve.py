@@ -147,6 +147,7 @@ async def single(
             await saver.start()
             stack.push_async_callback(saver.stop)
         stack.push_async_callback(cluster.stop)
+        cluster.let_out()
 
         async def handle(request: web.Request) -> web.StreamResponse:
             return await cluster.api.handle(request, request.path)

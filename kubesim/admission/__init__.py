@@ -10,9 +10,22 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import limits, namespaces, platform, pods, podsecurity, policies, prepare, quota, warnings
+from kubesim.admission import (
+    limits,
+    namespaces,
+    platform,
+    pods,
+    podsecurity,
+    policies,
+    prepare,
+    quota,
+    warnings,
+    webhooks,
+)
+from kubesim.admission.requests import Request
 from kubesim.admission.validation import check_finalizers, inplace, validate_custom, validate_new, validate_update
 from kubesim.api import status
+from kubesim.api.convert import to_stored
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
@@ -142,18 +155,80 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     for check in ops.checks:
         check(ops, kind, None, new, "", options)
     namespaces.check(ops, kind, new)
+    _complete(ops, kind, new, options)
+    if options.talk is not None and not webhooks.none(ops):
+        _mutate(ops, kind, new, options)
+    if kind.resource == "persistentvolumeclaims":
+        limits.check_claim(ops, kind, new)
+    validate_new(kind, new)
+    if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
+        webhooks.check_conditions(kind, new)
+    if options.requester is not None:  # nobody reads what the control plane would be told
+        options.warnings += warnings.of_new(kind, new)
+    podsecurity.check(ops, kind, None, new, "", options)
+    validate(ops, kind, None, new, "", options)
+    quota.check(ops, kind, new)
+
+
+def _complete(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
+    """Set what the kind's strategy and the built-in plugins set."""
     prepare.create(ops, kind, new)
     platform.complete(ops, kind.resource, new, options)
     if kind.resource == "pods":
         pods.admit(ops, kind, new)
-    if kind.resource == "persistentvolumeclaims":
-        limits.check_claim(ops, kind, new)
-    validate_new(kind, new)
-    if options.requester is not None:  # nobody reads what the control plane would be told
-        options.warnings += warnings.of_new(kind, new)
-    podsecurity.check(ops, kind, None, new, "", options)
-    policies.check(ops, kind, None, new, "", options)
-    quota.check(ops, kind, new)
+
+
+def _mutate(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
+    """Let webhooks change a new object, and complete what they have made of it."""
+
+    def builtin() -> bool:
+        before = orjson.dumps(new, option=orjson.OPT_SORT_KEYS)
+        _complete(ops, kind, new, options)
+        return orjson.dumps(new, option=orjson.OPT_SORT_KEYS) != before
+
+    request = replace(Request.of(ops, kind, None, new, "", options), early=True)
+    webhooks.mutate(request, reworker(ops, kind, options), builtin)
+
+
+def reworker(ops: Operations, kind: Kind, options: Options) -> webhooks.Rework:
+    """Return what takes in an object that a webhook has patched, as from a client."""
+
+    def rework(patched: Obj) -> Obj:
+        seen = ops.registry.by_kind(patched.get("apiVersion", ""), patched.get("kind", ""))
+        decoded = decode(seen, patched, Options())
+        if kind.custom is not None and kind.custom.converter is not None:
+            converted: Obj = kind.custom.converter.converted(decoded, kind.api_version, options.talk)
+            return converted
+        return dict(to_stored(seen, kind, decoded))
+
+    return rework
+
+
+def of_deletion(ops: Operations, kind: Kind, obj: Obj, options: Options) -> None:
+    """Ask whether an object may go. Those who change objects are asked as well."""
+    if options.talk is not None and not webhooks.none(ops):
+        request = Request.of(ops, kind, obj, None, "", options)
+        webhooks.mutate(request, reworker(ops, kind, options), lambda: False)
+    validate(ops, kind, obj, None, "", options)
+
+
+def of_connection(request: Request) -> None:
+    """Ask whether a connection, or what is posted to a subresource, may be. Raises what is refused."""
+    ops = request.ops
+    if bindings := ops.store.list(ops.registry.by_resource(policies.BINDINGS)):
+        policies.ask(request, bindings)
+    if request.options.talk is not None and not webhooks.none(ops):
+        webhooks.mutate(request, lambda patched: patched, lambda: False)
+        webhooks.validate(request)
+
+
+def validate(
+    ops: Operations, kind: Kind, old: Obj | None, new: Obj | None, subresource: str, options: Options
+) -> None:
+    """Ask the policies, then the webhooks that may only refuse."""
+    policies.check(ops, kind, old, new, subresource, options)
+    if options.talk is not None and not webhooks.none(ops):
+        webhooks.validate(Request.of(ops, kind, old, new, subresource, options))
 
 
 def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str, options: Options) -> None:
@@ -171,6 +246,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
             pods.add_tolerations(new["spec"])
             pods.keep_priority(old["spec"], new["spec"])
         validate_update(kind, old, new)
+        if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
+            webhooks.check_conditions(kind, new)
         if options.requester is not None:
             options.warnings += warnings.of_change(kind, old, new)
         if kind.resource in CHANGING:
@@ -183,7 +260,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
             raise status.invalid(kind, new["metadata"]["name"], errors)
         quota.check(ops, kind, new, old)
     podsecurity.check(ops, kind, old, new, subresource, options)
-    policies.check(ops, kind, old, new, subresource, options)
+    validate(ops, kind, old, new, subresource, options)
 
 
 def desire(obj: Obj) -> Obj:

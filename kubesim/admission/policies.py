@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
-from kubesim.auth.attributes import Attributes
-from kubesim.auth.users import User, service_account_user
 from kubesim.cel import CelError, compiled
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -18,73 +16,9 @@ from kubesim.schema.registry import Kind
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
-GROUP = "admissionregistration.k8s.io"
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
 BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
-EXEMPT = frozenset({POLICIES, BINDINGS, f"validatingwebhookconfigurations.{GROUP}",
-                    f"mutatingwebhookconfigurations.{GROUP}"})  # fmt: skip
 CODES = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
-ANY = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One write, as policies see it."""
-
-    ops: Operations
-    kind: Kind
-    old: Obj | None
-    new: Obj | None
-    subresource: str
-    options: Options
-
-    @property
-    def operation(self) -> str:
-        """CREATE, UPDATE or DELETE."""
-        return "DELETE" if self.new is None else "CREATE" if self.old is None else "UPDATE"
-
-    @property
-    def object(self) -> Obj:
-        """The object that is written, or deleted."""
-        return self.new if self.new is not None else self.old or {}
-
-    def namespace(self) -> Obj | None:
-        """Return the namespace of the object."""
-        name = self.object["metadata"].get("namespace")
-        return self.ops.store.get(self.ops.registry.by_resource("namespaces"), "", name) if name else None
-
-    def variables(self) -> dict[str, Any]:
-        """Return what every expression may speak of."""
-        kind, metadata = self.kind, self.object["metadata"]
-        resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
-        named = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-        user = self.options.requester
-        request = {
-            "kind": named, "resource": resource, "requestKind": named, "requestResource": resource,
-            "subResource": self.subresource, "name": metadata.get("name", ""), "operation": self.operation,
-            "namespace": metadata.get("namespace", ""), "dryRun": self.options.dry_run,
-            "userInfo": user.info() if user is not None else {"username": self.options.user},
-        }  # fmt: skip
-        about = {"group": kind.group, "resource": kind.plural, "subresource": self.subresource}
-        asked = about | {"namespace": metadata.get("namespace", ""), "name": metadata.get("name", "")}
-        return {
-            "object": self.new, "oldObject": self.old, "request": request, "namespaceObject": self.namespace(),
-            "authorizer": {"requestResource": asked},
-        }  # fmt: skip
-
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the functions whose answers depend on who asks."""
-        return {"check": self._check}
-
-    def _check(self, question: Obj, verb: str = "") -> Obj:
-        """Ask the authorizer what an expression has put together."""
-        user = self.options.requester or User(self.options.user)
-        if account := question.get("account"):
-            namespace, _, name = account.partition(":")
-            user = service_account_user(namespace, name, "")
-        names = ("group", "resource", "subresource", "namespace", "name", "path")
-        asked = Attributes(verb, **{name: str(question.get(name, "")) for name in names})
-        return {"allowed": self.ops.allows(user, asked), "reason": ""}
 
 
 def check(ops: Operations, kind: Kind, old: Obj | None, new: Obj | None, subresource: str, options: Options) -> None:
@@ -94,59 +28,52 @@ def check(ops: Operations, kind: Kind, old: Obj | None, new: Obj | None, subreso
     bindings = ops.store.list(ops.registry.by_resource(BINDINGS))
     if not bindings:
         return
-    request = Request(ops, kind, old, new, subresource, options)
-    for binding in bindings:
+    ask(Request.of(ops, kind, old, new, subresource, options), bindings)
+
+
+def ask(request: Request, bindings: Iterable[Obj]) -> None:
+    """Ask every policy; raises what the first failure under Deny says, and fills in warnings."""
+    ops, denied = request.ops, None
+    for binding in sorted(bindings, key=lambda found: found["spec"].get("policyName", "")):
         policy = ops.store.get(ops.registry.by_resource(POLICIES), "", binding["spec"].get("policyName", ""))
-        if policy is None or not _matches(request, policy["spec"].get("matchConstraints"), rules=True):
+        kind = _matched(request, policy["spec"].get("matchConstraints")) if policy is not None else None
+        if policy is None or kind is None or not _bound(request, binding["spec"].get("matchResources")):
             continue
-        if _matches(request, binding["spec"].get("matchResources"), rules=False):
-            _judge(request, policy, binding)
+        for error in _judge(request, kind, policy, binding):
+            denied = denied or error
+    if denied is not None:
+        raise denied
 
 
-def _matches(request: Request, wanted: Obj | None, *, rules: bool) -> bool:
-    """Tell whether a request is among those that a policy, or a binding (which may leave rules out), speaks of."""
+def _matched(request: Request, wanted: Obj | None) -> Kind | None:
+    """Return the kind as which a policy speaks of a request."""
+    if wanted is None or not request.selected(wanted) or _excluded(request, wanted):
+        return None
+    return request.matched(wanted, wanted.get("resourceRules") or [])
+
+
+def _bound(request: Request, wanted: Obj | None) -> bool:
+    """Tell whether a binding, which may leave rules out, speaks of a request."""
     if wanted is None:
-        return not rules
-    chosen = wanted.get("resourceRules") or ()
-    if (rules or chosen) and not any(_rule_matches(request, rule) for rule in chosen):
-        return False
-    if any(_rule_matches(request, rule) for rule in wanted.get("excludeResourceRules") or ()):
-        return False
-    namespace = request.namespace() if request.kind.resource != "namespaces" else request.object
-    in_space = namespace is None or from_struct(wanted.get("namespaceSelector") or {}).selects(namespace)
-    objects = [obj for obj in (request.new, request.old) if obj is not None]
-    return in_space and any(from_struct(wanted.get("objectSelector") or {}).selects(obj) for obj in objects)
+        return True
+    rules = wanted.get("resourceRules") or []
+    chosen = not rules or request.matched(wanted, rules) is not None
+    return chosen and request.selected(wanted) and not _excluded(request, wanted)
 
 
-def _rule_matches(request: Request, rule: Obj) -> bool:
-    kind, sub = request.kind, request.subresource
-    full = f"{kind.plural}/{sub}" if sub else kind.plural
-    names = rule.get("resourceNames") or ()
-    scope = rule.get("scope", ANY)
-    known = {full, "*/*", f"*/{sub}" if sub else ANY}
-    return (
-        _has(rule.get("apiGroups"), kind.group)
-        and _has(rule.get("apiVersions"), kind.version)
-        and _has(rule.get("operations"), request.operation)
-        and not known.isdisjoint(rule.get("resources") or ())
-        and (not names or request.object["metadata"].get("name") in names)
-        and (scope == ANY or (scope == "Namespaced") == kind.namespaced)
-    )
+def _excluded(request: Request, wanted: Obj) -> bool:
+    return request.matched(wanted, wanted.get("excludeResourceRules") or []) is not None
 
 
-def _has(values: list[str] | None, wanted: str) -> bool:
-    return ANY in (values or ()) or wanted in (values or ())
-
-
-def _judge(request: Request, policy: Obj, binding: Obj) -> None:
-    """Ask one policy with every object of parameters that its binding names."""
+def _judge(request: Request, kind: Kind, policy: Obj, binding: Obj) -> Iterator[ApiError]:
+    """Ask one policy with every object of parameters that its binding names; yield what it denies."""
     spec, actions = policy["spec"], binding["spec"].get("validationActions") or ("Deny",)
     for params in _parameters(request, spec, binding):
-        for validation, message in _failures(request, spec, params):
+        for validation, message in _failures(request, kind, spec, params):
             name, bound = policy["metadata"]["name"], binding["metadata"]["name"]
             said = f"ValidatingAdmissionPolicy '{name}' with binding '{bound}' denied request: {message}"
             if "Deny" in actions:
-                raise _refusal(request, validation.get("reason", "Invalid"), said)
+                yield _refusal(request, validation.get("reason", "Invalid"), said)
             if "Warn" in actions:
                 text = f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{bound}': {message}"
                 request.options.warnings.append(text)
@@ -180,9 +107,9 @@ def _parameters(request: Request, spec: Obj, binding: Obj) -> Iterator[Obj | Non
     yield from found
 
 
-def _failures(request: Request, spec: Obj, params: Obj | None) -> Iterator[tuple[Obj, str]]:
+def _failures(request: Request, kind: Kind, spec: Obj, params: Obj | None) -> Iterator[tuple[Obj, str]]:
     """Yield each validation that does not hold, with its message; none where a condition leaves the request out."""
-    scope, functions = {**request.variables(), "params": params, "variables": {}}, request.functions()
+    scope, functions = {**request.variables(kind), "params": params, "variables": {}}, request.functions()
     fails = spec.get("failurePolicy", "Fail") == "Fail"
     try:
         if not all(

@@ -80,7 +80,9 @@ class Aggregator:
     ) -> Response:
         """Send a request to the server of an APIService. Raises ``NetworkError``."""
         asked = Request(method, target, _headers(headers or {}, user), body)
-        places = list(self._places(service))
+        backend = service["spec"]["service"]
+        place = backend["namespace"], backend["name"], backend.get("port", PORT)
+        places = list(behind(self._store, self._registry, *place))
         if not places:
             raise NetworkError("refused")
         return await self._fabric.find(*random.choice(places)).respond(asked)
@@ -97,19 +99,6 @@ class Aggregator:
             (kind.group, kind.version) == group_version for kind in self._registry.all()
         )
 
-    def _places(self, service: Obj) -> Iterator[tuple[str, int]]:
-        """Yield where a service's traffic may go."""
-        asked = service["spec"]["service"]
-        found = self._store.get(self._registry.by_resource("services"), asked["namespace"], asked["name"])
-        ports = found["spec"].get("ports") or () if found else ()
-        names = [port.get("name", "") for port in ports if port["port"] == asked.get("port", PORT)]
-        for piece in slices(self._store, self._registry, asked["namespace"], asked["name"]):
-            for endpoint in piece.get("endpoints") or ():
-                if (endpoint.get("conditions") or {}).get("ready", True):
-                    for port in piece.get("ports") or ():
-                        if (port.get("name") or "") in names:
-                            yield endpoint["addresses"][0], port["port"]
-
     async def _discovered(self, service: Obj) -> Obj:
         group, version = _group_version(service)
         try:
@@ -123,6 +112,19 @@ class Aggregator:
         if not isinstance(listed, list):
             return {"version": version, "freshness": "Stale"}
         return {"version": version, "resources": _entries(listed, group, version), "freshness": "Current"}
+
+
+def behind(store: Store, registry: Registry, namespace: str, name: str, port: int) -> Iterator[tuple[str, int]]:
+    """Yield where the traffic to a service's port may go."""
+    found = store.get(registry.by_resource("services"), namespace, name)
+    ports = found["spec"].get("ports") or () if found else ()
+    names = [entry.get("name", "") for entry in ports if entry["port"] == port]
+    for piece in slices(store, registry, namespace, name):
+        for endpoint in piece.get("endpoints") or ():
+            if (endpoint.get("conditions") or {}).get("ready", True):
+                for entry in piece.get("ports") or ():
+                    if (entry.get("name") or "") in names:
+                        yield endpoint["addresses"][0], entry["port"]
 
 
 def slices(store: Store, registry: Registry, namespace: str, name: str) -> list[Obj]:

@@ -6,12 +6,17 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from kubesim import admission
+from kubesim.admission.requests import Request
 from kubesim.api import proxy
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.backend import Backend
+from kubesim.api.negotiate import parse_bool
+from kubesim.api.options import Options
 from kubesim.api.requestinfo import STREAMS, RequestInfo
 from kubesim.api.status import bad_request
 from kubesim.api.streams import container_of, still_allowed
+from kubesim.asking import answered
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -19,6 +24,13 @@ from kubesim.streaming import portforward, remote
 from kubesim.streaming.seam import Run
 
 EXECUTING, ATTACHING = "error executing command in container", "error attaching to container"
+FLAGS = ("stdin", "stdout", "stderr", "tty")
+OPTIONS = {
+    ("pods", "exec"): "PodExecOptions", ("pods", "attach"): "PodAttachOptions",
+    ("pods", "portforward"): "PodPortForwardOptions", ("pods", "proxy"): "PodProxyOptions",
+    ("services", "proxy"): "ServiceProxyOptions", ("nodes", "proxy"): "NodeProxyOptions",
+}  # fmt: skip
+"""What stands for the object of a connection."""
 Serve = Callable[[], Awaitable[web.StreamResponse]]
 
 
@@ -33,6 +45,7 @@ async def answer(
     backend: Backend, request: web.Request, info: RequestInfo, kind: Kind, user: User
 ) -> web.StreamResponse:
     """Serve a stream until it ends, its user loses the right to it, or the cluster goes; or pass a request on."""
+    await _admit(backend, request, info, kind, user)
     if info.subresource == "proxy":
         serve: Serve = proxy.prepared(backend, request, info, kind)
     elif request.method in ("GET", "POST"):
@@ -44,6 +57,23 @@ async def answer(
         async with backend.guard.stream(still_allowed(backend, request, info, user)):
             response = await serve()
     return response or web.Response(status=401, headers=NO_CACHE)
+
+
+async def _admit(backend: Backend, request: web.Request, info: RequestInfo, kind: Kind, user: User) -> None:
+    """Ask policies and webhooks whether a connection may be. Raises what they refuse."""
+    operations, (name, *rest) = backend.operations, info.name.split(":")
+    target = backend.store.get(kind, info.namespace if kind.namespaced else "", rest[0] if rest[1:] else name)
+    if target is None:
+        return
+    options = Options(user=user.name, requester=user)
+    name, query = OPTIONS.get((kind.resource, info.subresource), ""), request.query
+    said: Obj = {"kind": name, "apiVersion": "v1"}
+    said |= {flag: True for flag in FLAGS if info.subresource in ("exec", "attach") and parse_bool(query.get(flag))}
+    said |= {"container": query["container"]} if query.get("container") else {}
+    said |= {"command": query.getall("command")} if "command" in query else {}
+    said |= {"path": "/".join(info.rest)} if info.subresource == "proxy" and info.rest else {}
+    connection = Request(operations, kind, kind, None, target, info.subresource, options, said)
+    await answered(operations.ask, lambda: admission.of_connection(connection), options)
 
 
 def _stream(backend: Backend, request: web.Request, info: RequestInfo, pod: Obj, user: User) -> Serve:

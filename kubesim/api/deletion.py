@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kubesim.admission import policies
+from kubesim import admission
 from kubesim.api import meta, status
 from kubesim.api.options import Options
 from kubesim.errors import Obj
@@ -27,7 +27,7 @@ ORPHANS_WARNING = (
 def delete(ops: Operations, kind: Kind, obj: Stored, wanted: Obj, options: Options) -> Obj:
     """Delete an object, or mark it for those who must act first. Returns the body of the answer."""
     meta.check_preconditions(kind, obj, wanted.get("preconditions"))
-    policies.check(ops, kind, obj, None, "", options)
+    admission.of_deletion(ops, kind, obj, options)
     if kind.resource == PRIORITIES and obj["metadata"]["name"].startswith("system-"):
         why = "this is a system priority class and cannot be deleted"
         raise status.forbidden(kind, obj["metadata"]["name"], why)

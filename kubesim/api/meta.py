@@ -141,6 +141,15 @@ def check_preconditions(kind: Kind, obj: Obj, preconditions: Obj | None) -> None
         raise status.conflict(named, metadata["name"], detail)
 
 
+def set_managers(new: Obj, claimed: Obj) -> None:
+    """Give an object the managers of what its requester has made of it."""
+    if new is claimed:
+        return
+    new["metadata"] = {name: value for name, value in new["metadata"].items() if name != "managedFields"}
+    if managers := claimed["metadata"].get("managedFields"):
+        new["metadata"]["managedFields"] = managers
+
+
 def uid_mismatch(wanted: str, found: str) -> str:
     """Say that a request means an object that is gone."""
     return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"

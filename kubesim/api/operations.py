@@ -14,12 +14,13 @@ import orjson
 
 from kubesim import admission
 from kubesim.admission.usage import Ledger
-from kubesim.api import apply, deletion, managed, meta, optionrules, status, subresources
-from kubesim.api.convert import stored_kind, to_served, to_stored
+from kubesim.api import apply, deletion, managed, meta, mutation, optionrules, status, subresources
+from kubesim.api.convert import all_served, at_rest, stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.api.typed import check_typed
+from kubesim.asking import Answer, Ask, Question
 from kubesim.auth.attributes import Attributes
 from kubesim.auth.users import MASTERS, User
 from kubesim.client import ObjectList
@@ -51,12 +52,22 @@ class Operations:
         """What is asked before every create and update, beside the rules of the kinds; each raises to refuse."""
         self.allows: Callable[[User, Attributes], bool] = lambda user, asked: False
         """Whether somebody may do something, for those rules that ask."""
+        self.ask: Ask = _nobody
+        """Who carries questions to webhooks."""
         self._next_sweep: dict[str, datetime] = {}
 
     def get(self, kind: Kind, namespace: str, name: str, *, subresource: str = "") -> Obj:
         """Return one object (or its Scale). Raises 404."""
-        obj = self._existing(kind, namespace, name)
-        return subresources.scale_of(kind, obj) if subresource == "scale" else to_served(kind, obj)
+        obj = to_served(kind, self._existing(kind, namespace, name))
+        return subresources.scale_of(kind, obj) if subresource == "scale" else obj
+
+    def current(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """Return an object to work on: where a webhook converts it, in the kind's version. Raises Unanswered."""
+        found = self.store.get(kind, namespace, name)
+        if found is None or kind.custom is None or kind.custom.converter is None:
+            return found
+        served = to_served(kind, found)
+        return served if isinstance(served, Stored) else Stored.seal(served)
 
     def list(
         self,
@@ -76,8 +87,14 @@ class Operations:
             selected = self._selected(kind, namespace, labels, fields)
         else:
             selects = matcher(labels, fields)
-            selected = [obj for obj in self.store.list_at(kind, namespace, version) if selects(obj)]
-        return ObjectList([to_served(kind, obj) for obj in selected], str(version or self.store.resource_version))
+            listed = self._worked_on(kind, self.store.list_at(kind, namespace, version))
+            selected = [obj for obj in listed if selects(obj)]
+        return ObjectList(all_served(kind, selected), str(version or self.store.resource_version))
+
+    def _worked_on(self, kind: Kind, objects: Objects) -> Objects:
+        """Return objects as selectors look at them: where a webhook converts them, in the kind's version."""
+        converter = kind.custom.converter if kind.custom is not None else None
+        return objects if converter is None else converter.served(objects, kind.api_version)
 
     def create(
         self,
@@ -94,14 +111,14 @@ class Operations:
         if subresource:
             return subresources.post(self, kind, namespace, name, subresource, obj, options)
         served = self._decoded(kind, obj, options)
-        stored = stored_kind(self.registry, kind)
+        stored, options.served = stored_kind(self.registry, kind), kind
         new = to_stored(kind, stored, served)
-        generate = not new.get("metadata", {}).get("name")
+        options.generated = not new.get("metadata", {}).get("name")
         for attempt in range(NAME_ATTEMPTS):
             try:
-                return to_served(kind, self._create(stored, namespace, dict(new), options))
+                return to_served(kind, self._create(stored, namespace, dict(new), options), options.talk)
             except ApiError as exc:
-                if exc.reason != "AlreadyExists" or not generate or attempt == NAME_ATTEMPTS - 1:
+                if exc.reason != "AlreadyExists" or not options.generated or attempt == NAME_ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
@@ -120,12 +137,12 @@ class Operations:
         if subresource == "scale":
             return subresources.replace_scale(self, kind, namespace, name, obj, options)
         _check_subresource(kind, subresource)
-        stored = stored_kind(self.registry, kind)
+        stored, options.served = stored_kind(self.registry, kind), kind
         options.disowned = _disowned(obj)
         new = to_stored(kind, stored, self._decoded(kind, obj, options))
         meta.check_name(new.setdefault("metadata", {}), name)
         meta.check_namespace(kind, new["metadata"], namespace)
-        old = self.store.get(stored, namespace, name)
+        old = self.current(stored, namespace, name)
         if old is None:
             return to_served(kind, self._create_by_update(stored, namespace, new, options))
         return to_served(kind, self.save(stored, old, new, subresource, options))
@@ -144,8 +161,8 @@ class Operations:
         """Change some fields. Raises 404 (except for apply, which creates), 409, 422."""
         options = options or Options()
         _check_subresource(kind, subresource)
-        stored = stored_kind(self.registry, kind)
-        current = self.store.get(stored, namespace, name)
+        stored, options.served = stored_kind(self.registry, kind), kind
+        current = self.current(stored, namespace, name)
         if current is None:
             if patch_type == "apply" and not subresource:
                 return self._create_by_apply(kind, namespace, name, change, options)
@@ -182,13 +199,17 @@ class Operations:
         ``delete_options`` is the meta/v1 DeleteOptions: gracePeriodSeconds, preconditions, propagationPolicy.
         """
         options = options or Options()
-        stored = stored_kind(self.registry, kind)
+        stored, options.served = stored_kind(self.registry, kind), kind
         obj = self._existing(stored, namespace, name)
+        if options.talk is not None:
+            to_served(kind, obj)  # what has to be asked, is asked before anything is written
         wanted = admission.decode_body("DeleteOptions", delete_options or {})
         optionrules.check_delete(wanted)
         options.dry_run = options.dry_run or "All" in wanted.get("dryRun", ())
         answer = deletion.delete(self, stored, obj, wanted, options)
-        return answer if answer["kind"] == "Status" else to_served(kind, answer)
+        if answer["kind"] == "Status" or (kind.custom is not None and kind.custom.converter is not None):
+            return answer
+        return to_served(kind, answer)
 
     def delete_collection(
         self,
@@ -201,11 +222,21 @@ class Operations:
         options: Options | None = None,
     ) -> ObjectList:
         """Delete every selected object and return what was selected."""
-        selected = self.list(kind, namespace, label_selector=label_selector, field_selector=field_selector)
+        selected = self._to_delete(kind, namespace, label_selector, field_selector, options)
         for obj in selected.items:
             space, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
             if self.store.get(kind, space, name) is not None:
                 self.delete(kind, space, name, delete_options=delete_options, options=options)
+        return selected
+
+    def _to_delete(self, kind: Kind, namespace: str, labels: str, fields: str, options: Options | None) -> ObjectList:
+        """Return what a deletion of many selects: also when it is begun again, what it was in the beginning."""
+        talk = options.talk if options is not None else None
+        if talk is not None and talk.selected is not None:
+            return talk.selected
+        selected = self.list(kind, namespace, label_selector=labels, field_selector=fields)
+        if talk is not None:
+            talk.selected = selected
         return selected
 
     def save(self, kind: Kind, old: Stored, new: Obj, subresource: str, options: Options) -> Obj:
@@ -214,7 +245,7 @@ class Operations:
             self._check_space(options)
         meta.check_version(kind, old, new)
         meta.carry_over(old, new)
-        new = subresources.restricted(kind, old, new, subresource)
+        new, claimed = mutation.of_change(self, kind, old, new, subresource, options)
         admission.on_update(self, kind, old, new, subresource, options)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if kind.generation and subresource != "status" and admission.desire(old) != admission.desire(new):
@@ -223,15 +254,25 @@ class Operations:
         same = _unmanaged(new) == _unmanaged(old)
         if same and options.wanted is None and not options.disowned and _managers(new) in (_managers(old), []):
             return old
-        managed.record(kind, old, new, options.through or subresource, options, self.clock.now())
+        claimed = new if claimed is None else claimed
+        managed.record(kind, old, claimed, options.through or subresource, options, self.clock.now())
+        meta.set_managers(new, claimed)
         apply.note_applied(new, options)
         if same and _unmanaged(new) == _unmanaged(old) and _managers(new) == _managers(old):
             return old
         if options.dry_run:
             return new
+        kept = at_rest(kind, new, options.talk)
         if deletion.is_due(kind, new):
-            return self.store.delete(kind, *_key(new), last=new)
-        return self.store.update(kind, new)
+            return self._as_worked_on(new, kept, self.store.delete(kind, *_key(new), last=kept))
+        return self._as_worked_on(new, kept, self.store.update(kind, kept))
+
+    def _as_worked_on(self, new: Obj, kept: Obj, written: Stored) -> Obj:
+        """Return what was written in the version in which it was worked on."""
+        if kept is new:
+            return written
+        version = written["metadata"]["resourceVersion"]
+        return Stored.seal({**new, "metadata": {**new["metadata"], "resourceVersion": version}})
 
     def _create(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
         new["metadata"] = dict(new.get("metadata") or {})
@@ -248,7 +289,8 @@ class Operations:
         if kind.ttl_s:
             self._forget_old(kind)
         self._check_space(options)
-        return self.store.create(kind, new)
+        kept = at_rest(kind, new, options.talk)
+        return self._as_worked_on(new, kept, self.store.create(kind, kept))
 
     def _check_space(self, options: Options) -> None:
         """Raise 500, as over a full etcd, where a cluster has grown too large; administrators can still mend it."""
@@ -278,6 +320,7 @@ class Operations:
 
     def _create_by_apply(self, kind: Kind, namespace: str, name: str, change: Any, options: Options) -> Obj:
         options.created, options.wanted = True, self._wanted(kind, change)
+        options.given |= {"kind": "CreateOptions"} if options.given else {}
         applied = self._decoded(kind, change, options)
         applied["metadata"].pop("resourceVersion", None)
         if uid := applied["metadata"].get("uid"):
@@ -339,6 +382,7 @@ class Operations:
                 candidates = [obj for obj in candidates if obj["metadata"].get("namespace") == namespace]
         if not labels.requirements and not fields.terms:
             return candidates
+        candidates = self._worked_on(kind, candidates)
         selects = matcher(labels, fields)
         return [obj for obj in candidates if selects(obj)]
 
@@ -358,6 +402,10 @@ class Operations:
                 return merged
             case _:
                 return strategic_patch(current, change, shape_of(schema))
+
+
+async def _nobody(question: Question) -> Answer:
+    return Answer(error="nobody can be asked")
 
 
 def _described(patched: Obj, change: Any, patch_type: PatchType) -> admission.Patched:

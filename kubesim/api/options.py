@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kubesim.api.duplicates import NOTHING, Repeated
+from kubesim.asking import Talk
 from kubesim.auth.users import User
 from kubesim.errors import Obj
+from kubesim.schema.registry import Kind
 
 PatchType = Literal["json", "merge", "strategic", "apply"]
 
@@ -35,3 +37,11 @@ class Options:
     """Whether the request says that nobody owns anything any more."""
     through: str = ""
     """The subresource that managedFields name for a change of the object itself."""
+    given: Obj = field(default_factory=dict)
+    """The meta/v1 options that the request says, as webhooks are told them."""
+    served: Kind | None = None
+    """The kind in whose version the request was made, where it is not the stored one."""
+    generated: bool = False
+    """Whether a new object's name was left to the server."""
+    talk: Talk | None = None
+    """What webhooks have said so far; without one nobody can be asked, and none is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from aiohttp import web
 
@@ -19,11 +19,15 @@ from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, no_resource
 from kubesim.api.tables import include_policy
+from kubesim.asking import answered
 from kubesim.auth import tokenrequests
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
+T = TypeVar("T")
+OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "UpdateOptions", "delete": "DeleteOptions",
+           "deletecollection": "DeleteOptions"}  # fmt: skip
 EVERYWHERE = ("list", "watch")
 """What can be asked of all namespaces at once."""
 
@@ -135,7 +139,12 @@ class Resources:
             dry_run="All" in dry_run,
             force=forced,
             warnings=call.warnings,
+            given=_given(call, dry_run),
         )
+
+    async def _write(self, options: Options, write: Callable[[Options], T]) -> T:
+        """Write, asking those who have to be asked."""
+        return await answered(self._backend.operations.ask, lambda: write(options), options)
 
     async def _get(self, call: Call) -> web.StreamResponse:
         """Answer GET of one object."""
@@ -144,7 +153,10 @@ class Resources:
             return await streams.log(self._backend, call.request, info, call.user)
         check_version(self._backend.operations, call.query("resourceVersion"))
         shown = "scale" if info.subresource == "scale" else ""
-        obj = self._backend.operations.get(call.kind, call.namespace, info.name, subresource=shown)
+        operations = self._backend.operations
+        obj = await answered(
+            operations.ask, lambda: operations.get(call.kind, call.namespace, info.name, subresource=shown)
+        )
         return self._encoder(call).response(obj)
 
     async def _list(self, call: Call) -> web.StreamResponse:
@@ -153,7 +165,10 @@ class Resources:
         initial = call.request.query.get("sendInitialEvents")
         initial_events = None if initial is None else parse_bool(initial)
         check_match(call.request.query, initial_events, watch=False)
-        found, meta = listed(self._backend.operations, call.kind, call.namespace, call.request.query)
+        operations = self._backend.operations
+        found, meta = await answered(
+            operations.ask, lambda: listed(operations, call.kind, call.namespace, call.request.query)
+        )
         return encoder.list_response(found, meta)
 
     async def _watch(self, call: Call) -> web.StreamResponse:
@@ -170,8 +185,11 @@ class Resources:
         if kind.resource == "bindings":
             kind = self._backend.operations.registry.by_resource("pods")
             name = (obj.get("metadata") or {}).get("name", "")
-            bound = self._backend.operations.create(
-                kind, call.namespace, obj, name=name, subresource="binding", options=self._options(call)
+            bound = await self._write(
+                self._options(call),
+                lambda options: self._backend.operations.create(
+                    kind, call.namespace, obj, name=name, subresource="binding", options=options
+                ),
             )
             return self._encoder(call).response(bound, 201)
         if kind.virtual:
@@ -185,8 +203,11 @@ class Resources:
             return self._encoder(call).response(self._token(call, obj), 201)
         options = self._options(call)
         options.repeated = await self._repeated(call, obj, options)
-        created = self._backend.operations.create(
-            kind, call.namespace, obj, name=info.name, subresource=info.subresource, options=options
+        created = await self._write(
+            options,
+            lambda options: self._backend.operations.create(
+                kind, call.namespace, obj, name=info.name, subresource=info.subresource, options=options
+            ),
         )
         return self._encoder(call).response(created, 201, options.warnings)
 
@@ -212,8 +233,11 @@ class Resources:
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         options = self._options(call)
         options.repeated = await self._repeated(call, obj, options)
-        new = self._backend.operations.update(
-            kind, call.namespace, info.name, obj, subresource=info.subresource, options=options
+        new = await self._write(
+            options,
+            lambda options: self._backend.operations.update(
+                kind, call.namespace, info.name, obj, subresource=info.subresource, options=options
+            ),
         )
         return self._encoder(call).response(new, 201 if options.created else 200, options.warnings)
 
@@ -223,22 +247,29 @@ class Resources:
         patch_type, patch = await bodies.read_patch(call.request, custom=kind.custom is not None)
         options = self._options(call, applies=patch_type == "apply")
         options.repeated = await self._repeated(call, patch, options)
-        new = self._backend.operations.patch(
-            kind,
-            call.namespace,
-            info.name,
-            patch,
-            patch_type=cast(PatchType, patch_type),
-            subresource=info.subresource,
-            options=options,
+        new = await self._write(
+            options,
+            lambda options: self._backend.operations.patch(
+                kind,
+                call.namespace,
+                info.name,
+                patch,
+                patch_type=cast(PatchType, patch_type),
+                subresource=info.subresource,
+                options=options,
+            ),
         )
         return self._encoder(call).response(new, 201 if options.created else 200, options.warnings)
 
     async def _delete(self, call: Call) -> web.StreamResponse:
         """Answer DELETE of one object."""
         options, wanted = self._options(call), await self._delete_options(call)
-        gone = self._backend.operations.delete(
-            call.kind, call.namespace, call.info.name, delete_options=wanted, options=options
+        options.given |= wanted
+        gone = await self._write(
+            options,
+            lambda options: self._backend.operations.delete(
+                call.kind, call.namespace, call.info.name, delete_options=wanted, options=options
+            ),
         )
         waits = wanted.get("orphanDependents") is False and gone.get("kind") == call.kind.kind
         return self._encoder(call).response(gone, 202 if waits else 200, options.warnings)
@@ -247,13 +278,17 @@ class Resources:
         """Answer DELETE of a collection."""
         options, wanted = self._options(call), await self._delete_options(call)
         encoder = self._encoder(call)
-        gone = self._backend.operations.delete_collection(
-            call.kind,
-            call.namespace,
-            label_selector=call.query("labelSelector"),
-            field_selector=call.query("fieldSelector"),
-            delete_options=wanted,
-            options=options,
+        options.given |= wanted
+        gone = await self._write(
+            options,
+            lambda options: self._backend.operations.delete_collection(
+                call.kind,
+                call.namespace,
+                label_selector=call.query("labelSelector"),
+                field_selector=call.query("fieldSelector"),
+                delete_options=wanted,
+                options=options,
+            ),
         )
         meta = {"resourceVersion": gone.resource_version}
         return with_warnings(encoder.list_response(gone, meta), dict.fromkeys(options.warnings))
@@ -269,3 +304,10 @@ class Resources:
         if dry_run := call.request.query.getall("dryRun", []):
             wanted.setdefault("dryRun", dry_run)
         return wanted
+
+
+def _given(call: Call, dry_run: list[str]) -> Obj:
+    """Return the meta/v1 options of a write."""
+    said: Obj = {"kind": OPTIONS.get(call.info.verb, "UpdateOptions"), "apiVersion": "meta.k8s.io/v1"}
+    said |= {"dryRun": dry_run} if dry_run else {}
+    return said | {name: call.query(name) for name in ("fieldManager", "fieldValidation") if call.query(name)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubesim import admission
+from kubesim.admission.requests import Request
 from kubesim.api import eviction, meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import format_struct
@@ -14,6 +15,7 @@ from kubesim.schema.registry import Kind, Scale
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
+POSTED = {"binding": ("v1", "Binding"), "eviction": ("policy/v1", "Eviction")}
 SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
@@ -88,7 +90,7 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
 def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale: Obj, options: Options) -> Obj:
     """Set the replicas of an object to those of a Scale and return its new Scale."""
     paths = _scale(kind)
-    old = ops.store.get(kind, namespace, name)
+    old = ops.current(kind, namespace, name)
     if old is None:
         raise status.not_found(kind, name)
     scale = admission.decode_body("Scale", scale)
@@ -132,6 +134,11 @@ def post(
     ops: Operations, kind: Kind, namespace: str, name: str, subresource: str, body: Obj, options: Options
 ) -> Obj:
     """Answer a POST to ``binding`` or ``eviction``; other subresources are served elsewhere (404 here)."""
+    target = ops.store.get(kind, namespace, name)
+    if target is not None and subresource in POSTED:
+        posted = {"kind": POSTED[subresource][1], "apiVersion": POSTED[subresource][0], **body}
+        asked = Request(ops, kind, kind, None, target, subresource, options, posted=posted)
+        admission.of_connection(asked)
     match subresource:
         case "binding":
             return bind(ops, kind, namespace, name, body, options)

@@ -7,20 +7,19 @@ import json
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
+from kubesim.kubelet.agnhost_identity import issuer_discovery
+from kubesim.kubelet.agnhost_serving import SIGNALLED, Handler, Handlers, serve, signalled, text
+from kubesim.kubelet.agnhost_webhooks import conversion_webhook, webhook
 from kubesim.kubelet.guestbook import Guestbook
 from kubesim.network.fabric import HttpServer, Request, Response
-from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import TEXTS, FileError, StartError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.handles import Capture, Handle
 from kubesim.shell.machine import Process
-from kubesim.times import nano
 
-SIGNALLED = 2  # how a Go program ends that is told to
 NEW_FILE = b"mount-tester new file\n"
 LONGEST_OUTPUT = 1 << 20
 SIGNALS = {"INT": "interrupt", "TERM": "terminated"}
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 def flags(words: list[str]) -> dict[str, str]:
@@ -63,56 +62,6 @@ async def pause(process: Process, given: dict[str, str]) -> int:
         await process.error("cannot write the termination message\n")
     await process.write(said)
     return 1 if name == "INT" else SIGNALLED
-
-
-async def signalled(process: Process, *names: str) -> str:
-    """Return the first of these signals that comes."""
-    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def take(name: str) -> None:
-        if not came.done():
-            came.set_result(name)
-
-    process.handlers |= dict.fromkeys(names, take)
-    return await came
-
-
-class Handlers(HttpServer):
-    """A server whose paths are answered by functions; each request is logged by its process."""
-
-    def __init__(self, process: Process, paths: dict[str, Handler], *, log: bool = True) -> None:
-        self._process = process
-        self._paths = paths
-        self._log = log
-
-    async def respond(self, request: Request) -> Response:
-        """Answer a request."""
-        handler = self._paths.get(request.path) or self._paths.get("/")
-        if self._log:
-            stamp = nano(self._process.machine.clock.now())[:19].replace("-", "/").replace("T", " ")
-            await self._process.error(f"{stamp} {request.method} {request.target}\n")
-        return await handler(request) if handler else Response(404, b"404 page not found\n")
-
-
-async def serve(process: Process, ports: dict[int, HttpServer], code: int = SIGNALLED) -> int:
-    """Listen until told to stop."""
-    network = process.machine.network
-    if isinstance(network, PodNetwork):
-        for port, server in ports.items():
-            network.listen(port, server)
-    try:
-        await process.flush()
-        await signalled(process, "TERM", "INT")
-        return code
-    finally:
-        if isinstance(network, PodNetwork):
-            for port, server in ports.items():
-                network.close(port, server)
-
-
-def text(body: str, code: int = 200) -> Response:
-    """Return a plain answer."""
-    return Response(code, body.encode())
 
 
 def _port(given: dict[str, str], name: str, default: int) -> int:
@@ -431,6 +380,26 @@ async def dns_server_list(process: Process, given: dict[str, str]) -> int:
     return 0
 
 
+async def nettest(process: Process, given: dict[str, str]) -> int:
+    """Keep a count of who has written, and show it."""
+    state: dict[str, object] = {"Hostname": process.machine.hostname, "Sent": {}, "Errors": None, "Log": []}
+    received: dict[str, int] = {}
+
+    async def write(request: Request) -> Response:
+        try:
+            source = str(json.loads(request.body)["Source"])
+        except (ValueError, KeyError, TypeError) as error:
+            return text(f"{error}\n", 500)
+        received[source] = received.get(source, 0) + 1
+        return text("{}")
+
+    async def read(request: Request) -> Response:
+        return text(json.dumps({**state, "Received": received, "StillContactingPeers": False}))
+
+    paths: dict[str, Handler] = {"/write": write, "/read": read}
+    return await serve(process, {_port(given, "port", 8080): Handlers(process, paths, log=False)})
+
+
 Command = Callable[[Process, dict[str, str]], Awaitable[int]]
 
 
@@ -445,6 +414,7 @@ async def guestbook(process: Process, given: dict[str, str]) -> int:
 
 
 COMMANDS: dict[str, Command] = {
+    "crd-conversion-webhook": conversion_webhook,
     "dns-server-list": dns_server_list,
     "dns-suffix": dns_suffix,
     "etc-hosts": etc_hosts,
@@ -455,8 +425,11 @@ COMMANDS: dict[str, Command] = {
     "logs-generator": logs_generator,
     "mounttest": mounttest,
     "netexec": netexec,
+    "nettest": nettest,
     "pause": pause,
     "porter": porter,
     "serve-hostname": serve_hostname,
+    "test-service-account-issuer-discovery": issuer_discovery,
     "test-webserver": test_webserver,
+    "webhook": webhook,
 }

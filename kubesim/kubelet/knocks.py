@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from kubesim.clock import Clock
+from kubesim.clock import Clock, TooSlow, in_time
 from kubesim.errors import Obj
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.sandbox import Sandbox
@@ -18,7 +17,6 @@ from kubesim.streaming.seam import RuntimeFailure
 PROBE_AGENT = "kube-probe/1.34"
 HEALTH = "/grpc.health.v1.Health/Check"
 LONGEST_OUTPUT = 10 * 1024
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +25,6 @@ class Found:
 
     well: bool
     text: str = ""
-
-
-class TooSlow(Exception):
-    """An answer that does not come in time."""
-
-
-async def in_time(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work on the cluster's clock. Raises ``TooSlow``."""
-    doing, late = asyncio.ensure_future(work), asyncio.ensure_future(clock.sleep(seconds))
-    try:
-        either: list[asyncio.Future[Any]] = [doing, late]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            raise TooSlow
-        return doing.result()
-    finally:
-        late.cancel()
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait([doing])
 
 
 async def probe(sandbox: Sandbox, container: Container, spec: Obj) -> Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from urllib.parse import urlsplit
 
 from aiohttp import (
     ClientError,
@@ -46,6 +47,12 @@ class Door(HttpServer):
         self._server = server
         self._ca = ca_pem  # empty: the system's authorities
         self._session: ClientSession | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The address and port that it tells others, beside those of its service."""
+        parts = urlsplit(self._server)
+        return parts.hostname or "", parts.port or SERVICE_PORT
 
     async def respond(self, request: Request) -> Response:
         """Answer a request. Raises ``NetworkError``."""

@@ -133,6 +133,10 @@ def render(response: Response, *, close: bool = False, head: bool = False) -> by
 class Door(Server, Protocol):
     """The API server, with answers that do not end."""
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The address and port that it tells others, beside those of its service."""
+
     def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the pieces of a long answer. Raises ``NetworkError``."""
 

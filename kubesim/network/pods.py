@@ -112,7 +112,10 @@ class PodNetwork:
     async def find(self, host: str, port: int) -> Server:
         """Return what answers at a host's port, through a service where it is one."""
         address = (await self.resolve(host))[:1] or [""]
-        if (address[0], port) == (SERVICE_ADDRESS, SERVICE_PORT) and self._fabric.door is not None:
+        if self._fabric.door is not None and (address[0], port) in (
+            (SERVICE_ADDRESS, SERVICE_PORT),
+            self._fabric.door.place,
+        ):
             await self.reach_api()
             return self._fabric.door
         if address[0] == "127.0.0.1":

@@ -19,14 +19,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-GROUPS = ("api-machinery", "apps", "architecture", "auth", "cli", "instrumentation", "scheduling")
+SIGS = ("api-machinery", "apps", "architecture", "auth", "cli", "instrumentation", "scheduling")
+SKIP = r"AdmissionWebhook|Aggregator|CustomResourceConversionWebhook|\[Serial\]"
+"""Needs web servers in pods, or the cluster to itself: has groups of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some specs of the suite: which names have them, and which of those are left out."""
+
+    focus: str
+    skip: str = SKIP
+
+
+GROUPS = {sig: Group(rf"\[sig-{sig}\].*\[Conformance\]") for sig in SIGS} | {
+    "webhooks": Group(r"(AdmissionWebhook|CustomResourceConversionWebhook).*\[Conformance\]", ""),
+    "aggregator": Group(r"Aggregator.*\[Conformance\]", ""),
+    "node": Group(r"\[sig-node\].*\[Conformance\]", r"\[Serial\]"),
+    "scheduling-serial": Group(r"\[sig-scheduling\].*\[Serial\]", ""),
+    "taints": Group(r"NoExecuteTaintManager", ""),
+}
 BASELINE = {
     "api-machinery": (59, 61), "apps": (30, 52), "architecture": (1, 1), "auth": (7, 10), "cli": (12, 17),
     "instrumentation": (4, 4), "scheduling": (2, 2),
 }  # fmt: skip
 """What a real control plane 1.34.4 with four simulated nodes passes, of how many."""
-SKIP = r"AdmissionWebhook|Aggregator|CustomResourceConversionWebhook|\[Serial\]"
-"""Needs web servers in pods, or the cluster to itself."""
 LONGEST_REASON = 160
 HEAD = """\
 # Conformance
@@ -55,10 +72,11 @@ def run(options: argparse.Namespace, group: str) -> None:
     """Run one group; its report lies in ``folder/group/report.json`` afterwards."""
     folder: Path = options.folder.resolve() / group
     folder.mkdir(parents=True, exist_ok=True)
-    focus = options.focus or rf"\[sig-{group}\].*\[Conformance\]"
+    focus = options.focus or GROUPS[group].focus
+    skipped = [f"--skip={pattern}" for pattern in (GROUPS[group].skip, options.skip) if pattern]
     command = [
         find("ginkgo", options.bin), f"--procs={options.procs}", "--no-color", "--silence-skips",
-        f"--timeout={options.timeout}", f"--focus={focus}", f"--skip={'|'.join(filter(None, (SKIP, options.skip)))}",
+        f"--timeout={options.timeout}", f"--focus={focus}", *skipped,
         "--json-report=report.json", f"--output-dir={folder}", find("e2e.test", options.bin), "--",
         f"--kubeconfig={options.kubeconfig.resolve()}", "--provider=skeleton", "--allowed-not-ready-nodes=-1",
         f"--kubectl-path={find('kubectl', options.bin)}", "--system-pods-startup-timeout=1s",
@@ -117,7 +135,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="conformance", description="The official suite over any kubeconfig.")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--bin", type=Path, help="folder of e2e.test, ginkgo and kubectl; PATH where it has none")
-    parser.add_argument("--group", choices=GROUPS, action="append", help="one group (default: every one)")
+    parser.add_argument("--group", choices=[*GROUPS], action="append", help="one group (default: every one)")
     parser.add_argument("--focus", default="", help="a pattern in place of the group's")
     parser.add_argument("--skip", default="", help="a pattern to leave out beside what is left out anyway")
     parser.add_argument("--procs", type=int, default=2)
@@ -125,7 +143,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--folder", type=Path, default=Path("bench/results/conformance"))
     parser.add_argument("--write", type=Path, help="Markdown file for the table of all reports")
     options = parser.parse_args(arguments)
-    groups = options.group or GROUPS
+    groups = options.group or [*GROUPS]
     try:
         for group in groups:
             run(options, group)

@@ -107,6 +107,11 @@ async def ip(process: Process) -> int:
             "       valid_lft forever preferred_lft forever\n"
         )
         return 0
+    if words[0][0] == "l" and words[1:2] == ["add"]:
+        if process.machine.devices is not None and process.machine.devices.privileged:
+            return 0
+        await process.error(f"{'ip: ' if process.busybox else ''}RTNETLINK answers: Operation not permitted\n")
+        return 2
     if words[0][0] == "r":
         await process.write(
             f"default via {gateway} dev eth0\n{address.rpartition('.')[0]}.0/24 dev eth0 scope link src {address}\n"
