@@ -88,7 +88,8 @@ class Joined:
     fabric: Fabric = field(default_factory=Fabric)
 
     def __post_init__(self) -> None:
-        self._owner = self.access.client(self.clock)
+        self._clients: list[HttpClient] = []
+        self._owner = self._opened(self.access)
         self._network = self._owner
         self._authorities = b""
         self._door = self.fabric.door = Door(self.access.server, self.access.ca)
@@ -118,7 +119,7 @@ class Joined:
             )
         finally:
             await self._door.close()
-            for client in {self._owner, self._network, *(node.client for node in self.nodes)}:
+            for client in self._clients:
                 await client.close()
 
     async def _remove(self) -> None:
@@ -144,9 +145,13 @@ class Joined:
         self._network = self._as_account("kubesim")
         return role
 
+    def _opened(self, access: Access, agent: str = "kubesim") -> HttpClient:
+        self._clients.append(access.client(self.clock, agent))
+        return self._clients[-1]
+
     def _as_account(self, agent: str) -> HttpClient:
         tokens = account.Tokens(self._owner, self._group.account, self.clock)
-        return self.access.as_bearer(tokens).client(self.clock, agent)
+        return self._opened(self.access.as_bearer(tokens), agent)
 
     async def _client_authorities(self) -> bytes:
         """Return the authorities whose client certificates the API server shows to kubelets."""
@@ -191,7 +196,7 @@ class Joined:
             pem = await certificates.obtain(self._owner, self._owner, request, CLIENT_SECONDS, patient=True)
         except NotSigned as error:
             return await self._widened(str(error))
-        return self.access.as_holder(pem).client(self.clock, AGENT)
+        return self._opened(self.access.as_holder(pem), AGENT)
 
     async def _widened(self, why: str) -> HttpClient:
         if not self.own:
