@@ -38,16 +38,21 @@ class ChangeLogError(Exception):
     """No usable file; the message says which and what to do."""
 
 
-class _DamageError(Exception):
+class _DamageError(ChangeLogError):
     """What was read is not what was written."""
 
 
 class ChangeLog:
-    """``changes.log`` in a folder, and ``changes.previous.log``: the one that it was written anew from."""
+    """``changes.log`` in a folder, and ``changes.previous.log``: the one that it was written anew from.
+
+    With a folder ``history`` beside it nothing is forgotten: each file that is written anew stays there
+    (see ``kubesim/history.py``).
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "changes.log"
         self.previous = folder / "changes.previous.log"
+        self.history = folder / "history"
         self._size = 0
         self._needed = 0
 
@@ -110,6 +115,8 @@ class ChangeLog:
             spare.unlink(missing_ok=True)
             os.link(self.path, spare)
             spare.replace(self.previous)
+            if self.history.is_dir():
+                os.link(self.path, self.history / f"{len([*self.history.iterdir()]):06d}.log")
         write_private(self.path, batch)
         _sync_folder(self.path.parent)
         self._size = self._needed = len(batch)
@@ -125,26 +132,37 @@ def _batch(changes: State, at: datetime) -> bytes:
 def _read(path: Path) -> tuple[State, int]:
     """Return the newest state that a file has whole, and where it ends; raises _DamageError where it has none."""
     state: State = {}
+    end = 0
+    for _, changes, whole in batches(path):
+        state.update(changes)
+        end = whole
+    return {key: value for key, value in state.items() if value}, end
+
+
+def batches(path: Path) -> Iterator[tuple[datetime, State, int]]:
+    """Yield the time and the changes of each batch of a file, and where it ends; what follows damage is left out.
+
+    Raises a ChangeLogError where not even the first can be read.
+    """
     whole = 0
     with path.open("rb") as file:
         while head := file.readline():
             try:
-                changes = _changes(file, head)
+                at, changes = _changes(file, head)
             except _DamageError as error:
                 if not whole:
                     raise
                 log.warning("%s: %s; what was changed after that is left out", path, error)
-                break
-            state.update(changes)
+                return
             whole = file.tell()
+            yield at, changes, whole
     if not whole:
         raise _DamageError("it is empty")
-    return {key: value for key, value in state.items() if value}, whole
 
 
-def _changes(file: BinaryIO, head: bytes) -> State:
-    """Return the changes of the batch that begins with a line; raises _DamageError."""
-    size, wanted = _header(head)
+def _changes(file: BinaryIO, head: bytes) -> tuple[datetime, State]:
+    """Return the time and the changes of the batch that begins with a line; raises _DamageError."""
+    at, size, wanted = _header(head)
     changes: State = {}
     checksum = 0
     for line in _lines(file, size):
@@ -153,7 +171,7 @@ def _changes(file: BinaryIO, head: bytes) -> State:
         changes[key] = value
     if checksum != wanted:
         raise _DamageError("a checksum differs")
-    return changes
+    return at, changes
 
 
 def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -166,13 +184,13 @@ def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
         yield line
 
 
-def _header(head: bytes) -> tuple[int, int]:
-    """Return the size and the checksum that a batch's line names."""
+def _header(head: bytes) -> tuple[datetime, int, int]:
+    """Return the time, the size and the checksum that a batch's line names."""
     try:
         found: Obj = orjson.loads(head)
         if found["format"] != FORMAT:
             raise _DamageError(f"its format is {found['format']}, this program reads {FORMAT}")
-        return int(found["size"]), int(found["crc32"])
+        return datetime.fromisoformat(found["at"]), int(found["size"]), int(found["crc32"])
     except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
         raise _DamageError("a line is damaged") from error
 

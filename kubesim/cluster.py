@@ -44,7 +44,7 @@ from kubesim.saved import VERSION, Saved, key, key_of_object, lines
 from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
 from kubesim.store import Event, Store
-from kubesim.times import micro
+from kubesim.times import micro, stamp
 
 PARTS = ("scheduler", "controllers", "kubelets")
 ADMIN_USER = "kubernetes-admin"
@@ -140,7 +140,16 @@ class Secrets:
 class Cluster:
     """A running cluster. Make it with ``create`` or ``restore``, end it with ``stop``."""
 
-    def __init__(self, spec: ClusterSpec, keys: Secrets, clock: Clock, server: str, ca: CertificateAuthority) -> None:
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        keys: Secrets,
+        clock: Clock,
+        server: str,
+        ca: CertificateAuthority,
+        *,
+        recording: bool = False,
+    ) -> None:
         self.spec = spec
         self.server = server
         self.clock = clock
@@ -179,6 +188,7 @@ class Cluster:
                 address=server.removeprefix("https://").partition("/")[0],
                 fairness=Fairness(clock),
                 on_request=self._note_user,
+                recorded=stamp(clock.now()) if recording else "",
             )
         )
 
@@ -221,18 +231,32 @@ class Cluster:
             raise
 
     @classmethod
-    async def restore(cls, state: State, clock: Clock, server: str, ca: CertificateAuthority) -> Cluster:
-        """Start a cluster from all that its ``changes`` ever were; raises ValueError or KeyError if wrong."""
+    async def restore(
+        cls, state: State, clock: Clock, server: str, ca: CertificateAuthority, *, recording: bool = False
+    ) -> Cluster:
+        """Start a cluster from all that its ``changes`` ever were; raises ValueError or KeyError if wrong.
+
+        A ``recording`` is for reading only, and of its parts only the nodes are there: give it a stopped clock.
+        """
         saved = Saved.read(state)
-        cluster = cls(
-            ClusterSpec.load(saved.cluster["spec"]), Secrets.load(saved.cluster["secrets"]), clock, server, ca
-        )
+        spec = ClusterSpec.load(saved.cluster["spec"])
+        if recording:
+            spec.without = frozenset(PARTS) - {"kubelets"}
+        cluster = cls(spec, Secrets.load(saved.cluster["secrets"]), clock, server, ca, recording=recording)
         cluster.store.load((saved.version, saved.objects), cluster._kinds)
         cluster.activity.restore(saved.users)
         cluster._note_changes()
         cluster._seeder.follow_namespaces()
         await cluster._start(saved.kubelets)
         return cluster
+
+    @staticmethod
+    def forked(state: State, name: str = "", deadline: datetime | None = None) -> State:
+        """Return a state as that of another cluster, with secrets of its own: nobody's tokens come along."""
+        spec = ClusterSpec.load(Saved.read(state).cluster["spec"])
+        spec.name, spec.deadline = name or spec.name, deadline
+        changed = {"spec": spec.dump(), "secrets": Secrets.create().dump()}
+        return state | {key("cluster"): orjson.dumps(changed)}
 
     def _note_changes(self) -> None:
         """Note from now on what changes."""

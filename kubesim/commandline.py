@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import logging
 import re
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +39,7 @@ def parser() -> Manual:
     _add_serve(commands)
     _add_host(commands)
     _add_nodes(commands)
+    _add_recordings(commands)
     return main
 
 
@@ -60,6 +63,8 @@ def _add_serve(commands: Commands) -> None:
     )
     _add_address(serve)
     add("--data", type=Path, metavar="DIR", help="folder to keep the cluster in (default: nothing is kept)")
+    add("--history", action="store_true", help="keep also all that the cluster was, for replay and fork")
+    add("--speed", type=_speed, default=1.0, metavar="FACTOR", help="how fast its time passes (default: 1)")
     add(
         "--without",
         type=_parts,
@@ -109,6 +114,45 @@ def _add_nodes(commands: Commands) -> None:
         help="port of the first node, the others following (default: free ones)",
     )
     add("--remove", action="store_true", help="remove what a killed run of the group has left, and end")
+
+
+def _add_recordings(commands: Commands) -> None:
+    """Add the commands ``history``, ``replay`` and ``fork``."""
+    data = "folder that serve has kept the cluster in"
+    moment = "a moment, such as 2026-01-31T12:00:00Z (default: the last one)"
+    history = commands.add_parser("history", page="history")
+    history.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    history.add_argument("--each", action="store_true", help="list every moment with what has changed")
+    replay = commands.add_parser("replay", page="replay")
+    replay.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    replay.add_argument("--at", type=_moment, metavar="TIME", help=moment)
+    file = "file for the administrator's kubeconfig"
+    replay.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE", help=file)
+    _add_address(replay)
+    fork = commands.add_parser("fork", page="fork")
+    fork.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    fork.add_argument("--at", type=_moment, metavar="TIME", help=moment)
+    fork.add_argument("--to", type=Path, required=True, metavar="DIR", help="new folder for the fork")
+
+
+def _moment(text: str) -> datetime:
+    """Return a moment; without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"give a time such as 2026-01-31T12:00:00Z, not {text!r}") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _speed(text: str) -> float:
+    """Return a factor from 0.01 to 3600."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.01 <= found <= 3600:
+        raise argparse.ArgumentTypeError(f"give a number from 0.01 to 3600, not {text!r}")
+    return found
 
 
 def _add_address(command: argparse.ArgumentParser) -> None:
@@ -189,7 +233,14 @@ async def _command(given: argparse.Namespace) -> None:
     if given.command == "nodes":
         await _nodes(given)
         return
+    if given.command in ("history", "fork"):
+        _look_back(given)
+        return
     address = Address(given.bind, given.port, given.public_host)
+    if given.command == "replay":
+        recordings = import_module("kubesim.recordings")
+        await recordings.run_recording(given.data, given.at, address, given.kubeconfig)
+        return
     if given.command == "host":
         await run_host(address, given.data)
         return
@@ -197,7 +248,28 @@ async def _command(given: argparse.Namespace) -> None:
     if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:
         raise ServeError(f"{given.cluster_file} says what nodes there are; leave out --nodes, --gpus and --product")
     content = clusterfile.with_addons(given.addon, content)
-    await run_single(lambda clock: _spec(given, clock), address, given.kubeconfig, given.data, content)
+    if given.history and not given.data:
+        raise ServeError("a history needs a folder; name one with --data")
+    await run_single(
+        lambda clock: _spec(given, clock),
+        address,
+        given.kubeconfig,
+        given.data,
+        content,
+        speed=given.speed,
+        history=given.history,
+    )
+
+
+def _look_back(given: argparse.Namespace) -> None:
+    """Run ``history`` or ``fork``."""
+    recordings = import_module("kubesim.recordings")  # read when wanted: the others start sooner
+    if given.command == "fork":
+        recordings.fork(given.data, given.at, given.to)
+        return
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads the list may stop early
+    for line in recordings.report(given.data, each=given.each):
+        print(line)
 
 
 async def _nodes(given: argparse.Namespace) -> None:

@@ -148,14 +148,23 @@ async def single(
             stack.push_async_callback(saver.stop)
         stack.push_async_callback(cluster.stop)
         cluster.let_out()
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            return await cluster.api.handle(request, request.path)
-
-        await stack.enter_async_context(listening(handle, sock, tls_context(authority, address.host, clock)))
-        stack.callback(cluster.guard.stop)
+        await stack.enter_async_context(reachable(cluster, sock, tls_context(authority, address.host, clock)))
         stack.callback(Sweeper(clock).stop)
         yield cluster
+
+
+@asynccontextmanager
+async def reachable(cluster: Cluster, sock: socket.socket, context: ssl.SSLContext) -> AsyncIterator[None]:
+    """Serve one cluster at the URL root until the block ends."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await cluster.api.handle(request, request.path)
+
+    async with listening(handle, sock, context):
+        try:
+            yield
+        finally:
+            cluster.guard.stop()
 
 
 @asynccontextmanager
@@ -211,12 +220,17 @@ async def run_single(
     file: Path,
     data: Path | None = None,
     content: ClusterFile | None = None,
+    *,
+    speed: float = 1.0,
+    history: bool = False,
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
-    stop, clock = stop_signal(), RealClock()
+    stop, clock = stop_signal(), RealClock(speed)
     garbage.spare_the_old()
     if file.is_dir():
         raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
+    if data and history:
+        (data / "cluster" / "history").mkdir(parents=True, exist_ok=True)
     async with single(spec_of(clock), address, clock, data, content) as cluster:
         kubeconfig.write(file, cluster.admin_kubeconfig())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)

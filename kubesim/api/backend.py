@@ -64,6 +64,8 @@ class Backend:
     address: str
     fairness: Fairness
     on_request: Callable[[User], object] = field(default=lambda user: None)
+    recorded: str = ""
+    """The moment that this is a recording of, for reading only; empty for a cluster that runs."""
 
     def asker(self, request: web.Request) -> User:
         """Return who sends a request, before any impersonation. Raises 401."""

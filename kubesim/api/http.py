@@ -39,7 +39,16 @@ FIXED_PATHS = (
     "/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/", "/metrics", "/metrics/slis",
     "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version",
 )  # fmt: skip
+RECORDED = "this is a recording of {at}: nothing in it can be changed or entered; fork it to go on from there"
+READING = ("get", "head", "list", "watch")
+ENTERING = ("attach", "exec", "portforward", "proxy")
+REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def _reads(info: RequestInfo) -> bool:
+    """Whether a request changes nothing: it reads, or it is a review, which is never kept."""
+    return (info.verb in READING and info.subresource not in ENTERING) or info.group in REVIEWS
 
 
 class ApiServer:
@@ -91,6 +100,8 @@ class ApiServer:
         info = requestinfo.read(request.method, path, request.query)
         if not backend.authorizer.allows(user, info.attributes()):
             raise forbidden(user, info.attributes())
+        if backend.recorded and not _reads(info):
+            raise ApiError(403, "Forbidden", RECORDED.format(at=backend.recorded), {})
         elsewhere = self.aggregator.claimed(path)
         if elsewhere is not None:
             return await self.aggregator.answer(request, path, elsewhere, user)

@@ -83,7 +83,7 @@ def test_a_name_can_stand_in_an_address(name):
     assert "letters, digits, dots and hyphens" in refused("serve", "--kubeconfig", "unused", f"--name={name}")
 
 
-@pytest.mark.parametrize("command", [[], ["serve"], ["host"]])
+@pytest.mark.parametrize("command", [[], ["serve"], ["host"], ["history"], ["replay"], ["fork"]])
 def test_help_is_a_page_of_the_manual(command):
     output = kubesim(*command, "--help").communicate(timeout=10)[0]
     titles = [line for line in output.splitlines() if line and not line.startswith(" ")]

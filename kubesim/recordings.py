@@ -1,0 +1,100 @@
+"""Looking back: ``kubesim history``, ``replay`` and ``fork`` on the folder of a cluster that kept its history."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+
+from kubesim import garbage, kubeconfig
+from kubesim.changelog import ChangeLog, State
+from kubesim.clock import RealClock, StoppedClock
+from kubesim.cluster import Cluster
+from kubesim.history import History
+from kubesim.kubeconfig import server_url
+from kubesim.pki import CertificateAuthority
+from kubesim.serve import Address, ServeError, listen, reachable, stop_signal, taken, tls_context
+from kubesim.times import micro, stamp
+
+AUTHORITY_FILES = ("ca.crt", "ca.key")
+
+
+@asynccontextmanager
+async def recording(data: Path, moment: datetime | None, address: Address) -> AsyncIterator[Cluster]:
+    """Serve a cluster as it was at a moment (None: the last one), for reading only; raises ChangeLogError.
+
+    The folder may be in use: nothing is written to it.
+    """
+    history = History(data / "cluster")
+    state = history.at(moment)
+    real, stopped = RealClock(), StoppedClock(moment or history.span().last)
+    authority = CertificateAuthority.at(data, real.now())
+    sock = listen(address)
+    async with AsyncExitStack() as stack:
+        stack.callback(sock.close)
+        server = server_url(address.host, sock.getsockname()[1])
+        cluster = await Cluster.restore(state, stopped, server, authority, recording=True)
+        stack.push_async_callback(cluster.stop)
+        await stack.enter_async_context(reachable(cluster, sock, tls_context(authority, address.host, real)))
+        yield cluster
+
+
+async def run_recording(data: Path, moment: datetime | None, address: Address, file: Path) -> None:
+    """``kubesim replay``: run until SIGTERM or SIGINT."""
+    stop = stop_signal()
+    garbage.spare_the_old()
+    async with recording(data, moment, address) as cluster:
+        cluster.spec.name += "-recording"
+        kubeconfig.write(file, cluster.admin_kubeconfig())
+        at = stamp(cluster.clock.now())
+        print(f"{cluster.spec.name} shows {at} at {cluster.server}; export KUBECONFIG={file}", flush=True)
+        await stop.wait()
+
+
+def fork(data: Path, moment: datetime | None, to: Path) -> None:
+    """``kubesim fork``: make ``to`` the folder of a cluster that goes on from a moment of another.
+
+    Its certificates are of the same authority; its tokens are its own. Raises ChangeLogError and ServeError.
+    """
+    if to.exists() and any(to.iterdir()):
+        raise ServeError(f"{to} holds other things; name an empty or a new folder with --to")
+    history = History(data / "cluster")
+    state = Cluster.forked(history.at(moment))
+    with taken(to):
+        for name in AUTHORITY_FILES:
+            shutil.copy2(data / name, to / name)
+        ChangeLog(to / "cluster").append(state, moment or history.span().last)
+
+
+def report(data: Path, *, each: bool) -> Iterator[str]:
+    """Yield the lines of ``kubesim history``: how far it reaches, and with ``each`` what changed when."""
+    history = History(data / "cluster")
+    span = history.span()
+    if each:
+        for at, changes in history.moments():
+            yield f"{micro(at)}  {_summary(changes)}"
+        return
+    yield f"from {micro(span.first)} to {micro(span.last)}: {span.batches} times something was written"
+    if not (data / "cluster" / "history").is_dir():
+        yield "older changes may be gone: serve keeps them with --history"
+
+
+def _summary(changes: State) -> str:
+    """Return what a batch is about: objects by name, or how many of each resource where they are many."""
+    objects = [(parts[1], "/".join(filter(None, parts[2:])), bool(value)) for parts, value in _objects(changes)]
+    if len(objects) > 8:
+        counted = Counter(table for table, _, _ in objects)
+        return ", ".join(f"{number} {table}" for table, number in sorted(counted.items()))
+    return ", ".join(f"{table} {name}{'' if there else ' (deleted)'}" for table, name, there in sorted(objects))
+
+
+def _objects(changes: State) -> Iterator[tuple[list[str], bytes]]:
+    for line, value in changes.items():
+        parts = orjson.loads(line)
+        if parts[0] == "object":
+            yield parts, value
