@@ -80,6 +80,7 @@ def _add_host(commands: Commands) -> None:
     _add_address(host)
     folder = "folder for the authority, the control token and all clusters"
     host.add_argument("--data", type=Path, required=True, metavar="DIR", help=folder)
+    host.add_argument("--history", action="store_true", help="keep of new clusters also all that they were")
 
 
 def _add_nodes(commands: Commands) -> None:
@@ -242,7 +243,7 @@ async def _command(given: argparse.Namespace) -> None:
         await recordings.run_recording(given.data, given.at, address, given.kubeconfig)
         return
     if given.command == "host":
-        await run_host(address, given.data)
+        await run_host(address, given.data, history=given.history)
         return
     content = clusterfile.read(given.cluster_file) if given.cluster_file else None
     if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:

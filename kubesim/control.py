@@ -23,7 +23,7 @@ from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.times import micro
 
-FIELDS = frozenset({"name", "nodes", "gpus", "addons", "deadline"})
+FIELDS = frozenset({"name", "nodes", "gpus", "addons", "deadline", "from", "at", "recording"})
 
 
 def control_token(folder: Path) -> str:
@@ -71,6 +71,8 @@ class Control:
                     "PATCH": lambda: self._patch(request, name),
                     "DELETE": lambda: self._delete(name),
                 }
+            case ["clusters", name, "history"]:
+                handlers = {"GET": lambda: self._history(name)}
             case ["clusters", name, "activity"]:
                 handlers = {"GET": lambda: self._activity(name)}
             case _:
@@ -91,6 +93,8 @@ class Control:
     async def _create(self, request: web.Request) -> web.Response:
         """Answer POST /control/clusters."""
         body = await _body(request, FIELDS)
+        if "from" in body:
+            return json_response(self._shown(await self._look_back(body)), 201)
         spec = ClusterSpec(
             name=_text(body, "name"),
             created_at=self._clock.now(),
@@ -100,6 +104,22 @@ class Control:
         )
         cluster, new = await self._host.create(spec, clusterfile.with_addons(_addons(body)))
         return json_response(self._shown(cluster), 201 if new else 200)
+
+    async def _look_back(self, body: Obj) -> Cluster:
+        """Make a cluster from a moment of another."""
+        if unfit := sorted({"nodes", "gpus", "addons"} & set(body)):
+            raise HostError(422, f"{unfit[0]}: leave it out; the cluster is as that of from was.")
+        recording = body.get("recording", False)
+        if not isinstance(recording, bool):
+            raise HostError(422, "recording: give true, for reading only, or false.")
+        return await self._host.look_back(
+            _text(body, "name"), _text(body, "from"), _moment(body, "at"), _deadline(body), recording=recording
+        )
+
+    async def _history(self, name: str) -> web.Response:
+        """Answer GET of how far a cluster's past reaches."""
+        span = await self._host.history(name)
+        return json_response({"from": micro(span.first), "to": micro(span.last), "batches": span.batches})
 
     async def _get(self, name: str) -> web.Response:
         """Answer GET of one cluster."""
@@ -177,10 +197,15 @@ def _addons(body: Obj) -> list[str]:
 
 def _deadline(body: Obj) -> datetime | None:
     """Return the deadline, or None for none."""
-    value = body.get("deadline")
+    return _moment(body, "deadline")
+
+
+def _moment(body: Obj, name: str) -> datetime | None:
+    """Return a moment, or None for none."""
+    value = body.get(name)
     if value is None:
         return None
     moment = parse_time(value) if isinstance(value, str) else None
     if moment is None:
-        raise HostError(422, "deadline: give an RFC 3339 time such as 2026-01-31T12:00:00Z.")
+        raise HostError(422, f"{name}: give an RFC 3339 time such as 2026-01-31T12:00:00Z.")
     return moment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import shutil
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from kubesim.changelog import ChangeLog, ChangeLogError, Saver
-from kubesim.clock import Clock, Timer
+from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
+from kubesim.clock import Clock, StoppedClock, Timer
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.clusterfile import ClusterFile
 from kubesim.errors import ApiError
+from kubesim.history import History, Span
 from kubesim.kubeconfig import server_url
 from kubesim.pki import CertificateAuthority
 
@@ -36,19 +38,30 @@ class Tenant:
     """A running cluster, its file, and the timer of its deadline."""
 
     cluster: Cluster
-    saver: Saver
+    saver: Saver | None
+    """None for a recording, which is not kept."""
     timer: Timer | None = None
 
 
 class Host:
     """Makes, keeps, restores and drops clusters."""
 
-    def __init__(self, data: Path, clock: Clock, ca: CertificateAuthority, public_host: str, port: int) -> None:
+    def __init__(
+        self,
+        data: Path,
+        clock: Clock,
+        ca: CertificateAuthority,
+        public_host: str,
+        port: int,
+        *,
+        history: bool = False,
+    ) -> None:
         self._data = data / "clusters"
         self._clock = clock
         self._ca = ca
         self._public_host = public_host
         self._port = port
+        self._history = history
         self._tenants: dict[str, Tenant] = {}
         self._overdue: Callable[[str], object] = lambda name: None
         self.on_drop: Callable[[], object] = lambda: None
@@ -66,10 +79,13 @@ class Host:
 
     def get(self, name: str) -> Cluster:
         """Return a cluster; raises HostError 404."""
+        return self._tenant(name).cluster
+
+    def _tenant(self, name: str) -> Tenant:
         tenant = self._tenants.get(name)
         if tenant is None:
             raise HostError(404, f"There is no cluster named {name!r}; list them with GET /control/clusters.")
-        return tenant.cluster
+        return tenant
 
     def find(self, name: str) -> Cluster | None:
         """Return a cluster, or None."""
@@ -98,19 +114,17 @@ class Host:
         """Stop every cluster and write its last changes."""
         for tenant in [*self._tenants.values()]:
             self._disarm(tenant)
-            await tenant.cluster.stop()
-            await tenant.saver.stop()
+            await _end(tenant)
         self._tenants.clear()
 
     async def create(self, spec: ClusterSpec, content: ClusterFile | None = None) -> tuple[Cluster, bool]:
         """Return the cluster of this name and whether it is new, then with ``content``; raises HostError 422."""
-        if not NAME.fullmatch(spec.name):
-            raise HostError(422, "name: use at most 63 lower-case letters, digits and inner hyphens.")
-        if spec.deadline is not None and spec.deadline <= self._clock.now():
-            raise HostError(422, "deadline: give a time in the future.")
+        self._check(spec.name, spec.deadline)
         tenant = self._tenants.get(spec.name)
         if tenant is not None:
             return tenant.cluster, False
+        if self._history:
+            (self._data / spec.name / "history").mkdir(parents=True, exist_ok=True)
         cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca, content, keep=True)
         try:
             await self._adopt(cluster, ChangeLog(self._data / spec.name))
@@ -119,6 +133,57 @@ class Host:
             await cluster.stop()
             raise HostError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
         return cluster, True
+
+    def _check(self, name: str, deadline: datetime | None) -> None:
+        """Raise HostError 422 for a name or a deadline that no cluster can have."""
+        if not NAME.fullmatch(name):
+            raise HostError(422, "name: use at most 63 lower-case letters, digits and inner hyphens.")
+        if deadline is not None and deadline <= self._clock.now():
+            raise HostError(422, "deadline: give a time in the future.")
+
+    async def history(self, name: str) -> Span:
+        """Return how far a cluster's past reaches; raises HostError 404 where there is none."""
+        self.get(name)
+        try:
+            return await asyncio.to_thread(History(self._data / name).span)
+        except ChangeLogError as error:
+            raise HostError(404, f"{name} has no history.") from error
+
+    async def look_back(
+        self, name: str, source: str, moment: datetime | None, deadline: datetime | None, *, recording: bool
+    ) -> Cluster:
+        """Return a new cluster: another one as it was at a moment, to read (``recording``) or to go on from there.
+
+        Raises HostError 404, 409 and 422.
+        """
+        self._check(name, deadline)
+        if name in self._tenants:
+            raise HostError(409, f"There is a cluster named {name!r} already; choose another name.")
+        saver = self._tenant(source).saver
+        if saver is not None:
+            await saver.save()
+        past = History(self._data / source)
+        try:
+            state = await asyncio.to_thread(past.at, moment)
+            at = moment or (await asyncio.to_thread(past.span)).last
+        except ChangeLogError as error:
+            raise HostError(422, f"at: {error}") from error
+        state = Cluster.forked(state, name, deadline)
+        if recording:
+            return await self._record(name, state, at)
+        file = ChangeLog(self._data / name)
+        await asyncio.to_thread(file.append, state, self._clock.now())
+        cluster = await Cluster.restore(state, self._clock, self._server(name), self._ca)
+        await self._adopt(cluster, file)
+        return cluster
+
+    async def _record(self, name: str, state: State, at: datetime) -> Cluster:
+        """Take up a recording."""
+        clock = StoppedClock(at)
+        cluster = await Cluster.restore(state, clock, self._server(name), self._ca, recording=True)
+        self._tenants[name] = Tenant(cluster, None)
+        self._arm(self._tenants[name])
+        return cluster
 
     def set_deadline(self, name: str, deadline: datetime | None) -> Cluster:
         """Move a cluster's deadline; raises HostError 404 and 422."""
@@ -134,8 +199,7 @@ class Host:
         self.get(name)
         tenant = self._tenants.pop(name)
         self._disarm(tenant)
-        await tenant.cluster.stop()
-        await tenant.saver.stop()
+        await _end(tenant)
         self.on_drop()
         shutil.rmtree(self._data / name, ignore_errors=True)
 
@@ -154,10 +218,10 @@ class Host:
 
     async def _adopt(self, cluster: Cluster, file: ChangeLog) -> None:
         """Take up a running cluster, and keep it."""
-        tenant = Tenant(cluster, Saver(file, cluster.changes, self._clock))
-        self._tenants[cluster.spec.name] = tenant
+        saver = Saver(file, cluster.changes, self._clock)
+        self._tenants[cluster.spec.name] = tenant = Tenant(cluster, saver)
         self._arm(tenant)
-        await tenant.saver.start()
+        await saver.start()
 
     def _arm(self, tenant: Tenant) -> None:
         """Set the timer of a deadline."""
@@ -172,3 +236,10 @@ class Host:
         if tenant.timer is not None:
             tenant.timer.cancel()
             tenant.timer = None
+
+
+async def _end(tenant: Tenant) -> None:
+    """Stop a cluster and write its last changes."""
+    await tenant.cluster.stop()
+    if tenant.saver is not None:
+        await tenant.saver.stop()

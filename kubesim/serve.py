@@ -168,7 +168,9 @@ async def reachable(cluster: Cluster, sock: socket.socket, context: ssl.SSLConte
 
 
 @asynccontextmanager
-async def many(address: Address, data: Path, clock: Clock) -> AsyncIterator[tuple[Host, str, str]]:
+async def many(
+    address: Address, data: Path, clock: Clock, *, history: bool = False
+) -> AsyncIterator[tuple[Host, str, str]]:
     """Run a host of clusters; yields it with its URL and the control token."""
     sock = listen(address)
     async with AsyncExitStack() as stack:
@@ -177,7 +179,7 @@ async def many(address: Address, data: Path, clock: Clock) -> AsyncIterator[tupl
         authority = CertificateAuthority.at(data, clock.now())
         token = control_token(data)
         port = sock.getsockname()[1]
-        host = Host(data, clock, authority, address.host, port)
+        host = Host(data, clock, authority, address.host, port, history=history)
         control = Control(host, clock, token)
         drops: set[asyncio.Task[None]] = set()
 
@@ -237,11 +239,11 @@ async def run_single(
         await stop.wait()
 
 
-async def run_host(address: Address, data: Path) -> None:
+async def run_host(address: Address, data: Path, *, history: bool = False) -> None:
     """``kubesim host``: run until SIGTERM or SIGINT."""
     stop, clock = stop_signal(), RealClock()
     garbage.spare_the_old()
-    async with many(address, data, clock) as (host, url, _):
+    async with many(address, data, clock, history=history) as (host, url, _):
         count = len(host.clusters)
         print(f"kubesim host is ready at {url} ({count} clusters; token in {data}/control-token)", flush=True)
         await stop.wait()

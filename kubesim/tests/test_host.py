@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from unittest.mock import ANY
 
 import pytest
 import yaml
@@ -28,7 +29,9 @@ def trust_from(folder):
 
 
 async def make(client, **fields):
-    async with client.post("/control/clusters", json={"nodes": 1, **fields}) as response:
+    async with client.post(
+        "/control/clusters", json=fields if "from" in fields else {"nodes": 1, **fields}
+    ) as response:
         return response.status, await response.json()
 
 
@@ -101,6 +104,10 @@ async def test_a_cluster_is_dropped_at_its_deadline(tmp_path):
         (b'{"name":"a","addons":["toaster"]}', 422, "addons"),
         (b'{"name":"a","addons":[{}]}', 422, "addons"),
         (b'{"name":"a","colour":"red"}', 422, "colour"),
+        (b'{"name":"a","from":"b"}', 404, "no cluster named"),
+        (b'{"name":"a","from":"b","nodes":1}', 422, "nodes: leave it out"),
+        (b'{"name":"a","from":"b","recording":"yes"}', 422, "recording"),
+        (b'{"name":"a","from":"b","at":"noon"}', 422, "at: give"),
     ],
 )
 async def test_a_bad_request_is_answered_with_a_sentence(tmp_path, body, code, word):
@@ -117,6 +124,31 @@ async def test_a_cluster_is_made_with_the_addons_that_are_asked_for(tmp_path):
         assert host.get("a").store.get(
             host.get("a").operations.registry.by_resource("services"), "kube-system", "kube-dns"
         )
+
+
+async def test_a_cluster_begins_where_another_was_to_go_on_or_to_be_read(tmp_path):
+    async with control(tmp_path) as (client, host):
+        await make(client, name="a", nodes=1)
+        there = host.get("a")._client("somebody")
+        await there.create("configmaps", {"metadata": {"name": "early"}}, namespace="default")
+        await host._tenants["a"].saver.save()
+        async with client.get("/control/clusters/a/history") as response:
+            moment = (await response.json())["to"]
+        await there.create("configmaps", {"metadata": {"name": "late"}}, namespace="default")
+        found = {}
+        for name, more in {"then": {"at": moment}, "now": {}, "film": {"at": moment, "recording": True}}.items():
+            status, _ = await make(client, name=name, **{"from": "a"}, **more)
+            assert status == 201
+            stored = host.get(name).store.list(
+                host.get(name).operations.registry.by_resource("configmaps"), "default"
+            )
+            found[name] = {obj["metadata"]["name"] for obj in stored} - {"kube-root-ca.crt"}
+        assert found == {"then": {"early"}, "now": {"early", "late"}, "film": {"early"}}
+        assert await make(client, name="now", **{"from": "a"}) == (409, {"error": ANY})
+        tokens = {cluster._keys.admin_token for cluster in host.clusters.values()}
+        assert len(tokens) == 4
+    async with control(tmp_path) as (_, host):
+        assert sorted(host.clusters) == ["a", "now", "then"]
 
 
 async def test_everything_survives_a_restart(tmp_path):
