@@ -17,7 +17,7 @@ import orjson
 
 from kubesim.api.negotiate import parse_int
 from kubesim.api.operations import Operations
-from kubesim.api.status import FieldError, bad_request, forbidden_field, unsupported
+from kubesim.api.status import bad_request
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -83,57 +83,6 @@ def check_number(text: str) -> None:
     """Raise 400 (upstream: a 500 of these words) for a resourceVersion of a GET or watch that is no number."""
     if text and not NUMBER.fullmatch(text):
         raise bad_request(_not_a_number(text))
-
-
-def check_match(query: Mapping[str, str], initial_events: bool | None, *, watch: bool) -> None:
-    """Raise 422 for combinations of resourceVersionMatch and sendInitialEvents that mean nothing."""
-    match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
-    errors = _watch_errors(match, initial_events, query) if watch else _list_errors(match, version, query)
-    if not watch and initial_events is not None:
-        errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if errors:
-        raise _invalid_options(errors)
-
-
-def _list_errors(match: str, version: str, query: Mapping[str, str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if not match:
-        return errors
-    if not version:
-        errors.append(_forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"))
-    if query.get("continue"):
-        errors.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
-    if match not in ("Exact", "NotOlderThan"):
-        errors.append(unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
-    if match == "Exact" and version == "0":
-        errors.append(_forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
-    return errors
-
-
-def _watch_errors(match: str, initial_events: bool | None, query: Mapping[str, str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if query.get("continue") and (match or query.get("resourceVersion", "") in ("", "0")):
-        errors.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
-    if initial_events is None and match:
-        errors.append(_forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
-    if initial_events is not None and match != "NotOlderThan":
-        errors.append(_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
-    if match not in ("", "NotOlderThan"):
-        errors.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
-    return errors
-
-
-def _forbidden(why: str) -> FieldError:
-    return forbidden_field("resourceVersionMatch", why)
-
-
-def _invalid_options(errors: list[FieldError]) -> ApiError:
-    """Return the 422 of options that contradict each other."""
-    texts = [error.text() for error in errors]
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    causes = [{"reason": error.reason, "message": error.detail, "field": error.field} for error in errors]
-    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
-    return ApiError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {text}', details)
 
 
 def _limit(query: Mapping[str, str]) -> int:

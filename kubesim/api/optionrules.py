@@ -1,77 +1,56 @@
-"""What a write's options may say, as k8s.io/apimachinery/pkg/apis/meta/v1/validation has it."""
+"""What the options of a request may say: their types are among those of ``admission/validation/rules.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from kubesim.api.status import FieldError, forbidden_field, invalid, invalid_value, required, unsupported
+from kubesim.admission.validation.rules import Place, check, errors_of
+from kubesim.api.status import FieldError, invalid, invalid_value, unsupported
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
-GROUP = "meta.k8s.io"
 NAMES = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
-VALIDATIONS = ("", "Ignore", "Strict", "Warn")
-POLICIES = ("Foreground", "Background", "Orphan")
 MAX_MANAGER = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The options of a write as the query has them; ``applies`` says that it is a server-side apply."""
+def check_write(verb: str, given: Obj) -> None:
+    """Raise 422 with everything that is wrong with the options of a create, update or patch.
 
-    manager: str
-    dry_run: Sequence[str]
-    validation: str
-    applies: bool = False
-    forced: bool = False
-
-
-def check_write(verb: str, given: Given) -> None:
-    """Raise 422 with everything that is wrong with the options of a create, update or patch."""
-    errors = []
-    if given.applies and not given.manager:
-        errors.append(required("fieldManager", "is required for apply patch"))
-    if given.forced and not given.applies:
-        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
-    errors += _manager_errors(given.manager)
-    errors += _dry_run_errors(given.dry_run)
-    if given.validation not in VALIDATIONS:
-        errors.append(unsupported("fieldValidation", given.validation, VALIDATIONS))
-    _refuse(NAMES[verb], errors)
+    ``given`` has them as the query does; ``applies`` says that it is a server-side apply.
+    """
+    _check(NAMES[verb], given, "WriteOptions")
 
 
 def check_delete(wanted: Obj) -> None:
     """Raise 422 with everything that is wrong with DeleteOptions."""
-    errors, policy = [], wanted.get("propagationPolicy")
-    if policy is not None and wanted.get("orphanDependents") is not None:
-        why = "orphanDependents and deletionPropagation cannot be both set"
-        errors.append(invalid_value("propagationPolicy", policy, why))
-    if policy is not None and policy not in POLICIES:
-        errors.append(unsupported("propagationPolicy", policy, (*POLICIES, "nil")))
-    errors += _dry_run_errors(wanted.get("dryRun") or ())
-    _refuse("DeleteOptions", errors)
+    _check("DeleteOptions", wanted, "DeleteOptions")
 
 
-def _manager_errors(manager: str) -> list[FieldError]:
-    errors = []
-    if len(manager.encode()) > MAX_MANAGER:
-        errors.append(
-            FieldError("fieldManager", "FieldValueTooLong", f"Too long: may not be more than {MAX_MANAGER} bytes")
-        )
-    at = 0
-    for mark in manager:
-        if not mark.isprintable():
-            why = f"invalid character U+{ord(mark):04X} (at position {at})"
-            errors.append(invalid_value("fieldManager", manager, why))
-        at += len(mark.encode(errors="surrogateescape"))
-    return errors
+def check_read(query: Mapping[str, str], initial_events: bool | None, *, watch: bool) -> None:
+    """Raise 422 for combinations of resourceVersionMatch and sendInitialEvents that mean nothing."""
+    _check("ListOptions", {**query, "sendInitialEvents": initial_events}, "WatchOptions" if watch else "ListOptions")
 
 
-def _dry_run_errors(values: Sequence[str]) -> list[FieldError]:
-    return [unsupported("dryRun", list(values), ("All",))] if set(values) - {"All"} else []
-
-
-def _refuse(name: str, errors: list[FieldError]) -> None:
+def _check(name: str, options: Obj, rules: str) -> None:
+    errors = errors_of("types", rules, Place(options))
     if errors:
-        raise invalid(Kind(GROUP, "v1", name, ""), "", errors)
+        raise invalid(Kind("meta.k8s.io", "v1", name, ""), "", errors)
+
+
+@check
+def manager(name: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of a field manager: not long, and printable."""
+    if len(name.encode()) > MAX_MANAGER:
+        yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {MAX_MANAGER} bytes")
+    at = 0
+    for mark in name:
+        if not mark.isprintable():
+            yield invalid_value(where, name, f"invalid character U+{ord(mark):04X} (at position {at})")
+        at += len(mark.encode(errors="surrogateescape"))
+
+
+@check
+def dry_run(values: list[str], where: str, place: Place) -> Iterator[FieldError]:
+    """The parts of a request that are only tried: all of them."""
+    if set(values) - {"All"}:
+        yield unsupported(where, values, ("All",))

@@ -13,7 +13,7 @@ from kubesim.api import bodies, connect, managed, optionrules, streams
 from kubesim.api.answers import Encoder, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
-from kubesim.api.listing import check_match, check_version, listed
+from kubesim.api.listing import check_version, listed
 from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
@@ -128,8 +128,8 @@ class Resources:
         validation, force = call.query("fieldValidation"), call.request.query.get("force")
         forced = parse_bool(force)
         if call.info.verb in optionrules.NAMES:
-            given = optionrules.Given(call.query("fieldManager"), dry_run, validation, applies, force is not None)
-            optionrules.check_write(call.info.verb, given)
+            given = {"fieldManager": call.query("fieldManager"), "dryRun": dry_run, "fieldValidation": validation}
+            optionrules.check_write(call.info.verb, {**given, "force": force, "applies": applies})
         agent = call.request.headers.get("User-Agent", "unknown").partition("/")[0]
         return Options(
             user=call.user.name,
@@ -164,7 +164,7 @@ class Resources:
         encoder = self._encoder(call)
         initial = call.request.query.get("sendInitialEvents")
         initial_events = None if initial is None else parse_bool(initial)
-        check_match(call.request.query, initial_events, watch=False)
+        optionrules.check_read(call.request.query, initial_events, watch=False)
         operations = self._backend.operations
         found, meta = await answered(
             operations.ask, lambda: listed(operations, call.kind, call.namespace, call.request.query)

@@ -13,8 +13,9 @@ from kubesim.api.answers import NO_CACHE, Encoder
 from kubesim.api.backend import Backend, LogRequest
 from kubesim.api.convert import all_served, to_served
 from kubesim.api.durations import parse_time
-from kubesim.api.listing import check_match, check_number
+from kubesim.api.listing import check_number
 from kubesim.api.negotiate import parse_bool, parse_int
+from kubesim.api.optionrules import check_read
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.selectors import matcher, parse_fields, parse_labels
 from kubesim.api.status import FieldError, bad_request, forbidden_field, invalid, invalid_value, not_found
@@ -93,7 +94,7 @@ def _watch_options(
     initial = query.get("sendInitialEvents")
     initial_events = None if initial is None else parse_bool(initial)
     parse_int("limit", query.get("limit", ""))
-    check_match(query, initial_events, watch=True)
+    check_read(query, initial_events, watch=True)
     check_number(version)
     fields = parse_fields(query.get("fieldSelector", ""), kind)
     headers = _once()

@@ -48,10 +48,12 @@ def one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iter
 
 
 @check_of_missing
-def always_one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
-    """One of some values."""
+def always_one_of(
+    value: Any, where: str, place: Place, choices: Sequence[str], *, nil: bool = False
+) -> Iterator[FieldError]:
+    """One of some values; the answer names ``nil`` as another."""
     if value not in choices:
-        yield unsupported(where, value or "", tuple(choices))
+        yield unsupported(where, value or "", (*choices, "nil") if nil else tuple(choices))
 
 
 @check
