@@ -33,6 +33,8 @@ class KernelLog:
         self.booted = booted
         self._records: deque[Record] = deque(maxlen=CAPACITY)
         self._next = 0
+        self.positions: dict[str, int] = {}
+        """How far those have read who keep that in a file of the node."""
 
     def write(self, at: datetime, text: str, level: int = 6, facility: int = KERNEL) -> None:
         """Add a record; ``text`` is cut at the kernel's longest, and one record is one line."""

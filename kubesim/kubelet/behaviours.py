@@ -28,8 +28,7 @@ SERVERS = frozenset(
     {
         "torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground",
         "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin", "gpu-feature-discovery",
-        "gpu-operator", "metrics-server", "gpu-fault-injector",
-        "cnrm-manager", "nginx-ingress-controller", "coredns", "kube-proxy",
+        "gpu-operator", "metrics-server", "coredns", "kube-proxy",
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""
@@ -69,11 +68,16 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     name = argv[0].rpartition("/")[2]
     if name in INTERPRETED:
         return True
-    known = name in SERVERS or name.startswith("python") or name == "pause" or name.endswith(".sh")
+    known = _is_server(image, name) or name.startswith("python") or name == "pause" or name.endswith(".sh")
     known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())
     if known and _path(image, argv[0]) is not None or name == "tail" and "-f" in argv:
         return False
     return name in TOOLS or ("/" in argv[0] and _path(image, argv[0]) is None)
+
+
+def _is_server(image: Image, name: str) -> bool:
+    """Whether a program goes on as a behaviour says: that of its image, or of the same name."""
+    return name in SERVERS or (name == image.behaviour and name in _table())
 
 
 def environment(container: dict[str, Any], pod: dict[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -127,7 +131,7 @@ def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...]
     name = argv[0].rpartition("/")[2]
     if name.startswith("python"):
         return _python(image, argv, env, seed)
-    if name in SERVERS or name.endswith(".sh"):
+    if _is_server(image, name) or name.endswith(".sh"):
         return workload(image.behaviour or "server", seed)
     if name == "tail" and "-f" in argv:
         return Program(fixed())

@@ -20,9 +20,14 @@ KNOWN = {
     "gpu-fault-injector": "kubesim.kubelet.injector",
     "cnrm-manager": "kubesim.addons.cnrm",
     "nginx-ingress-controller": "kubesim.addons.ingress",
+    "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
+    "fault-quarantine": "kubesim.addons.sentinel:quarantine",
+    "node-drainer": "kubesim.addons.sentinel:drainer",
+    "fault-remediation": "kubesim.addons.sentinel_repair:remediation",
+    "janitor": "kubesim.addons.sentinel_repair:janitor",
 }
-"""Program -> the module whose ``begin`` starts it, read when it is first wanted."""
-ALONE = frozenset({"cnrm-manager"})
+"""Program -> the module whose ``begin`` (or function after a colon) starts it, read when it is first wanted."""
+ALONE = frozenset({"cnrm-manager", "fault-quarantine", "node-drainer", "fault-remediation", "janitor"})
 """Programs of which one works in a cluster while the others stand by."""
 
 
@@ -94,5 +99,6 @@ class Duties:
 
 
 def _factory(name: str) -> Callable[[Post], Duty]:
-    found: Callable[[Post], Duty] = import_module(KNOWN[name]).begin
+    module, _, function = KNOWN[name].partition(":")
+    found: Callable[[Post], Duty] = getattr(import_module(module), function or "begin")
     return found

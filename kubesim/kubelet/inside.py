@@ -10,6 +10,7 @@ from functools import partial
 from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
+from kubesim.gpu.kernel_log import KernelLog
 from kubesim.kubelet import agnhost, servers, tools
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
@@ -85,6 +86,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
         _add_driver(made)
+    if made.devices.log is not None:
+        _add_kernel_log(made, made.devices.log)
     gate = Gate(host.client, host.fabric, record.ip, host.node.tags)
     config = partial(_text, made.files, "/etc/resolv.conf")
     network = PodNetwork(host.client, host.fabric, record.ip, config, gate)
@@ -117,6 +120,15 @@ def _add_driver(made: Machine) -> None:
     own = [(f"nvidia{item.device.minor}", 195, item.device.minor) for item in devices]
     for name, major, minor in [*DRIVER_DEVICES, *own]:
         mounted.put(name, Device(kind="null", major=major, minor=minor, mtime=made.now()))
+
+
+def _add_kernel_log(made: Machine, log: KernelLog) -> None:
+    """Let a privileged container write to its node's kernel log."""
+
+    def take(data: bytes) -> None:
+        log.write_device(made.clock.now(), data.decode("utf-8", "replace"))
+
+    made.files.mounts["/dev"].directory.put("kmsg", Device(kind="null", mode=0o644, major=1, minor=11, sink=take))
 
 
 def _text(files: Files, path: str) -> str:

@@ -55,6 +55,8 @@ class Device(Node):
     mode: int = 0o666
     major: int = 1
     minor: int = 3
+    sink: Callable[[bytes], None] | None = None
+    """Takes what is written to it; without one it is lost."""
 
 
 @dataclass(slots=True, kw_only=True)

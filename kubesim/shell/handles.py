@@ -146,6 +146,8 @@ class OpenFile(Handle):
         if isinstance(node, Device):
             if node.kind == "full":
                 raise FileError("ENOSPC")
+            if node.sink is not None:
+                node.sink(data)
             return
         if not isinstance(node, File):
             raise FileError("EBADF")

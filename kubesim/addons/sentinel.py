@@ -1,0 +1,258 @@
+"""NVSentinel's fault-quarantine and node-drainer: nodes whose GPUs have failed are cordoned, emptied, returned."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from kubesim.addons.operator import Operator, settings
+from kubesim.addons.sentinel_monitor import CHECK
+from kubesim.controllers.base import Context, Controller, is_ending
+from kubesim.errors import ApiError, Obj
+from kubesim.kubelet.duties import Post
+from kubesim.times import parse, stamp
+
+STATE = "dgxc.nvidia.com/nvsentinel-state"
+MANAGED = "k8saas.nvidia.com/ManagedByNVSentinel"
+CORDON, UNCORDON = "k8saas.nvidia.com/cordon-", "k8saas.nvidia.com/uncordon-"
+SELF = "NVSentinel"
+RULES = "Syslog-fatal-error-ruleset"
+EVENT = "quarantineHealthEvent"
+CORDONED, BEFORE, BY_HAND = f"{EVENT}IsCordoned", f"{EVENT}CordonPreExisting", "quarantinedNodeUncordonedManually"
+STAMP = "%Y-%m-%dT%H-%M-%SZ"
+BREAKER = {"enabled": True, "percentage": 50, "duration": "5m"}
+BREAKER_STATUS = "circuit-breaker"
+RECHECK_S = 10.0
+PRESENT = "nvidia.com/gpu.present"
+SYSTEM = r"^(nvsentinel|kube-.*|gpu-operator|network-operator|monitoring|cnrm-system|ingress-nginx|mpi-operator)$"
+
+
+def fatal(node: Obj) -> str:
+    """Return the message of a node's fatal condition; empty where there is none."""
+    found = node.get("status", {}).get("conditions") or ()
+    return next((item["message"] for item in found if item["type"] == CHECK and item["status"] == "True"), "")
+
+
+class Module(Controller):
+    """What the modules share: nodes, and their labels as the state of what is done to them."""
+
+    def __init__(self, context: Context, post: Post) -> None:
+        super().__init__(context)
+        self.post = post
+        self.nodes = self.informers["nodes"]
+
+    def listen(self) -> None:
+        """Watch the nodes."""
+        self.watch_own(self.nodes)
+
+    async def change(self, name: str, metadata: Obj, **spec: Any) -> None:
+        """Change a node's labels and annotations (None: take away), and its spec."""
+        patch = {"metadata": metadata, **({"spec": spec} if spec else {})}
+        try:
+            self.nodes.note(await self.client.patch("nodes", name, "", patch))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def enter(self, name: str, state: str | None) -> None:
+        """Put a node into a state."""
+        await self.change(name, {"labels": {STATE: state}})
+
+
+class Quarantine(Module):
+    """Cordons a node with a fatal condition, and uncordons it when that is gone."""
+
+    source = "fault-quarantine"
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Bring one node to what its condition asks for."""
+        node = self.nodes.get("", name)
+        if node is None:
+            return
+        notes, labels = node["metadata"].get("annotations") or {}, node["metadata"].get("labels") or {}
+        message, held = fatal(node), EVENT in notes
+        if not await self._closed():
+            return
+        if not message and held:
+            await self._release(node)
+        elif not message and BY_HAND in notes:
+            await self.change(name, {"annotations": {BY_HAND: None}})
+        elif held and CORDONED in notes and not node["spec"].get("unschedulable"):
+            gone = {EVENT: None, CORDONED: None, BEFORE: None, BY_HAND: "True"}
+            await self.change(name, {"annotations": gone, "labels": {STATE: None}})
+        elif message and not held and BY_HAND not in notes and labels.get(MANAGED) != "false":
+            await self._cordon(node, message)
+
+    async def _cordon(self, node: Obj, message: str) -> None:
+        if await self._trips():
+            return
+        now = self.clock.now()
+        event = {"version": 1, "agent": "syslog-health-monitor", "componentClass": "GPU", "checkName": CHECK}
+        event |= {"isFatal": True, "message": message, "nodeName": node["metadata"]["name"]}
+        notes = {EVENT: orjson.dumps([event | {"generatedTimestamp": stamp(now)}]).decode(), CORDONED: "True"}
+        if node["spec"].get("unschedulable"):
+            notes[BEFORE] = "True"
+        labels = {f"{CORDON}by": SELF, f"{CORDON}reason": RULES, f"{CORDON}timestamp": now.strftime(STAMP)}
+        gone = {f"{UNCORDON}by": None, f"{UNCORDON}timestamp": None}
+        metadata = {"annotations": notes, "labels": {**labels, **gone, STATE: "quarantined"}}
+        await self.change(node["metadata"]["name"], metadata, unschedulable=True)
+
+    async def _release(self, node: Obj) -> None:
+        notes = node["metadata"].get("annotations") or {}
+        labels = {f"{UNCORDON}by": SELF, f"{UNCORDON}timestamp": self.clock.now().strftime(STAMP), STATE: None}
+        labels |= {f"{CORDON}by": None, f"{CORDON}reason": None, f"{CORDON}timestamp": None}
+        metadata = {"annotations": {EVENT: None, CORDONED: None, BEFORE: None}, "labels": labels}
+        more = {} if BEFORE in notes else {"unschedulable": None}
+        await self.change(node["metadata"]["name"], metadata, **more)
+
+    # The circuit breaker.
+
+    async def _trips(self) -> bool:
+        """Whether one more cordon would be too many for the time; then nothing is done until somebody resets it."""
+        config = {**BREAKER, **(await settings(self.post, "config.toml")).get("circuitBreaker", {})}
+        if not config["enabled"]:
+            return False
+        since = self.clock.now() - timedelta(seconds=_seconds(str(config["duration"])))
+        nodes = [node for node in self.nodes.items() if (node["metadata"].get("labels") or {}).get(PRESENT) == "true"]
+        recent = sum(_cordoned_at(node) >= since for node in nodes)
+        if recent * 100 < float(config["percentage"]) * len(nodes) or not nodes:
+            return False
+        await self._write_breaker("TRIPPED")
+        return True
+
+    async def _closed(self) -> bool:
+        try:
+            found = await self.client.get("configmaps", BREAKER_STATUS, self._space)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return True
+        return (found.get("data") or {}).get("status") != "TRIPPED"
+
+    async def _write_breaker(self, status: str) -> None:
+        obj = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": BREAKER_STATUS, "namespace": self._space},
+        }
+        try:
+            await self.client.create("configmaps", {**obj, "data": {"status": status}}, namespace=self._space)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            await self.client.patch("configmaps", BREAKER_STATUS, self._space, {"data": {"status": status}})
+
+    @property
+    def _space(self) -> str:
+        return str(self.post.pod["metadata"]["namespace"])
+
+
+class Drainer(Module):
+    """Empties quarantined nodes as the mode of each pod's namespace says."""
+
+    source = "node-drainer"
+
+    def __init__(self, context: Context, post: Post) -> None:
+        super().__init__(context, post)
+        self._pods = self.informers["pods"]
+        self._pods.add_index("node", lambda pod: [pod["spec"]["nodeName"]] if pod["spec"].get("nodeName") else [])
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Do what comes next for a node."""
+        node = self.nodes.get("", name)
+        state = (node["metadata"].get("labels") or {}).get(STATE) if node is not None else None
+        if node is None or state not in ("quarantined", "draining"):
+            return
+        config = await settings(self.post, "config.toml")
+        left = [pod for pod in self._pods.by("node", name) if _is_users(pod, config)]
+        if not left:
+            await self.enter(name, "drain-succeeded")
+            return
+        if state == "quarantined":
+            await self.enter(name, "draining")
+        for pod in left:
+            await self._drain(pod, config, _since(node))
+        waiting = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in left if not is_ending(pod)]
+        if waiting:
+            text = f"Waiting for following pods to finish: {waiting}".replace("'", "")
+            await self.recorder.normal(_reference(name), "AwaitingPodCompletion", text)
+        self.queue.add_after(f"/{name}", RECHECK_S)
+
+    async def _drain(self, pod: Obj, config: dict[str, Any], since: datetime) -> None:
+        """Do to a pod what its namespace's mode says."""
+        meta, passed = pod["metadata"], (self.clock.now() - since).total_seconds()
+        mode = _mode(meta["namespace"], config)
+        limits = {
+            "DeleteAfterTimeout": 60 * float(config.get("deleteAfterTimeoutMinutes", 60)),
+            "Immediate": float(config.get("evictionTimeoutInSeconds", 60)) + RECHECK_S,
+        }
+        if passed >= limits.get(mode, float("inf")):
+            await self._delete(pod, 0)
+        elif mode == "Immediate" and not is_ending(pod):
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
+            try:
+                await self.client.create("pods", body, namespace=meta["namespace"], subresource="eviction")
+            except ApiError as error:
+                if error.code not in (404, 429):
+                    raise
+
+    async def _delete(self, pod: Obj, grace: int) -> None:
+        meta = pod["metadata"]
+        try:
+            await self.client.delete("pods", meta["name"], meta["namespace"], grace_seconds=grace, uid=meta["uid"])
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def quarantine(post: Post) -> Operator:
+    """Begin fault-quarantine."""
+    return Operator(post, Quarantine)
+
+
+def drainer(post: Post) -> Operator:
+    """Begin node-drainer."""
+    return Operator(post, Drainer)
+
+
+def _is_users(pod: Obj, config: dict[str, Any]) -> bool:
+    """Whether a pod must leave: no daemon, not of the system, not over."""
+    meta = pod["metadata"]
+    if any(owner["kind"] in ("DaemonSet", "Node") for owner in meta.get("ownerReferences") or ()):
+        return False
+    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return False
+    return re.fullmatch(str(config.get("systemNamespaces", SYSTEM)), meta["namespace"]) is None
+
+
+def _mode(namespace: str, config: dict[str, Any]) -> str:
+    entries = config.get("userNamespaces") or [{"name": "*", "mode": "AllowCompletion"}]
+    found = [entry for entry in entries if entry.get("name") in (namespace, "*")]
+    return str(min(found, key=lambda entry: entry["name"] == "*")["mode"]) if found else "AllowCompletion"
+
+
+def _since(node: Obj) -> datetime:
+    """Return when a node was quarantined."""
+    events = orjson.loads((node["metadata"].get("annotations") or {}).get(EVENT) or b"[{}]")
+    return parse(events[0].get("generatedTimestamp") or node["metadata"]["creationTimestamp"])
+
+
+def _cordoned_at(node: Obj) -> datetime:
+    """Return when NVSentinel cordoned a node; long ago where it did not."""
+    text = (node["metadata"].get("labels") or {}).get(f"{CORDON}timestamp", "")
+    try:
+        return datetime.strptime(text + "+0000", STAMP + "%z")
+    except ValueError:
+        return datetime.fromtimestamp(0, tz=parse(node["metadata"]["creationTimestamp"]).tzinfo)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+)([smh])", text)
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else 300.0
+
+
+def _reference(name: str) -> Obj:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
