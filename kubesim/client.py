@@ -7,7 +7,7 @@ Objects that come back are shared and must not be changed: copy what you edit.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -79,6 +79,3 @@ class Client(Protocol):
         propagation: str = "",
     ) -> Obj:
         """Delete an object, gracefully where its kind has a grace period."""
-
-
-Subscription = Callable[[], None]

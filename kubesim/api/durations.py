@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-YEAR = 365 * DAY
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -40,11 +40,6 @@ def rfc3339(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def rfc3339_micro(moment: datetime) -> str:
-    """Return a time as metav1.MicroTime is written."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def generated_name(prefix: str) -> str:
     """Return ``prefix`` and five random letters, cut as upstream cuts it."""
     return prefix[:MAX_GENERATED] + "".join(random.choices(SUFFIX_LETTERS, k=5))

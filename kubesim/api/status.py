@@ -124,12 +124,6 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def method_not_allowed(kind: Kind, verb: str) -> ApiError:
-    """405 of a verb that a resource does not have."""
-    message = f'{verb} is not supported on resources of kind "{kind.resource}"'
-    return ApiError(405, "MethodNotAllowed", message, details(kind, ""))
-
-
 def too_many_requests(message: str, details: Obj | None = None) -> ApiError:
     """429 of an eviction that a budget forbids."""
     return ApiError(429, "TooManyRequests", message, details or {})

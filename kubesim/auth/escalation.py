@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.auth.attributes import Attributes
-from kubesim.auth.rbac import Authorizer
+from kubesim.auth.rbac import Authorizer, rule_allows
 from kubesim.auth.users import MASTERS, User
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -108,27 +108,8 @@ def _grains(rule: Obj) -> Iterator[Grain]:
 
 def _covers(rule: Obj, grain: Grain) -> bool:
     group, resource, name, path, verb = grain
-    if not _has(rule.get("verbs"), verb):
-        return False
-    if path:
-        return any(_path_covers(own, path) for own in rule.get("nonResourceURLs") or ())
-    own_names, resources = rule.get("resourceNames") or (), rule.get("resources") or ()
-    _, slash, part = resource.partition("/")
-    below = bool(slash) and f"*/{part}" in resources
-    return (
-        _has(rule.get("apiGroups"), group)
-        and (below or _has(resources, resource))
-        and (not own_names or name in own_names)
-    )
-
-
-def _has(values: Iterable[str] | None, wanted: str) -> bool:
-    found = tuple(values or ())
-    return "*" in found or wanted in found
-
-
-def _path_covers(own: str, path: str) -> bool:
-    return own in ("*", path) or (own.endswith("*") and path.startswith(own[:-1]))
+    plural, _, below = resource.partition("/")
+    return rule_allows(rule, Attributes(verb, group, resource=plural, subresource=below, name=name, path=path))
 
 
 def _rule(grain: Grain, verbs: list[str]) -> Obj:

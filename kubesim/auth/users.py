@@ -28,7 +28,6 @@ class User:
 
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 ADMIN = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
-CONTROL_PLANE = User("system:apiserver", (MASTERS, AUTHENTICATED))
 
 
 def service_account_user(namespace: str, name: str, uid: str, extra: dict[str, list[str]] | None = None) -> User:
