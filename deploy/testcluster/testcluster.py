@@ -40,6 +40,8 @@ START_SECONDS = 60
 CACHE = Path.home() / ".cache" / "faultline"
 MARK = "testcluster"
 """The file by which a folder is known to be ours, to be emptied at the next start."""
+PAPER = "--manage-nodes-with-label-selector=!kubesim.dev/group"
+"""The nodes that kwok looks after: all but those of ``kubesim nodes``, which run their pods themselves."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 Key = ec.EllipticCurvePrivateKey
 
@@ -274,7 +276,7 @@ class Testcluster:
                 *(f"--bind-address={HOST}", f"--secure-port={ports['scheduler']}"),
             ],
         )
-        yield "kwok", [f"--kubeconfig={self.admin}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40"]
+        yield "kwok", [f"--kubeconfig={self.admin}", PAPER, "--node-lease-duration-seconds=40"]
 
     def _apiserver_flags(self, etcd: str, port: int) -> list[str]:
         at = self.folder
