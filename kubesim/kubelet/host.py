@@ -26,7 +26,7 @@ HOST_FILES = {
 
 def host_tree() -> Directory:
     """Return what lies on the disk of a fresh node."""
-    root = rootfs.files("debian").root
+    root = rootfs.files("node", "ubuntu-22.04").root
     etc = root.get("etc")
     if isinstance(etc, Directory):
         for name, text in HOST_FILES.items():

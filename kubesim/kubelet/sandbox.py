@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import behaviours, inside, servers, volumes
+from kubesim.kubelet import behaviours, inside, rooted, servers, volumes
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
@@ -362,6 +362,7 @@ class Sandbox:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         inside.mount(machine, record, spec, mounts, box.env)
+        rooted.enter_all(machine, record.pod, spec, self.host)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)
         return machine
 

@@ -19,6 +19,7 @@ from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, Messages, OpenFile, Outside, Reader, Writer
+from kubesim.shell.hostside import HostSide
 from kubesim.shell.lookup import Answer, ResolvConf
 from kubesim.shell.programs import Program, find
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
@@ -120,6 +121,9 @@ class Machine:
     network: Network | None = None
     kube: KubeAccess | None = None
     devices: Access | None = None
+    host: HostSide | None = None
+    shares_processes: bool = False
+    """Whether it sees the processes of its node (hostPID)."""
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1

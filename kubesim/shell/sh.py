@@ -6,10 +6,13 @@ from kubesim.shell import builtins
 from kubesim.shell.errors import FileError
 from kubesim.shell.interp import Shell
 from kubesim.shell.machine import DEFAULT_PATH, Process
+from kubesim.shell.parse import parse
 from kubesim.shell.state import NAMED_ONLY, OPTIONS, Variable
+from kubesim.shell.syntax import ScriptError
 
 DIALECTS = {"busybox": "ash", "dash": "dash", "bash": "bash", "ash": "ash", "gnu": "dash"}
 LONGEST_SCRIPT = 1 << 20
+LONGEST_COMMAND = 1 << 16
 
 
 class Usage(Exception):
@@ -135,11 +138,31 @@ async def _file(here: Shell, rest: list[str]) -> int:
 
 
 async def _stream(here: Shell) -> int:
-    """Run what standard input says, all of it."""
+    """Run what standard input says, command by command: what a command does not read, the next ones are."""
+    text, status, size = "", 0, 0
+    while (line := await _line(here)) and size < LONGEST_SCRIPT:
+        text, size = text + line, size + len(line)
+        if len(text) < LONGEST_COMMAND and not line.endswith("\\\n") and _whole(here, text):
+            status = await here.script(text)
+            here.line_offset -= text.count("\n")
+            text = ""
+    return await here.script(text) if text else status
+
+
+async def _line(here: Shell) -> str:
     data = bytearray()
-    while (piece := await here.process.read()) and len(data) < LONGEST_SCRIPT:
-        data += piece
-    return await here.script(bytes(data).decode("utf-8", "surrogateescape"))
+    while not data.endswith(b"\n") and (byte := await here.process.read(1)):
+        data += byte
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _whole(here: Shell, text: str) -> bool:
+    """Tell whether a text is whole commands."""
+    try:
+        parse(text, here.dialect, here.state.aliases if "expand_aliases" in here.state.shopt else None)
+    except ScriptError:
+        return False
+    return True
 
 
 TOOLS = {"sh": shell, "bash": shell, "ash": shell, "dash": shell}

@@ -8,7 +8,9 @@ from kubesim.gpu import dcgmi
 from kubesim.gpu.access import Access
 from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg, journal
 from kubesim.gpu.smi import cli
+from kubesim.shell.hostside import journal as unit_journal
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools.hosts import host_of, shown_line
 from kubesim.shell.tools.kit import options
 
 FOLLOW_S = 0.5
@@ -19,9 +21,15 @@ _LIBRARY = (
 )
 
 
+def _devices(process: Process) -> Access | None:
+    """Return the devices as a process may see them: all of the node's, where it has the node's root."""
+    side = host_of(process)
+    return process.machine.devices if side is None else side.devices
+
+
 async def nvidia_smi(process: Process) -> int:
     """Show the devices, once or again and again."""
-    access = process.machine.devices
+    access = _devices(process)
     if access is None or not access.has_driver:
         await process.write(_LIBRARY)
         return 12
@@ -49,7 +57,7 @@ async def nvidia_smi(process: Process) -> int:
 
 async def dcgm(process: Process) -> int:
     """Talk to the node's DCGM host engine."""
-    access = process.machine.devices
+    access = _devices(process)
     if access is None or not access.has_driver:
         await process.write("Error: unable to establish a connection to the specified host: localhost\n")
         await process.write("Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n")
@@ -63,7 +71,7 @@ async def kernel(process: Process) -> int:
     """``dmesg``: show or follow the kernel's log."""
     long = {"human": "H", "ctime": "T", "decode": "x", "follow": "w", "clear": "C", "level=": "l", "read-clear": "c"}
     opts = await options(process, "HTxwCcl:kut", {**long, "kernel": "k", "userspace": "u", "notime": "t"})
-    log = _log(process.machine.devices)
+    log = _log(_devices(process))
     if log is None:
         return await process.fail("read kernel buffer failed: Operation not permitted")
     levels = {name.strip() for name in opts.get("l").split(",")} if "l" in opts else set(LEVELS)
@@ -93,7 +101,7 @@ def _wanted(record: Record, *, kernel: bool, user: bool) -> bool:
 
 
 async def journalctl(process: Process) -> int:
-    """Show the kernel's part of the journal (``-k``); of the rest there is none here."""
+    """Show the kernel's part of the journal (``-k``), and with the node's root that of its units (``-u``)."""
     long = {
         "dmesg": "k",
         "follow": "f",
@@ -109,7 +117,8 @@ async def journalctl(process: Process) -> int:
         "unit=": "u",
     }
     opts = await options(process, "kfn:g:b::rqo:S:p:u:xe", long)
-    log = _log(process.machine.devices)
+    access, side = _devices(process), host_of(process)
+    log = _log(access)
     if log is None:
         await process.error("No journal files were found.\n")
         await process.write("-- No entries --\n")
@@ -118,7 +127,14 @@ async def journalctl(process: Process) -> int:
         pattern = re2.compile(opts.get("g")) if "g" in opts else None
     except re2.error:
         return await process.fail(f'Bad pattern "{opts.get("g")}": invalid pattern')
-    host, end = process.machine.devices.board.node if process.machine.devices else "", log.end
+    if side is not None and "u" in opts:
+        lines = [line for name in opts.all("u") for line in await unit_journal(side, name.removesuffix(".service"))]
+        texts = [shown_line(line, side.name) for line in sorted(lines) if pattern is None or pattern.search(line[3])]
+        if "n" in opts and opts.get("n").isdecimal():
+            texts = texts[-int(opts.get("n")) :] if int(opts.get("n")) else []
+        await process.write("".join(f"{text}\n" for text in texts) or "-- No entries --\n")
+        return 0
+    host, end = access.board.node if access else "", log.end
     found = [] if "u" in opts else [r for r in log.records() if pattern is None or pattern.search(r.text)]
     if "n" in opts and opts.get("n").isdecimal():
         found = found[-int(opts.get("n")) :] if int(opts.get("n")) else []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from kubesim.shell.hostside import OWN_PIDS
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.signals import NAMES, number
 from kubesim.shell.tools import kit
@@ -11,12 +13,25 @@ from kubesim.shell.tools.dates import _clock
 from kubesim.shell.tools.users import name_of
 
 
+class Shifted:
+    """A process of a container as its node numbers it."""
+
+    def __init__(self, inner: Process) -> None:
+        self.inner = inner
+        self.pid, self.parent, self.group = inner.pid + OWN_PIDS, inner.parent + OWN_PIDS, inner.group + OWN_PIDS
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
 async def ps(process: Process) -> int:
     """Show processes."""
     words = process.argv[1:]
     flags = "".join(word.lstrip("-") for word in words if "=" not in word and word not in ("-o",))
     machine = process.machine
-    rows = sorted(machine.processes.values(), key=lambda each: each.pid)
+    rows: list[Any] = sorted(machine.processes.values(), key=lambda each: each.pid)
+    if machine.host is not None and machine.shares_processes:
+        rows = [*await machine.host.processes(), *(Shifted(each) for each in rows if each.pid > 1)]
     if process.busybox:
         await process.write("PID   USER     TIME  COMMAND\n")
         for each in rows:
@@ -27,11 +42,11 @@ async def ps(process: Process) -> int:
     return await _ps_forms(process, rows, flags)
 
 
-def _command(each: Process) -> str:
+def _command(each: Any) -> str:
     return " ".join(each.argv)[:200] or "{" + each.name + "}"
 
 
-async def _ps_forms(process: Process, rows: list[Process], flags: str) -> int:
+async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
     wide = process.tty(1).size[1] if process.tty(1) else 10_000  # type: ignore[union-attr]
     if "u" in flags and "-" not in flags:
         await process.write("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n")
@@ -64,7 +79,7 @@ async def _ps_forms(process: Process, rows: list[Process], flags: str) -> int:
     return 0
 
 
-async def _ps_columns(process: Process, rows: list[Process], words: list[str]) -> int:
+async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> int:
     spec = ""
     for at, word in enumerate(words):
         if word.startswith("-") and word.endswith("o") and at + 1 < len(words):

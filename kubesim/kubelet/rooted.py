@@ -1,0 +1,121 @@
+"""What a container sees of its node that has the node's root directory as a volume."""
+
+from __future__ import annotations
+
+from kubesim.errors import Obj
+from kubesim.gpu.products import driver
+from kubesim.kubelet.host import Host
+from kubesim.network.fabric import Request
+from kubesim.shell import proc, rootfs
+from kubesim.shell.files import Device, Directory, File, Listing, Mount, Node
+from kubesim.shell.hostside import HostSide
+from kubesim.shell.machine import Machine
+
+NVRM = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (dvs-builder@U22-I3-AE18-09-6)\n"
+    "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
+)
+DRIVER_FILES = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced")
+OWNER = "host"
+
+
+def enter_all(made: Machine, pod: Obj, spec: Obj, host: Host) -> None:
+    """Let a container that has the node's root as a volume see the node."""
+    roots = {
+        volume["name"]
+        for volume in pod["spec"].get("volumes") or ()
+        if (volume.get("hostPath") or {}).get("path") == "/"
+    }
+    for item in spec.get("volumeMounts") or ():
+        if item["name"] in roots and not item.get("subPath"):
+            enter(made, host, item["mountPath"], shares_processes=bool(pod["spec"].get("hostPID")))
+
+
+def enter(made: Machine, host: Host, path: str, *, shares_processes: bool) -> None:
+    """Let a machine have its node's root at ``path``, with the node's /proc and /dev below it."""
+    node = host.node
+    devices = node.gpus.access(OWNER, privileged=True)
+
+    async def ask(target: str) -> tuple[int, bytes]:
+        answer = await node.endpoint.respond(Request("GET", target))
+        return answer.status, answer.body
+
+    booted = devices.board.booted
+    made.host = HostSide(node.name, node.disk.root, devices, booted, ask)
+    made.shares_processes = shares_processes
+    at = path.rstrip("/")
+    made.files.mount(f"{at}/proc", Mount(_proc(made), source="proc", kind="proc"))
+    made.files.mount(f"{at}/dev", Mount(_devices(made), source="devtmpfs", kind="devtmpfs"))
+    if devices.board.devices:
+        _add_driver(node.disk.root)
+
+
+def _add_driver(root: Directory) -> None:
+    folder = root
+    for name in ("usr", "bin"):
+        below = folder.get(name)
+        if not isinstance(below, Directory):
+            return
+        folder = below
+    for name in DRIVER_FILES:
+        folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
+
+
+def _devices(made: Machine) -> Directory:
+    """Return the node's /dev."""
+    found = Directory(mtime=made.now())
+    for name, (major, minor) in rootfs.DEVICES.items():
+        found.put(
+            name, Device(kind="random" if name == "urandom" else name, major=major, minor=minor, mtime=made.now())
+        )
+    assert made.host is not None
+    known = made.host.devices.board.devices
+    names = [(f"nvidia{each.minor}", 195, each.minor) for each in known]
+    if known:
+        names += [
+            ("nvidiactl", 195, 255),
+            ("nvidia-modeset", 195, 254),
+            ("nvidia-uvm", 510, 0),
+            ("nvidia-uvm-tools", 510, 1),
+        ]
+    for name, major, minor in names:
+        found.put(name, Device(kind="null", major=major, minor=minor, mtime=made.now()))
+    return found
+
+
+def _proc(made: Machine) -> Directory:
+    """Return the node's /proc: with what the driver tells."""
+    own = proc.directory(made)
+
+    def find(name: str) -> Node | None:
+        assert made.host is not None
+        if name == "driver" and made.host.devices.board.devices:
+            return Directory(mode=0o555, entries={"nvidia": _nvidia(made.host)})
+        return own.get(name)
+
+    return Listing(mode=0o555, find=find, all=lambda: [*own.names(), *(["driver"] if find("driver") else [])])
+
+
+def _nvidia(side: HostSide) -> Directory:
+    board = side.devices.board
+    cards: dict[str, Node | None] = {}
+    for each in board.devices:
+        text = (
+            f"Model: \t\t {board.product.name}\nIRQ:   \t\t {150 + each.minor}\nGPU UUID: \t {each.uuid}\n"
+            f"Video BIOS: \t 96.00.89.00.01\nBus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n"
+            f"Bus Location: \t {each.pci_address[4:].lower()}\nDevice Minor: \t {each.minor}\nGPU Firmware: \t {driver().version}\n"
+            "GPU Excluded:\t No\n"
+        )
+        cards[each.pci_address[4:].lower()] = Directory(mode=0o555, entries={"information": _text(text)})
+    entries: dict[str, Node | None] = {
+        "version": _text(NVRM.format(version=driver().version)),
+        "gpus": Directory(mode=0o555, entries=cards),
+        "params": _text(
+            "ResmanDebugLevel: 4294967295\nRmLogonRC: 1\nModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\n"
+        ),
+    }
+    return Directory(mode=0o555, entries=entries)
+
+
+def _text(text: str) -> File:
+    return File(mode=0o444, data=text.encode())
