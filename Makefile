@@ -69,12 +69,9 @@ contract-real: setup-dev ## Check the contract on kubesim and on a real control 
 	  CONTRACT_KUBECONFIG=$$($(BIN)/python deploy/testcluster/testcluster.py up --folder $$folder/cluster) || exit 1; \
 	  export CONTRACT_KUBECONFIG; $(BIN)/python -m pytest kubesim/tests/contract -q $(ARGS)
 
-parity: testcluster setup-dev ## Compare what every kubectl (PATH, folders in KUBECTLS) prints on kubesim and on the real thing; writes docs/parity.md
-	@folder=$$(mktemp -d); $(BIN)/python -m kubesim serve --kubeconfig $$folder/config & pid=$$!; \
-	  until [ -s $$folder/config ]; do kill -0 $$pid || exit 1; sleep 0.2; done; \
-	  $(BIN)/python -m kubesim.tests.contract.transcripts --left $$folder/config \
-	  --right $$($(BIN)/python deploy/testcluster/testcluster.py kubeconfig) --write docs/parity.md $(ARGS); \
-	  status=$$?; kill $$pid; exit $$status
+parity: setup-dev ## Compare what every kubectl (PATH, folders in KUBECTLS) prints on kubesim and on the real thing; writes docs/parity.md
+	@deploy/testcluster/build.sh
+	@PYTHON=$(BIN)/python deploy/testcluster/parity.sh $(ARGS)
 
 conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli"); writes docs/parity-conformance.md
 	@deploy/testcluster/build.sh e2e.test ginkgo

@@ -273,7 +273,8 @@ async def test_an_ephemeral_container_is_neither_changed_nor_removed():
             await w.client.patch("pods", "web", "default", change, subresource="ephemeralcontainers")
 
         await put(added)
-        for change, what in (([], "removed"), ([{"name": "look", "image": "busybox:1.37"}], "changed")):
+        changed = 'changed\n@@ -1,6 \\+1,6 @@\n {\n  "Name": "look",\n- "Image": "busybox:1.36",\n'
+        for change, what in (([], "removed"), ([{"name": "look", "image": "busybox:1.37"}], changed)):
             with pytest.raises(ApiError, match=f'existing ephemeral containers "look" may not be {what}'):
                 await put(change)
         with pytest.raises(ApiError, match=r"ephemeralContainers\[1\].targetContainerName: Not found: \"other\""):

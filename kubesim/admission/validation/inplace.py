@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kubesim.admission.prepare import qos_class
-from kubesim.admission.validation.pods import pod_errors
+from kubesim.admission.validation.pods import difference, pod_errors
 from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, not_found_field
 from kubesim.errors import Obj
@@ -29,7 +29,8 @@ def ephemeral_errors(old: Obj, new: Obj) -> list[FieldError]:
             text = f'existing ephemeral containers "{name}" may not be removed\n'
             errors.append(forbidden_field("spec.ephemeralContainers", text))
         elif after[name] != entry:
-            text = f'existing ephemeral containers "{name}" may not be changed\n'
+            change = difference("EphemeralContainer", entry, after[name])
+            text = f'existing ephemeral containers "{name}" may not be changed\n{change}'
             errors.append(forbidden_field("spec.ephemeralContainers", text))
     return errors
 

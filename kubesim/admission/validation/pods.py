@@ -119,7 +119,7 @@ def update_errors(old: Obj, new: Obj) -> list[FieldError]:
         errors.append(forbidden_field("spec.tolerations", why))
     munged = _munged(before, after)
     if munged != before:
-        errors.append(forbidden_field("spec", f"{UPDATE_TEXT}\n{_diff(before, munged)}"))
+        errors.append(forbidden_field("spec", f"{UPDATE_TEXT}\n{difference('PodSpec', before, munged)}"))
     return errors
 
 
@@ -140,8 +140,8 @@ def _munged(before: Obj, after: Obj) -> Obj:
     return munged
 
 
-def _diff(before: Obj, after: Obj) -> str:
+def difference(name: str, before: Obj, after: Obj) -> str:
     """Return what changed as the API server shows it: a unified diff of both as it has them in memory."""
-    old, new = (json.dumps(internal("PodSpec", spec), indent=1, ensure_ascii=False) for spec in (before, after))
+    old, new = (json.dumps(internal(name, each), indent=1, ensure_ascii=False) for each in (before, after))
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="")
     return "".join(f"{line}\n" for line in list(lines)[2:])
