@@ -106,15 +106,17 @@ class KubeletServer:
         return pod
 
     async def _log(self, request: web.Request, namespace: str, pod: str, container: str) -> web.StreamResponse:
+        """Send a log, always in chunks: an API server that answers a WebSocket loses what comes with its length."""
         if self._kubelets.pod(namespace, pod) is None:
             return web.Response(status=404, text=NO_POD.format(pod))
-        options = self._options(request.query)
-        if request.query.get("follow") not in TRUE:
-            read = self._kubelets.logs(namespace, pod, container, **options)
-            return web.Response(body=read, content_type="text/plain")
-        pieces = _limited(self._kubelets.follow(namespace, pod, container, **options), options.get("limit_bytes"))
+        options, response = self._options(request.query), web.StreamResponse(headers={"Content-Type": "text/plain"})
+        if request.query.get("follow") in TRUE:
+            growing = self._kubelets.follow(namespace, pod, container, **options)
+            pieces = _limited(growing, options.get("limit_bytes"))
+        else:
+            pieces = _once(self._kubelets.logs(namespace, pod, container, **options))
         first = await anext(pieces, b"")
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
         await response.prepare(request)
         await response.write(first)
         async for piece in pieces:
@@ -160,6 +162,10 @@ class KubeletServer:
 def _attempt(request: web.Request) -> Attempt:
     found = request.transport.get_extra_info("peercert") if request.transport is not None else None
     return Attempt(request.method, request.path, found, request.headers.get("Authorization", ""))
+
+
+async def _once(piece: bytes) -> AsyncIterator[bytes]:
+    yield piece
 
 
 async def _limited(pieces: AsyncIterator[bytes], limit: int | None) -> AsyncIterator[bytes]:
