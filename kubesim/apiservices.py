@@ -20,6 +20,9 @@ PRIORITIES = {
 VERSION_PRIORITIES = {("", "v1"): 1, ("autoscaling", "v2"): 30, ("flowcontrol.apiserver.k8s.io", "v1"): 21,
                       ("resource.k8s.io", "v1"): 21}  # fmt: skip
 USUAL = 15
+AUTOMANAGED = {"kube-aggregator.kubernetes.io/automanaged": "true"}
+CUSTOM_PRIORITIES = {"groupPriorityMinimum": 1000, "versionPriority": 100}
+"""What a group of CustomResourceDefinitions gets."""
 LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
 
 
@@ -28,6 +31,15 @@ def objects(registry: Registry, now: datetime) -> Iterator[Obj]:
     for group, version in dict.fromkeys((kind.group, kind.version) for kind in registry.all()):
         if group in PRIORITIES:
             yield _object(group, version, now)
+
+
+def custom(group: str, version: str) -> Obj:
+    """Return the APIService of a version of a custom group."""
+    return {
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": f"{version}.{group}", "labels": AUTOMANAGED},
+        "spec": {"group": group, "version": version, **CUSTOM_PRIORITIES},
+    }  # fmt: skip
 
 
 def _object(group: str, version: str, now: datetime) -> Obj:

@@ -8,7 +8,7 @@ from functools import partial
 from kubesim.api.aggregator import PORT, SLICES, SYSTEM, Aggregator, slices
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
-from kubesim.apiservices import RESOURCE
+from kubesim.apiservices import AUTOMANAGED, RESOURCE, custom
 from kubesim.errors import ApiError, Obj
 from kubesim.informer import WorkQueue
 from kubesim.network.fabric import REASONS
@@ -18,6 +18,7 @@ from kubesim.times import stamp
 
 AGAIN_S = 30.0
 """Servers are looked for this often even where nothing changes."""
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 LABEL = "kubernetes.io/service-name"
 Verdict = tuple[str, str, str]
 """Status, reason and message."""
@@ -26,7 +27,10 @@ PASSED: Verdict = ("True", "Passed", "all checks passed")
 
 
 class Availability:
-    """Keeps the condition of every APIService; part of the API server, so it runs without controllers too."""
+    """Keeps the condition of every APIService, and the APIServices of custom groups.
+
+    It is part of the API server, so it runs without controllers too.
+    """
 
     def __init__(self, operations: Operations, store: Store, aggregator: Aggregator) -> None:
         self._operations = operations
@@ -42,6 +46,7 @@ class Availability:
         for resource, noticed in (
             (RESOURCE, self._changed),
             ("services", partial(self._needed, lambda obj: obj["metadata"]["name"])),
+            (DEFINITIONS, self._defined),
             (SLICES, partial(self._needed, lambda obj: (obj["metadata"].get("labels") or {}).get(LABEL, ""))),
         ):
             self._stops.append(self._store.subscribe(registry.by_resource(resource), noticed))
@@ -56,8 +61,26 @@ class Availability:
         await self._queue.stop()
 
     def _changed(self, event: Event) -> None:
-        if event.type != "DELETED":
-            self._queue.add(event.object["metadata"]["name"])
+        self._queue.add(event.object["metadata"]["name"])
+
+    def _defined(self, event: Event) -> None:
+        """Look at the APIServices of the versions that a definition has, or had."""
+        for definition in filter(None, (event.previous, event.object)):
+            for version in definition["spec"]["versions"]:
+                self._queue.add(f"{version['name']}.{definition['spec']['group']}")
+
+    def _register(self, name: str, service: Obj | None) -> bool:
+        """Make the APIService of a custom group's version, or take it away; True where nothing more is to be done."""
+        version, _, group = name.partition(".")
+        kinds = self._operations.registry.all()
+        served = any(kind.custom is not None and (kind.group, kind.version) == (group, version) for kind in kinds)
+        options = Options(user="system:apiserver", field_manager="kube-apiserver")
+        if service is None and served:
+            self._operations.create(self._kind, "", custom(group, version), options=options)
+        elif service is not None and not served and service["metadata"].get("labels") == AUTOMANAGED:
+            self._operations.delete(self._kind, "", name, options=options)
+            return True
+        return service is None
 
     def _needed(self, service_of: Callable[[Obj], str], event: Event) -> None:
         """Look again at the APIServices that a service belongs to."""
@@ -69,7 +92,7 @@ class Availability:
 
     async def _sync(self, name: str) -> None:
         service = self._store.get(self._kind, "", name)
-        if service is None:
+        if self._register(name, service) or service is None:
             return
         remote = bool(service["spec"].get("service"))
         verdict = (self._prospects(service) or await self._asked(service)) if remote else LOCAL
@@ -83,7 +106,8 @@ class Availability:
         old = next((item for item in conditions if item["type"] == "Available"), {})
         if (old.get("status"), old.get("reason"), old.get("message")) == verdict:
             return
-        since = old["lastTransitionTime"] if old.get("status") == status else stamp(self._operations.clock.now())
+        kept = old.get("lastTransitionTime") if old.get("status") == status else None
+        since = kept or stamp(self._operations.clock.now())
         fresh = {"type": "Available", "status": status, "lastTransitionTime": since, "reason": reason}
         others = [item for item in conditions if item is not old]
         written = {**service, "status": {"conditions": [*others, {**fresh, "message": message}]}}

@@ -17,7 +17,7 @@ from pathlib import Path
 from aiohttp import web
 
 from kubesim import garbage, kubeconfig
-from kubesim.api.answers import not_found
+from kubesim.api.answers import not_found, tell
 from kubesim.api.bodies import MAX_BODY
 from kubesim.changelog import ChangeLog, Saver
 from kubesim.clock import Clock, RealClock, settle
@@ -91,6 +91,7 @@ async def listening(handler: Handler, sock: socket.socket, context: ssl.SSLConte
     """Serve ``handler`` on a socket until the block ends."""
     app = web.Application(client_max_size=MAX_BODY)
     app.router.add_route("*", "/{path:.*}", handler)
+    app.on_response_prepare.append(tell)
     runner = web.AppRunner(
         app,
         access_log=None,

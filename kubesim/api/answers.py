@@ -20,6 +20,8 @@ from kubesim.store import Stored
 
 Response = TypeVar("Response", bound=web.StreamResponse)
 LINE = orjson.OPT_APPEND_NEWLINE
+TOLD = web.RequestKey("told", dict[str, str])
+"""Headers of a request's answer that say how it was handled, whatever the answer is."""
 NO_CACHE = {"Cache-Control": "no-cache, private"}
 
 
@@ -32,7 +34,8 @@ def json_response(body: Any, code: int = 200, content_type: str = "application/j
 
 def text_response(text: str, code: int = 200) -> web.Response:
     """Return plain text."""
-    return web.Response(text=text, status=code, content_type="text/plain", headers=NO_CACHE)
+    headers = {**NO_CACHE, "X-Content-Type-Options": "nosniff"}
+    return web.Response(text=text, status=code, content_type="text/plain", headers=headers)
 
 
 def not_found(path: str = "") -> web.Response:
@@ -41,6 +44,12 @@ def not_found(path: str = "") -> web.Response:
     if parts[0] == "api" or (parts[0] == "apis" and RANKS.keys() & parts[1:2]):
         return error_response(ApiError(404, "NotFound", "the server could not find the requested resource", {}))
     return text_response("404 page not found\n", 404)
+
+
+async def tell(request: web.Request, response: web.StreamResponse) -> None:
+    """Complete the headers of an answer before they are sent; what serves it is nobody's business."""
+    response.headers.pop("Server", None)
+    response.headers.update(request.get(TOLD, {}))
 
 
 def error_response(error: ApiError) -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import uuid
 
 import orjson
@@ -10,8 +11,9 @@ from aiohttp import web
 
 from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2, requestinfo
 from kubesim.api.aggregator import Aggregator
-from kubesim.api.answers import NO_CACHE, error_response, json_response, not_found
+from kubesim.api.answers import NO_CACHE, TOLD, error_response, json_response, not_found
 from kubesim.api.backend import Backend
+from kubesim.api.flows import Flows
 from kubesim.api.negotiate import wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
@@ -58,16 +60,16 @@ class ApiServer:
         self._backend = backend
         self._resources = Resources(backend)
         self._metrics = metrics.Metrics()
+        self._flows = Flows(backend.store, backend.operations.registry)
         self.aggregator = Aggregator(backend.store, backend.operations.registry, backend.nodes.fabric)
 
     async def handle(self, request: web.Request, path: str) -> web.StreamResponse:
         """Answer one request; ``path`` is relative to the cluster's root and begins with a slash."""
+        request[TOLD] = {"Audit-Id": str(uuid.uuid4())}
         try:
             response = await self._answer(request, path)
         except ApiError as error:
             response = error_response(error)
-        if not response.prepared:
-            response.headers.setdefault("Audit-Id", str(uuid.uuid4()))
         self._count(request, path, response.status)
         return response
 
@@ -98,7 +100,9 @@ class ApiServer:
         user = impersonate(asking, request.headers, backend.authorizer)
         backend.on_request(user)
         info = requestinfo.read(request.method, path, request.query)
+        request[TOLD].update(self._flows.headers(user, info))
         if not backend.authorizer.allows(user, info.attributes()):
+            request[TOLD]["X-Content-Type-Options"] = "nosniff"
             raise forbidden(user, info.attributes())
         if backend.recorded and not _reads(info):
             raise ApiError(403, "Forbidden", RECORDED.format(at=backend.recorded), {})
@@ -117,7 +121,8 @@ class ApiServer:
             raise ApiError(405, "MethodNotAllowed", message, {})
         match parts:
             case ["version"]:
-                return json_response(VERSION)
+                body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
+                return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
             case [name, *check] if name in health.PATHS:
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
                 found = health.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
@@ -147,7 +152,9 @@ class ApiServer:
         if wants_aggregated(request.headers.get("Accept", "")):
             remote = {} if legacy else await self.aggregator.discovered()
             response = json_response(discovery.aggregated(registry, legacy=legacy, remote=remote))
-            response.headers["Content-Type"] = AGGREGATED
+            tag = hashlib.sha512(response.body if isinstance(response.body, bytes) else b"").hexdigest().upper()
+            response.headers.update({"Cache-Control": "public", "Content-Type": AGGREGATED, "Vary": "Accept"})
+            response.headers["Etag"] = f'"{tag}"'
             return response
         if legacy:
             return json_response(discovery.api_versions(self._backend.address))

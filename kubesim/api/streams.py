@@ -49,8 +49,7 @@ async def watch(
         await answered(options.ask, lambda: all_served(kind, present))
     seconds = parse_int("timeoutSeconds", request.query.get("timeoutSeconds", ""))
     stream = Watch(backend.store, options, lambda: _abort(request))
-    content_type = f"{WATCH_TYPE};stream=watch" if encoder.answer.shape == "object" else WATCH_TYPE
-    response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": content_type})
+    response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": WATCH_TYPE})
     try:
         with backend.fairness.stream(user):
             async with backend.guard.stream(

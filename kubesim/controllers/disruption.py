@@ -163,7 +163,8 @@ class DisruptionController(Controller):
 
     async def _write(self, budget: Obj, status: Obj, truth: str, reason: str, message: str = "") -> None:
         old = find_condition(status, ALLOWED) or {}
-        since = old["lastTransitionTime"] if old.get("status") == truth else stamp(self.clock.now())
+        kept = old.get("lastTransitionTime") if old.get("status") == truth else None
+        since = kept or stamp(self.clock.now())
         fresh = {
             "type": ALLOWED,
             "status": truth,

@@ -62,7 +62,8 @@ class FlowSchemaController(Controller):
         found = self.levels.get("", level) is not None
         truth, reason = ("False", "Found") if found else ("True", "NotFound")
         old: Obj = next(iter(schema.get("status", {}).get("conditions") or ()), {})
-        since = old["lastTransitionTime"] if old.get("status") == truth else stamp(self.clock.now())
+        kept = old.get("lastTransitionTime") if old.get("status") == truth else None
+        since = kept or stamp(self.clock.now())
         text = f"{about} and it exists" if found else f"{about} but there is no such object"
         condition = {"type": "Dangling", "status": truth, "lastTransitionTime": since}
         condition |= {"reason": reason, "message": text}
