@@ -243,8 +243,8 @@ def _without(fields: Fields, taken: Fields) -> Fields:
     """Return the fields that nobody else has taken."""
     kept: Fields = {}
     for name, inner in fields.items():
-        if name not in taken:
-            kept[name] = inner
+        if name not in taken or (not inner and taken[name] and "." not in taken[name]):
+            kept[name] = inner  # nobody took it, or only what is in it
         elif inner and taken[name] and (rest := _without(inner, taken[name])):
             kept[name] = rest
     return kept

@@ -73,3 +73,18 @@ def test_what_kubectl_applied_last_is_noted_even_where_nothing_else_changes(ops)
     kubectl = Options(field_manager="kubectl")
     after = ops.patch(accounts, "ml", "oncall", wanted, patch_type="apply", options=kubectl)
     assert after["metadata"]["annotations"][note].startswith('{"apiVersion":"v1","kind":"ServiceAccount"')
+
+
+def test_who_made_a_map_owns_it_still_when_others_own_all_that_is_in_it(ops):
+    maps = ops.registry.by_resource("configmaps")
+    made = {"metadata": {"name": "settings", "annotations": {"a": "b"}}, "data": {"level": "info"}}
+    ops.create(maps, "ml", made, options=Options(field_manager="maker"))
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    for manager, level in (("one", "debug"), ("two", "trace")):
+        options = Options(field_manager=manager, force=True)
+        after = ops.patch(
+            maps, "ml", "settings", {**head, "data": {"level": level}}, patch_type="apply", options=options
+        )
+    owned = {entry["manager"]: entry["fieldsV1"] for entry in after["metadata"]["managedFields"]}
+    assert owned["maker"]["f:data"] == {}
+    assert owned["two"] == {"f:data": {"f:level": {}}}
