@@ -1,6 +1,7 @@
 """Writes ``tags.json``: what the models do not tell of the types in ``types.json``, read from Go's struct tags.
 
-``python -m kubesim.schema.tags_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR``. For each type: ``merge`` (the merge
+``python -m kubesim.schema.tags_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR [MODULE_DIR...]``; the last are those of
+kinds that have modules of their own (apiextensions-apiserver, kube-aggregator). For each type: ``merge`` (the merge
 keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are always
 there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that
 are not), ``quantities``, ``int64``. What the server says of owners of lists and maps comes from ``openapi.json``:
@@ -112,7 +113,8 @@ def main() -> None:
     api, machinery = Path(sys.argv[1]), Path(sys.argv[2])
     types = set(orjson.loads(TYPES.read_bytes()))
     meta = Package(machinery / "pkg/apis/meta/v1", "")
-    packages = [Package(folder, folder.parent.name.capitalize()) for folder in sorted(api.glob("*/v[12]"))]
+    folders = [*sorted(api.glob("*/v[12]")), *(f for more in sys.argv[3:] for f in Path(more).glob("pkg/apis/*/v1"))]
+    packages = [Package(folder, folder.parent.name.capitalize()) for folder in folders]
     table: dict[str, Facts] = {}
     for package in (meta, *packages):
         for name in package.structs:
