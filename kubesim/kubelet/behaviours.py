@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
+from kubesim.gpu.demand import on_cpu
 from kubesim.kubelet import python
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.programs import Exit, Line, Output, Program, fixed
+from kubesim.kubelet.programs import FOREVER_S, Exit, Line, Output, Program, fixed
 from kubesim.shell.tools import TOOLS
 
 EXEC_FORMAT_CODE = 255
@@ -132,7 +133,7 @@ def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...]
     if name.startswith("python"):
         return _python(image, argv, env, seed)
     if _is_server(image, name) or name.endswith(".sh"):
-        return workload(image.behaviour or "server", seed)
+        return _work(image, argv, env, seed, "server")
     if name == "tail" and "-f" in argv:
         return Program(fixed())
     if name == "sleep" and len(argv) == 2 and argv[1].isdecimal():
@@ -152,29 +153,51 @@ def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...
     if words[0] in ("--version", "-V"):
         return Program(fixed(Line(0.02, "Python " + image.reference.tag.split("-")[0]), Exit(0.03, 0)))
     if words[0] == "-m" and len(words) > 1:
-        return _module(image, words[1], modules, seed, argv[0])
+        return _module(image, words[1], modules, seed, argv, env)
     if image.scripts:
-        return workload(image.behaviour, seed)
+        return _work(image, argv, env, seed)
     error = f"{argv[0]}: can't open file '{words[0]}': [Errno 2] No such file or directory"
     return Program(fixed(Line(0.03, error, "stderr"), Exit(0.04, 2)))
 
 
-def _module(image: Image, module: str, modules: frozenset[str], seed: str, interpreter: str) -> Program:
+def _module(
+    image: Image,
+    module: str,
+    modules: frozenset[str],
+    seed: str,
+    argv: tuple[str, ...],
+    env: tuple[tuple[str, str], ...],
+) -> Program:
     if module == "http.server":
         return workload("server", seed)
     if module.split(".")[0] in modules:
-        return workload(image.behaviour, seed)
-    path = _path(image, interpreter) or interpreter
+        return _work(image, argv, env, seed)
+    path = _path(image, argv[0]) or argv[0]
     return Program(fixed(Line(0.03, f"{path}: No module named {module}", "stderr"), Exit(0.04, 1)))
 
 
-def workload(name: str, seed: str) -> Program:
-    """Return a long-running program of ``behaviours.yaml``."""
+def _work(
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, fallback: str = ""
+) -> Program:
+    """Return the work that an image is for, as its command line and environment want it."""
+    variables, name = dict(env), argv[0].rpartition("/")[2]
+    if name in _table():
+        return workload(name, seed)
+    if image.behaviour == "training" and on_cpu(argv, variables):
+        return workload("training-cpu", seed)
+    talks = image.behaviour == "training" and variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")
+    return workload(image.behaviour or fallback, seed, "nccl" if talks else "")
+
+
+def workload(name: str, seed: str, also: str = "") -> Program:
+    """Return a long-running program of ``behaviours.yaml``, with the lines of another entry among its own."""
     data = _table()[name or "silent"]
+    more = _table()[also]["lines"] if also else []
+    lines = sorted([*data["lines"], *more], key=lambda entry: entry.get("at", FOREVER_S))
 
     def run(horizon: float, limit: int) -> Iterator[Output]:
         repeated = None
-        for entry in data["lines"]:
+        for entry in lines:
             if "every" in entry:
                 repeated = entry
             elif entry["at"] <= horizon:
@@ -200,6 +223,7 @@ def _values(n: int, seed: str) -> dict[str, float]:
         "step": (n + 1) * 50,
         "loss": 0.21 + 2.1 * math.exp(-n / 300) + 0.04 * noise,
         "rate": 2480 + 60 * noise,
+        "cpu_rate": 12.4 + 0.8 * noise,
         "tokens": 180 + 40 * noise,
         "requests": 1 + int(noise * 6),
     }

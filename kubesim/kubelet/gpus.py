@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -12,11 +12,11 @@ from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, SHORT, Board
+from kubesim.gpu.demand import wanted_mib
 from kubesim.gpu.devices import Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import Product, products
-from kubesim.gpu.xids import CUDA_ERRORS
-from kubesim.kubelet.programs import Exit, Line, Output, Program
+from kubesim.kubelet.programs import Program
 from kubesim.times import micro, parse
 
 UPTIME = timedelta(days=9, hours=5, minutes=41)
@@ -24,6 +24,8 @@ UPTIME = timedelta(days=9, hours=5, minutes=41)
 MIG_PREFIX = "nvidia.com/mig-"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 FIRST_PID = 4000
+ON_CPU = "training-cpu"
+"""What does the work of training without its devices."""
 GONE_S = 300.0
 """How long a kubelet waits for a device plugin that has gone before the resource itself goes."""
 NO_HEALTHY = (
@@ -35,24 +37,6 @@ LOST = (
     "stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: detection error: nvml error: "
     "gpu is lost: unknown"
 )
-KILLED_CODE = 1
-_TRACEBACK = """\
-Traceback (most recent call last):
-  File "/workspace/train.py", line 142, in <module>
-    main()
-  File "/workspace/train.py", line 118, in main
-    loss.backward()
-  File "/usr/local/lib/python3.12/dist-packages/torch/_tensor.py", line 648, in backward
-    torch.autograd.backward(
-  File "/usr/local/lib/python3.12/dist-packages/torch/autograd/__init__.py", line 353, in backward
-    _engine_run_backward(
-  File "/usr/local/lib/python3.12/dist-packages/torch/autograd/graph.py", line 824, in _engine_run_backward
-    return Variable._execution_engine.run_backward(  # Calls into the C++ engine to run the backward pass
-torch.AcceleratorError: CUDA error: {error}
-CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
-For debugging consider passing CUDA_LAUNCH_BLOCKING=1
-Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
-"""  # noqa: E501
 
 
 @dataclass
@@ -63,8 +47,8 @@ class NodeGpus:
     label: str = ""
     count: int = 0
     since: datetime | None = None
-    victims: dict[str, Callable[[int], None]] = field(default_factory=dict)
-    """Owner -> called with the CUDA error that ends its process."""
+    victims: dict[int, Callable[[int], None]] = field(default_factory=dict)
+    """Process -> called with the CUDA error that ends it."""
     plugins: set[str] = field(default_factory=set)
     """The containers whose device plugin speaks for the devices now."""
     stopped_at: datetime | None = None
@@ -158,28 +142,50 @@ class NodeGpus:
 
     def start(
         self, owner: str, program: Program, argv: tuple[str, ...], at: datetime, die: Callable[[int], None]
-    ) -> None:
-        """Let a container's own process use its devices, if it is one that does."""
-        if owner not in self.given:
-            return
+    ) -> int:
+        """Let a process of a container use its devices, if it is one that does; returns its number, 0 for others."""
+        if owner not in self.given or program.load == ON_CPU:
+            return 0
         name = argv[0] if argv else ""
         load = loads().get(program.load) or (loads()["small"] if "python" in name else None)
-        if load is not None:
-            self.victims[owner] = die
-            pid = FIRST_PID + zlib.crc32(f"{owner}/{at.isoformat()}".encode()) % 4_000_000
-            self.board.start(Task(pid, name, owner, load, at))
+        if load is None:
+            return 0
+        pid = FIRST_PID + zlib.crc32(f"{owner}/{at.isoformat()}/{len(self.victims)}".encode()) % 4_000_000
+        self.victims[pid] = die
+        self.board.start(Task(pid, name, owner, load, at))
+        return pid
+
+    def stop(self, pid: int, at: datetime) -> None:
+        """One process is gone."""
+        self.victims.pop(pid, None)
+        for device in self.board.devices:
+            if pid in device.tasks:
+                device.end(pid, at)
 
     def end(self, owner: str, at: datetime) -> None:
-        """The container's process is gone."""
-        self.victims.pop(owner, None)
+        """The container's processes are gone."""
         for device in self.board.devices if owner in self.given else ():
             for task in [task for task in device.tasks.values() if task.owner == owner]:
+                self.victims.pop(task.pid, None)
                 device.end(task.pid, at)
+
+    def shortage(
+        self, owner: str, program: Program, argv: tuple[str, ...], env: Mapping[str, str], at: datetime
+    ) -> tuple[int, int] | None:
+        """Return (total, held by others) in MiB of a container's first GPU where its program wants more; else None."""
+        if owner not in self.given or program.load not in loads():
+            return None
+        visible = self.board.visible(owner)
+        wanted = wanted_mib(argv, env, len(visible), training=program.load != "inference")
+        device, instance = visible[0]
+        total = device.total(instance) - device.product.reserved
+        others = sum(device.held(task, at) for task in device.tasks.values() if task.owner != owner)
+        return (total, others) if wanted > total - others else None
 
     def release(self, owner: str, at: datetime) -> None:
         """Take back what a container had."""
-        self.victims.pop(owner, None)
         if owner in self.given:
+            self.end(owner, at)
             self.board.release(owner, at)
 
     def access(self, owner: str, *, privileged: bool) -> Access:
@@ -192,7 +198,7 @@ class NodeGpus:
         return dict(self.board.given) if "board" in self.__dict__ else {}
 
     def _ended(self, task: Task, error: int) -> None:
-        die = self.victims.pop(task.owner, None)
+        die = self.victims.pop(task.pid, None)
         if die is not None:
             die(error)
 
@@ -205,15 +211,3 @@ def _wanted(pod: Obj) -> dict[str, int]:
             if (resource == GPU or resource.startswith(MIG_PREFIX)) and (count := int(quantity.parse(str(amount)))):
                 found[resource] = found.get(resource, 0) + count
     return found
-
-
-def cut(program: Program, at: float, error: int) -> Program:
-    """Return a program that goes on until ``at`` seconds and then dies of a CUDA error, as PyTorch tells of it."""
-    text = _TRACEBACK.format(error=CUDA_ERRORS[error])
-    last: list[Output] = [Line(at, line, "stderr") for line in text.splitlines()]
-
-    def run(horizon: float, limit: int) -> list[Output]:
-        before = [out for out in program.run(min(horizon, at), limit) if isinstance(out, Line) and out.at < at]
-        return [*before, *last, Exit(at + 0.1, KILLED_CODE)] if horizon >= at else [*before]
-
-    return Program(lambda horizon, limit: iter(run(horizon, limit)), term_code=program.term_code)

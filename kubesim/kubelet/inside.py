@@ -21,7 +21,7 @@ from kubesim.network.gate import Gate
 from kubesim.network.pods import PodNetwork
 from kubesim.shell import rootfs
 from kubesim.shell.files import Device, Directory, File, Files, Mount, View
-from kubesim.shell.machine import Machine
+from kubesim.shell.machine import Machine, Tool
 from kubesim.shell.tools import TOOLS
 
 BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "distroless"}
@@ -35,6 +35,8 @@ DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 506, 0), ("nvidia-uvm-
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 DISK = ("/dev/sda1", "ext4")
 """Source and kind of what lies on a node's disk."""
+WORKSPACE = "/workspace"
+"""Where images for machine learning keep their scripts."""
 MOST_COLLECTED = 1 << 20
 CPU_PERIOD_US = 100_000
 CLUSTER_DOMAIN, DNS = "cluster.local", "10.96.0.10"
@@ -73,10 +75,14 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made = rootfs.machine(kind, clock, release=image.release, hostname=hostname(record), env=image.env)
     for path in image.programs.values():
         _add_program(made.files, path)
+    if image.scripts:
+        _folder(made.files, f"{WORKSPACE}/")
     for path, text in servers.files(image).items():
         _put(made.files, path, text)
-    played = tools.workload(image, host.node.architecture, record.uid)
-    own = {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
+    work = tools.Work(host, owner, image, record.uid)
+    played = work.play
+    own: dict[str, Tool] = {"python": work.python, "python3": work.python} if image.scripts else {}
+    own |= {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
     made.tools = ChainMap({"agnhost": agnhost.run, "workload": played, **own}, TOOLS)  # type: ignore[arg-type]
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
     made.memory = int(quantity.parse(host.node.capacity.get("memory", "4Gi")))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import behaviours, knocks, timings
 from kubesim.kubelet.environment import ConfigError
-from kubesim.kubelet.gpus import cut
+from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.mounts import Mounts
 from kubesim.kubelet.probes import Probes

@@ -26,8 +26,8 @@ class Instance:
     message: str = ""
     image: str = ""
     """What it was started from: the pod may ask for another by now."""
-    cut: tuple[float, int] | None = None
-    """(seconds after the start, CUDA error) where a fault of a GPU ended a computed process."""
+    cut: tuple[float, str] | None = None
+    """(seconds after the start, what is printed) where a fault of a GPU ends a computed process."""
     log: LogFile | None = None
     """What a process that really runs has printed; a computed one's log is computed."""
 
@@ -52,7 +52,7 @@ class Instance:
             name: parse(data[name]) if data[name] else None for name in ("started_at", "finished_at")
         }
         kept, cut = data.get("log"), data.get("cut")
-        times["cut"] = (cut[0], cut[1]) if cut else None
+        times["cut"] = (cut[0], str(cut[1])) if cut else None
         return cls(**{**data, **times, "log": None if kept is None else LogFile.load(kept)})
 
 

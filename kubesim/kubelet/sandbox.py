@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import behaviours, inside, rooted, servers, volumes
+from kubesim.kubelet import behaviours, failures, inside, rooted, servers, volumes
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
@@ -154,11 +154,15 @@ class Sandbox:
             return
 
         def die(error: int) -> None:
-            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), error)
+            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), failures.cuda(error))
             self.host.wake()
 
-        program, argv = self.worker.program(container), self.worker.argv(container)
-        self.host.node.gpus.start(self.owner(container), program, argv, instance.started_at, die)
+        program, argv, gpus = self.worker.program(container), self.worker.argv(container), self.host.node.gpus
+        owner, image = self.owner(container), self.worker.record.images[self.worker.record.spec(container)["image"]]
+        if not gpus.start(owner, program, argv, instance.started_at, die):
+            return
+        if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:
+            instance.cut = (failures.MEMORY_AT_S, failures.memory(image, *short, image.behaviour))
 
     def owner(self, container: Container) -> str:
         """Return the name under which the devices know a container."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
 from kubesim.errors import Obj
-from kubesim.kubelet import behaviours
+from kubesim.kubelet import behaviours, failures
+from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit
+from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Program
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools.pythons import python3
 
 
 def nnp(context: Obj) -> Tool:
@@ -38,23 +44,71 @@ def sysctl(spec: Obj) -> Tool:
     return run
 
 
-def workload(image: Image, architecture: str, seed: str) -> Tool:
-    """Return the tool that plays what a command line does in an image."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The known programs of a container's image, as tools of its shell: they use the container's GPUs."""
 
-    async def play(process: Process) -> int:
-        program = behaviours.program(image, tuple(process.argv), (), architecture, seed=seed)
+    host: Host
+    owner: str
+    image: Image
+    seed: str
+
+    async def python(self, process: Process) -> int:
+        """Interpret what is typed or is really there; a script that is taken to be in the image is a workload."""
+        words = [word for word in process.argv[1:] if word not in ("-u", "-B", "-O")]
+        scripted = bool(words) and not words[0].startswith("-") and process.view.find(words[0]) is None
+        if scripted or words[:1] == ["-m"]:
+            return await self.play(process)
+        return await python3(process)
+
+    async def play(self, process: Process) -> int:
+        """Do what a command line does in the image, until it ends or a GPU ends it."""
+        argv, env, gpus, now = tuple(process.argv), dict(process.env), self.host.node.gpus, self.host.clock.now()
+        program = behaviours.program(
+            self.image, argv, tuple(env.items()), self.host.node.architecture, seed=self.seed
+        )
         if program.start_error:
             return await process.fail("not found", 127)
-        since = process.machine.now()
-        for out in program.run(FOREVER_S, SCAN_LIMIT):
-            await process.sleep(max(since + out.at - process.machine.now(), 0.0))
-            if isinstance(out, Exit):
-                return out.code
-            if out.stream == "stderr":
-                await process.error(out.text + "\n")
-            else:
-                await process.write(out.text + "\n")
-        while True:
-            await process.sleep(FOREVER_S)
+        dead: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    return play
+        def die(error: int) -> None:
+            if not dead.done():
+                dead.set_result(error)
+
+        pid = gpus.start(self.owner, program, argv, now, die)
+        if pid and (short := gpus.shortage(self.owner, program, argv, env, now)) is not None:
+            text = failures.memory(self.image, *short, self.image.behaviour)
+            program = failures.cut(program, failures.MEMORY_AT_S, text)
+        try:
+            return await _played(process, program, dead)
+        finally:
+            if pid:
+                gpus.stop(pid, self.host.clock.now())
+
+
+async def _played(process: Process, program: Program, dead: asyncio.Future[int]) -> int:
+    since = process.machine.now()
+    for out in program.run(FOREVER_S, SCAN_LIMIT):
+        if await _wait(process, since + out.at - process.machine.now(), dead):
+            break
+        if isinstance(out, Exit):
+            return out.code
+        if out.stream == "stderr":
+            await process.error(out.text + "\n")
+        else:
+            await process.write(out.text + "\n")
+    while not dead.done():
+        await _wait(process, FOREVER_S, dead)
+    await process.error(failures.cuda(dead.result()))
+    return failures.KILLED_CODE
+
+
+async def _wait(process: Process, seconds: float, dead: asyncio.Future[int]) -> bool:
+    """Let time pass; True where the process has died meanwhile."""
+    sleeping = asyncio.ensure_future(process.sleep(max(seconds, 0.0)))
+    either: list[asyncio.Future[Any]] = [sleeping, dead]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sleeping.cancel()
+    return dead.done()

@@ -1,0 +1,167 @@
+"""Known workloads: what loads GPUs however it is started, what does not, and how it dies of too little memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubesim.gpu.demand import on_cpu, wanted_mib
+from kubesim.gpu.readings import read
+from kubesim.tests.containers import log, run, state
+from kubesim.tests.test_gpu_containers import trainer
+from kubesim.tests.world import container, pod, world
+
+VLLM = "vllm/vllm-openai:v0.10.1"
+
+
+def board(w):
+    return w.kubelets.gpus(w.node_names[0]).board
+
+
+def util(w, device=0):
+    return read(board(w).devices[device], w.clock.now()).util
+
+
+async def begun(w, main, seconds=60, **spec):
+    await w.create("pods", pod("work", main, **spec))
+    await w.tick(seconds)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "train.py"),
+        ("sh", "-c", "python train.py"),
+        ("bash", "-c", "set -e; echo begin; python3 -u /workspace/train.py --epochs 3"),
+        ("sh", "-c", "cd /workspace && exec torchrun --nproc_per_node=1 train.py"),
+        ("torchrun", "--nproc_per_node=1", "train.py"),
+        ("bash", "-c", "python -m torch.distributed.run train.py"),
+        ("bash", "-c", "for i in 1 2; do python train.py & done; wait"),
+    ],
+)
+async def test_training_loads_its_gpu_however_it_is_started(command):
+    async with world(count=1) as w:
+        await begun(w, trainer(1, command=command))
+        assert util(w) > 85
+        assert "INFO:root:step" in log(w, "work")
+
+
+async def test_what_a_shell_has_started_leaves_the_gpu_when_it_ends():
+    async with world(count=1) as w:
+        await begun(w, trainer(1, command=("sh", "-c", "timeout 60 python train.py; sleep 1000")))
+        await w.tick(60)
+        assert util(w) == 0
+        assert not board(w).devices[0].tasks
+
+
+async def test_a_shells_training_dies_of_an_xid_with_its_traceback():
+    async with world(count=1) as w:
+        await begun(w, trainer(1, command=("sh", "-c", "python train.py; echo left $?")), restartPolicy="Never")
+        board(w).xid(0, 48, w.clock.now())
+        await w.tick(5)
+        assert "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered" in log(w, "work")
+        assert log(w, "work").endswith("left 1\n")
+
+
+async def test_a_short_program_is_interpreted_and_loads_nothing():
+    async with world(count=1) as w:
+        await begun(w, trainer(1, command=("sh", "-c", "python -c 'print(6*7)'; sleep 1000")))
+        assert log(w, "work") == "42\n"
+        assert util(w) == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [(("--device", "cpu"), {}), ((), {"CUDA_VISIBLE_DEVICES": "-1"}), ((), {"CUDA_VISIBLE_DEVICES": ""}),
+     (("--no-cuda",), {}), ((), {"FORCE_CPU": "1"})],
+)  # fmt: skip
+async def test_training_that_is_told_to_stay_on_the_cpu_leaves_its_gpu_idle(args, env):
+    async with world(count=1) as w:
+        variables = [{"name": name, "value": value} for name, value in env.items()]
+        await begun(w, trainer(1, command=("python", "train.py", *args), env=variables), seconds=100)
+        assert util(w) == 0
+        assert "INFO:root:Using device cpu" in log(w, "work")
+
+
+async def test_a_model_that_is_too_large_dies_as_pytorch_does():
+    async with world(count=1) as w:
+        await begun(w, trainer(1, command=("python", "train.py", "--batch-size", "512")), restartPolicy="Never")
+        ended = state(await w.pod("work"))["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (1, "Error")
+        assert log(w, "work").splitlines()[-1] == (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+            "79.10 GiB of which 1.06 GiB is free. Including non-PyTorch memory, this process has 78.03 GiB memory in "
+            "use. Of the allocated memory 76.51 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch "
+            "but unallocated. If reserved but unallocated memory is large try setting "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
+            "Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+        )
+
+
+async def test_it_dies_in_a_shell_too_and_older_releases_name_the_error_otherwise():
+    async with world(count=1) as w:
+        command = ("sh", "-c", "python train.py --gpu-memory-gb 100")
+        main = trainer(1, image="nvcr.io/nvidia/pytorch:24.05-py3", command=command)
+        await begun(w, main, restartPolicy="Never")
+        assert "torch.cuda.OutOfMemoryError: CUDA out of memory." in log(w, "work")
+
+
+async def test_an_inference_server_that_fits_its_gpus_stays():
+    async with world(count=1) as w:
+        args = ["--model", "meta-llama/Llama-3.1-70B-Instruct", "--tensor-parallel-size", "4"]
+        limits = {"limits": {"nvidia.com/gpu": "4"}}
+        await begun(w, container(VLLM, resources=limits, args=args))
+        assert state(await w.pod("work"))["state"].get("running")
+        assert board(w).devices[3].tasks
+
+
+async def test_an_inference_server_that_does_not_fit_fails():
+    async with world(count=1) as w:
+        args = ["--model", "meta-llama/Llama-3.1-70B-Instruct"]
+        await begun(
+            w, container(VLLM, resources={"limits": {"nvidia.com/gpu": "1"}}, args=args), restartPolicy="Never"
+        )
+        assert "torch.OutOfMemoryError: CUDA out of memory." in log(w, "work")
+        assert "RuntimeError: Engine core initialization failed." in log(w, "work")
+
+
+async def test_nccl_talks_when_it_is_asked_to():
+    async with world(count=1) as w:
+        env = [{"name": "NCCL_DEBUG", "value": "INFO"}]
+        await begun(w, trainer(1, env=env))
+        assert "NCCL INFO NCCL version 2.25.1+cuda12.8" in log(w, "work")
+
+
+async def test_nvidia_smi_on_the_node_shows_who_works():
+    async with world(count=1) as w:
+        await begun(w, trainer(1, command=("sh", "-c", "python train.py")))
+        agent = container("debian:12", "sleep", "inf", securityContext={"privileged": True})
+        await w.create("pods", pod("agent", agent))
+        await w.tick(5)
+        fields = "--query-compute-apps=process_name,used_memory"
+        out = (await run(w, "agent", "nvidia-smi", fields, "--format=csv,noheader"))[1]
+        assert out.startswith("python, ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "devices", "training", "gib"),
+    [
+        ("train.py", {}, 1, True, 0),
+        ("train.py --memory 32GB", {}, 1, True, 32),
+        ("train.py", {"GPU_MEMORY_GB": "24"}, 1, True, 24),
+        ("train.py --batch-size=32", {}, 1, True, 17),
+        ("train.py", {"BATCH_SIZE": "64"}, 1, True, 28),
+        ("serve --model llama-7b", {}, 1, False, 15),
+        ("serve --model llama-7b-awq", {}, 1, False, 5),
+        ("serve --model llama-70b --tensor-parallel-size 8", {}, 8, False, 18),
+        ("train.py --model_name_or_path llama-7b", {}, 1, True, 106),
+        ("train.py --model_name_or_path llama-7b --fsdp", {}, 8, True, 15),
+        ("train.py --model_name_or_path llama-7b --lora", {}, 1, True, 16),
+        ("train.py --epochs 80", {}, 1, True, 0),
+    ],
+)  # fmt: skip
+def test_what_a_command_line_wants(argv, env, devices, training, gib):
+    assert wanted_mib(argv.split(), env, devices, training=training) // 1024 == gib
+
+
+def test_a_gpu_is_used_unless_somebody_says_otherwise():
+    assert not on_cpu(("python", "train.py"), {"CUDA_VISIBLE_DEVICES": "0,1"})
