@@ -172,7 +172,7 @@ class NodeGpus:
     def shortage(
         self, owner: str, program: Program, argv: tuple[str, ...], env: Mapping[str, str], at: datetime
     ) -> tuple[int, int] | None:
-        """Return (total, held by others) in MiB of a container's first GPU where its program wants more; else None."""
+        """Return (total, held by others) in MiB of a container's GPU where its program wants more, else None."""
         if owner not in self.given or program.load not in loads():
             return None
         visible = self.board.visible(owner)

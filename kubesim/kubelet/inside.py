@@ -76,7 +76,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     for path in image.programs.values():
         _add_program(made.files, path)
     if image.scripts:
-        _folder(made.files, f"{WORKSPACE}/")
+        _folder(made.files, f"{WORKSPACE}/train.py")
     for path, text in servers.files(image).items():
         _put(made.files, path, text)
     work = tools.Work(host, owner, image, record.uid)
