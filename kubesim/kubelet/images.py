@@ -128,6 +128,15 @@ def platforms(text: str) -> tuple[str, list[str]]:
     return entry.get("shape", "index"), list(entry["platforms"])
 
 
+def tags(reference: Reference) -> list[str]:
+    """Return the tags of a repository that have names of their own; raises ``PullError``."""
+    catalogue = _catalogue()
+    if reference.repository not in catalogue["images"]:
+        raise _unknown(reference, catalogue["registries"])
+    named = [tag for entry in catalogue["images"][reference.repository] for tag in entry["tags"]]
+    return sorted({tag.rstrip("*").rstrip(".-") for tag in named if not tag.startswith(("sha256", "*"))})
+
+
 def _find(reference: Reference) -> dict[str, Any]:
     catalogue = _catalogue()
     entries: list[dict[str, Any]] | None = catalogue["images"].get(reference.repository)

@@ -12,7 +12,7 @@ from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Program
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools.pythons import python3
+from kubesim.shell.tools import TOOLS
 
 
 def nnp(context: Obj) -> Tool:
@@ -59,7 +59,7 @@ class Work:
         scripted = bool(words) and not words[0].startswith("-") and process.view.find(words[0]) is None
         if scripted or words[:1] == ["-m"]:
             return await self.play(process)
-        return await python3(process)
+        return await TOOLS["python3"](process)
 
     async def play(self, process: Process) -> int:
         """Do what a command line does in the image, until it ends or a GPU ends it."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kubesim.shell.errors import FileError, StartError
-from kubesim.shell.files import Directory, Files, Mount
+from kubesim.shell.files import Directory, Files
 from kubesim.shell.hostside import UNITS, HostSide, Ran, digest, journal, sandbox
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find

@@ -1,0 +1,351 @@
+"""crane and skopeo: what the registries say of images, in their manifests and configurations."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kubesim.kubelet import images
+from kubesim.kubelet.images import Image, PullError, Reference
+from kubesim.shell.errors import NetworkError
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
+from kubesim.shell.tools.names import network, resolve
+
+PORT = 443
+LOST_S = 30.0
+INDEX, MANIFEST = "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json"
+CONFIG, LAYER = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar+gzip"
+CREATED = "2026-02-10T18:41:05Z"
+CRANE_HUB, SKOPEO_HUB = "index.docker.io", "registry-1.docker.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An image at its registry: an index of one image for each platform, or one image alone."""
+
+    reference: Reference
+    index: bool
+    images: tuple[Image, ...]
+
+    def of(self, platform: str) -> Image | None:
+        """Return the image for a platform (os/architecture[/variant])."""
+        wanted = platform.split("/")
+        return next((each for each in self.images if each.platform.split("/")[: len(wanted)] == wanted), None)
+
+    @property
+    def digest(self) -> str:
+        """The digest of what the tag names."""
+        return digest_of((self.of("linux/amd64") or self.images[0]) if self.index else self.images[0])
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the index, or the only manifest."""
+        if not self.index:
+            return manifest_of(self.images[0])
+        return {
+            "schemaVersion": 2,
+            "mediaType": INDEX,
+            "manifests": [
+                {
+                    "mediaType": MANIFEST,
+                    "digest": _sha(each, "image manifest"),
+                    "size": 1780 + len(each.platform),
+                    "platform": _platform(each.platform),
+                }
+                for each in self.images
+            ],
+        }
+
+
+class Unreachable(Exception):
+    """A registry that cannot be reached, in Go's words."""
+
+
+def _sha(image: Image, part: str) -> str:
+    return "sha256:" + hashlib.sha256(f"{image.reference.full} {image.platform} {part}".encode()).hexdigest()
+
+
+def digest_of(image: Image) -> str:
+    """Return the digest under which a node knows an image."""
+    return image.image_id.rpartition("@")[2]
+
+
+def _platform(text: str) -> dict[str, str]:
+    names = ("os", "architecture", "variant")
+    found = dict(zip(names, text.split("/"), strict=False))
+    return {key: found[key] for key in ("architecture", "os", "variant") if key in found}
+
+
+def manifest_of(image: Image) -> dict[str, Any]:
+    """Return the manifest of one image."""
+    parts = (0.62, 0.27, 0.11)
+    layers = [
+        {"mediaType": LAYER, "digest": _sha(image, f"layer {at}"), "size": int(image.size * part)}
+        for at, part in enumerate(parts)
+    ]
+    config = {"mediaType": CONFIG, "digest": _sha(image, "config"), "size": 5842}
+    return {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers}
+
+
+def config_of(image: Image) -> dict[str, Any]:
+    """Return the configuration of one image."""
+    inner: dict[str, Any] = {"Env": [f"{key}={value}" for key, value in {"PATH": PATH, **image.env}.items()]}
+    inner |= {"Entrypoint": list(image.entrypoint)} if image.entrypoint else {}
+    inner |= {"Cmd": list(image.cmd)} if image.cmd else {}
+    layers = [_sha(image, f"diff {at}") for at in range(3)]
+    return {
+        **_platform(image.platform),
+        "config": inner,
+        "created": CREATED,
+        "rootfs": {"type": "layers", "diff_ids": layers},
+    }
+
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+async def look_up(process: Process, text: str, hub: str) -> Found:
+    """Ask a registry for an image. Raises ``PullError`` for one that it does not have, and ``Unreachable``."""
+    reference = images.parse_reference(text)
+    await _reach(process, text, reference, hub)
+    shape, offered = images.platforms(text)
+    found = (
+        tuple(images.pull(text, each.split("/")[1]) for each in dict.fromkeys(offered)) if shape == "index" else ()
+    )
+    if shape != "index":
+        return Found(reference, index=False, images=(images.pull(text, "amd64"),))
+    unique = {each.platform: each for each in found}
+    return Found(reference, index=True, images=tuple(unique.values()))
+
+
+async def _reach(process: Process, text: str, reference: Reference, hub: str) -> None:
+    host = images.endpoint(text)
+    shown = hub if reference.registry == "docker.io" else reference.registry
+    url = f'Get "https://{shown}/v2/": dial tcp'
+    address = ""
+    try:
+        address = (await resolve(process, host))[0]
+        await network(process).connect(address, PORT)
+    except NetworkError as error:
+        if error.kind in ("nxdomain", "again"):
+            why = "no such host" if error.kind == "nxdomain" else "i/o timeout"
+            raise Unreachable(f"{url}: lookup {shown.partition(':')[0]} on 10.96.0.10:53: {why}") from error
+        if error.kind == "timeout":
+            await process.sleep(LOST_S)
+        why = {"timeout": "i/o timeout", "refused": "connect: connection refused"}.get(
+            error.kind, "connect: no route to host"
+        )
+        raise Unreachable(f"{url} {address}:{PORT}: {why}") from error
+
+
+# crane
+
+
+def _crane_name(reference: Reference) -> str:
+    name = reference.repository.replace("docker.io/", f"{CRANE_HUB}/", 1)
+    return f"{name}@{reference.digest}" if reference.digest else f"{name}:{reference.tag}"
+
+
+def _crane_error(error: PullError, reference: Reference) -> str:
+    host, path = _crane_name(reference).split("/", 1)
+    path = path.partition("@")[0].rpartition(":")[0] or path.partition("@")[0]
+    wanted = reference.digest or reference.tag
+    text = str(error)
+    if "no such host" in text:
+        return f'Get "https://{host}/v2/": dial tcp: lookup {host.partition(":")[0]} on 10.96.0.10:53: no such host'
+    if "insufficient_scope" in text:
+        return (
+            f"GET https://{host}/v2/{path}/manifests/{wanted}: UNAUTHORIZED: authentication required; "
+            f"[map[Action:pull Class: Name:{path} Type:repository]]"
+        )
+    return (
+        f"GET https://{host}/v2/{path}/manifests/{wanted}: MANIFEST_UNKNOWN: manifest unknown; unknown tag={wanted}"
+    )
+
+
+async def crane(process: Process) -> int:
+    """Ask registries as crane does."""
+    opts = await kit.options(process, "v", {"platform=": "p", "insecure": "i", "verbose": "v", "full-ref": "f"})
+    if not opts.args:
+        await process.write(CRANE_HELP)
+        return 0
+    verb, names = opts.args[0], opts.args[1:]
+    if verb == "version":
+        await process.write("0.20.6\n")
+        return 0
+    known: dict[str, Callable[[Found, str], str]] = {"digest": _digest, "manifest": _manifest, "config": _config}
+    if verb not in (*known, "ls"):
+        await process.error(f'Error: unknown command "{verb}" for "crane"\nRun \'crane --help\' for usage.\n')
+        return 1
+    if len(names) != 1:
+        await process.error(f"Error: accepts 1 arg(s), received {len(names)}\n")
+        return 1
+    if verb == "ls":
+        return await _list(process, names[0])
+    doing = {
+        "digest": "computing digest",
+        "manifest": f"fetching manifest {names[0]}",
+        "config": f"fetching config {names[0]}",
+    }
+    reference = images.parse_reference(names[0])
+    try:
+        found = await look_up(process, names[0], CRANE_HUB)
+        await process.write(known[verb](found, opts.get("p")))
+        return 0
+    except PullError as error:
+        text = _crane_error(error, reference)
+    except (Unreachable, LookupError) as error:
+        text = str(error.args[0])
+    await process.error(f"Error: {doing[verb]}: {text}\n" if verb != "digest" else f"Error: {text}\n")
+    return 1
+
+
+CRANE_HELP = (
+    "Crane is a tool for managing container images\n\nUsage:\n  crane [flags]\n  crane [command]\n\nAvailable Commands:\n"
+    "  config      Get the config of an image\n  digest      Get the digest of an image\n"
+    "  ls          List the tags in a repo\n  manifest    Get the manifest of an image\n  version     Print the version\n"
+)
+
+
+def _chosen(found: Found, platform: str, *, default: str = "") -> Image | None:
+    """Return the image of a platform, None for all of them. Raises LookupError where an index has none."""
+    wanted = (platform if platform not in ("", "all") else default) if found.index else ""
+    if not wanted:
+        return None if found.index else found.images[0]
+    image = found.of(wanted)
+    if image is None:
+        raise LookupError(f"no child with platform {wanted} in index {_crane_name(found.reference)}")
+    return image
+
+
+def _digest(found: Found, platform: str) -> str:
+    image = _chosen(found, platform)
+    if image is None:
+        return found.digest + "\n"
+    return (_sha(image, "image manifest") if found.index else digest_of(image)) + "\n"
+
+
+def _manifest(found: Found, platform: str) -> str:
+    image = _chosen(found, platform)
+    return json.dumps(found.manifest() if image is None else manifest_of(image), indent=2)
+
+
+def _config(found: Found, platform: str) -> str:
+    image = _chosen(found, platform, default="linux/amd64") or found.images[0]
+    return json.dumps(config_of(image), separators=(",", ":"))
+
+
+async def _list(process: Process, text: str) -> int:
+    reference = images.parse_reference(text)
+    try:
+        await _reach(process, text, reference, CRANE_HUB)
+        tags = images.tags(reference)
+    except Unreachable as error:
+        await process.error(f"Error: reading tags for {reference.repository}: {error.args[0]}\n")
+        return 1
+    except PullError as error:
+        url = _crane_error(error, reference).replace("/manifests/" + reference.tag, "/tags/list?n=1000")
+        await process.error(f"Error: reading tags for {reference.repository}: {url}\n")
+        return 1
+    await process.write("".join(f"{tag}\n" for tag in tags))
+    return 0
+
+
+# skopeo
+
+
+async def skopeo(process: Process) -> int:
+    """Ask registries as skopeo does."""
+    long = {"raw": "r", "config": "c", "override-arch=": "a", "override-os=": "o", "no-tags": "n", "format=": "f",
+            "tls-verify=": "t", "creds=": "C", "no-creds": "N", "retry-times=": "R", "version": "v", "override-variant=": "V"}  # fmt: skip
+    opts = await kit.options(process, "nv", long)
+    if "v" in opts:
+        await process.write("skopeo version 1.18.0\n")
+        return 0
+    if len(opts.args) != 2 or opts.args[0] not in ("inspect", "list-tags"):
+        word = opts.args[0] if opts.args else ""
+        text = (
+            "Exactly one argument expected"
+            if word in ("inspect", "list-tags")
+            else f'unknown command "{word}" for "skopeo"'
+        )
+        await process.error(f"FATA[0000] {text} \n")
+        return 1
+    name = opts.args[1]
+    if not name.startswith("docker://"):
+        text = f'Error parsing image name "{name}": Invalid image name "{name}", expected colon-separated transport:reference'
+        if ":" in name and "://" in name:
+            text = f'Error parsing image name "{name}": Invalid image name "{name}", unknown transport "{name.partition(":")[0]}"'
+        await process.error(f"FATA[0000] {text} \n")
+        return 1
+    verb: Callable[[Process, kit.Options, Found], Awaitable[int]] = _inspect if opts.args[0] == "inspect" else _tags
+    before = process.machine.now()
+    reference = images.parse_reference(name.removeprefix("docker://"))
+    try:
+        found = await look_up(process, name.removeprefix("docker://"), SKOPEO_HUB)
+        return await verb(process, opts, found)
+    except PullError as error:
+        where = f"reading manifest {reference.digest or reference.tag} in {reference.repository}"
+        why = (
+            "requested access to the resource is denied" if "insufficient_scope" in str(error) else "manifest unknown"
+        )
+        text = f'Error parsing image name "{name}": {where}: {why}'
+    except Unreachable as error:
+        text = f'Error parsing image name "{name}": pinging container registry {images.endpoint(name[9:])}: {error.args[0]}'
+    except LookupError as error:
+        text = f"Error parsing manifest for image: choosing image instance: {error.args[0]}"
+    await process.error(f"FATA[{int(process.machine.now() - before):04d}] {text} \n")
+    return 1
+
+
+async def _tags(process: Process, opts: kit.Options, found: Found) -> int:
+    whole = {"Repository": found.reference.repository, "Tags": images.tags(found.reference)}
+    await process.write(json.dumps(whole, indent=4) + "\n")
+    return 0
+
+
+async def _inspect(process: Process, opts: kit.Options, found: Found) -> int:
+    if "r" in opts and "c" not in opts:
+        await process.write(json.dumps(found.manifest(), indent=2))
+        return 0
+    arch = opts.get("a") or "amd64"
+    image = found.of(f"linux/{arch}") if found.index else found.images[0]
+    if image is None:
+        raise LookupError(f'no image found in manifest list for architecture "{arch}", variant "", OS "linux"')
+    config = config_of(image)
+    if "c" in opts:
+        await process.write(json.dumps(config, indent=None if "r" in opts else 4) + "\n")
+        return 0
+    layers = manifest_of(image)["layers"]
+    whole: dict[str, Any] = {
+        "Name": found.reference.repository,
+        "Digest": found.digest,
+        "RepoTags": [] if "n" in opts else images.tags(found.reference),
+        "Created": CREATED,
+        "DockerVersion": "",
+        "Labels": None,
+        "Architecture": config["architecture"],
+        **({"Variant": config["variant"]} if "variant" in config else {}),
+        "Os": config["os"],
+        "Layers": [each["digest"] for each in layers],
+        "LayersData": [
+            {"MIMEType": each["mediaType"], "Digest": each["digest"], "Size": each["size"], "Annotations": None}
+            for each in layers
+        ],
+        "Env": config["config"]["Env"],
+    }
+    form = opts.get("f")
+    if form:
+        text = form
+        for key, value in whole.items():
+            text = text.replace("{{." + key + "}}", str(value)).replace("{{ ." + key + " }}", str(value))
+        await process.write(text + "\n")
+        return 0
+    await process.write(json.dumps(whole, indent=4) + "\n")
+    return 0
+
+
+TOOLS: dict[str, Tool] = {"crane": crane, "skopeo": skopeo}
