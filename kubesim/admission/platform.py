@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kubesim.api import meta, status
 from kubesim.api.options import Options
 from kubesim.errors import Obj
+from kubesim.schema.paths import is_true
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
@@ -131,7 +132,7 @@ def node(ops: Operations, new: Obj, options: Options) -> None:
     found = new.setdefault("status", {})
     if found.get("capacity"):
         found.setdefault("allocatable", dict(found["capacity"]))
-    if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in found.get("conditions", ())):
+    if is_true(new, "Ready"):
         return
     taints = new["spec"].get("taints", [])
     if not any(taint.get("key") == NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):

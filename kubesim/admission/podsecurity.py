@@ -11,6 +11,7 @@ from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ def check(ops: Operations, kind: Kind, old: Obj | None, new: Obj, subresource: s
     if path is None or subresource not in ("", "ephemeralcontainers"):
         return
     labels = _labels(ops, new["metadata"].get("namespace", ""))
-    if not labels or (old is not None and _at(old, path).get("spec") == _at(new, path).get("spec")):
+    if not labels or (old is not None and dig(old, (*path, "spec")) == dig(new, (*path, "spec"))):
         return
-    pod = _at(new, path)
+    pod: Obj = dig(new, path) or {}
     spec = pod.get("spec") or {}
     forbidden = [] if path else _found(labels, "enforce", pod, spec)
     if forbidden:
@@ -72,12 +73,6 @@ def _labels(ops: Operations, namespace: str) -> dict[str, str]:
     found: Obj = ops.store.get(ops.registry.by_resource("namespaces"), "", namespace) or {}
     labels = found.get("metadata", {}).get("labels") or {}
     return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
-
-
-def _at(obj: Obj, path: tuple[str, ...]) -> Obj:
-    for step in path:
-        obj = obj.get(step) or {}
-    return obj
 
 
 def _found(labels: dict[str, str], mode: Mode, pod: Obj, spec: Obj) -> list[Violation]:

@@ -14,6 +14,7 @@ from kubesim.apiservices import RESOURCE
 from kubesim.auth.users import User
 from kubesim.errors import Obj
 from kubesim.network.fabric import REASONS, Fabric, Request, Response
+from kubesim.schema.paths import is_true
 from kubesim.schema.registry import Registry
 from kubesim.shell.errors import NetworkError
 from kubesim.store import Store
@@ -135,8 +136,7 @@ def slices(store: Store, registry: Registry, namespace: str, name: str) -> list[
 
 def is_available(service: Obj) -> bool:
     """Whether the server of an APIService was there when it was last looked for."""
-    conditions = service.get("status", {}).get("conditions") or ()
-    return any(item["type"] == "Available" and item["status"] == "True" for item in conditions)
+    return is_true(service, "Available")
 
 
 def _group_version(service: Obj) -> GroupVersion:

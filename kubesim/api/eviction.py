@@ -9,6 +9,7 @@ from kubesim.api import deletion, meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
 from kubesim.errors import ApiError, Obj
+from kubesim.schema.paths import is_true
 from kubesim.schema.registry import Kind
 
 if TYPE_CHECKING:
@@ -62,15 +63,10 @@ def _ask_budget(ops: Operations, pod: Obj, options: Options) -> None:
         text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise ApiError(500, "", text)
     for budget in guarding:
-        if _is_ready(pod) or not _unready_may_go(budget):
+        if is_true(pod, "Ready") or not _unready_may_go(budget):
             left = _taken(budget, pod["metadata"]["name"], meta.rfc3339(ops.clock.now()))
             if not options.dry_run:
                 ops.store.update(budgets, {**budget, "status": left})
-
-
-def _is_ready(pod: Obj) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _unready_may_go(budget: Obj) -> bool:

@@ -10,6 +10,7 @@ from kubesim.api import eviction, meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import format_struct
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind, Scale
 
 if TYPE_CHECKING:
@@ -73,11 +74,11 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     """Return the autoscaling/v1 Scale of an object. Raises 404 where its kind does not scale."""
     scale = _scale(kind)
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    shown = {"replicas": _at(obj, scale.status) or 0}
-    selector = _at(obj, scale.selector) if scale.selector else format_struct(obj.get("spec", {}).get("selector"))
+    shown = {"replicas": dig(obj, scale.status) or 0}
+    selector = dig(obj, scale.selector) if scale.selector else format_struct(obj.get("spec", {}).get("selector"))
     if selector:
         shown["selector"] = selector
-    replicas = _at(obj, scale.spec)
+    replicas = dig(obj, scale.spec)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -121,13 +122,6 @@ def _scale(kind: Kind) -> Scale:
     if kind.scale is None:
         raise status.no_resource()
     return kind.scale
-
-
-def _at(obj: Obj, path: tuple[str, ...]) -> Any:
-    value: Any = obj
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def post(

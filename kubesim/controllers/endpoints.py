@@ -9,6 +9,7 @@ from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
 from kubesim.controllers.slices import MANAGED_BY, SERVICE, SLICES, TRIGGER, Group, SliceKeeper
 from kubesim.errors import ApiError, Obj
+from kubesim.schema.paths import is_true
 
 HEADLESS = "service.kubernetes.io/headless"
 ZONE = "topology.kubernetes.io/zone"
@@ -117,7 +118,7 @@ class EndpointsController(Controller):
         return list(groups.values())
 
     def _endpoint(self, service: Obj, pod: Obj) -> Obj:
-        serving, ending = _is_ready(pod), is_ending(pod)
+        serving, ending = is_true(pod, "Ready"), is_ending(pod)
         ready = bool(service["spec"].get("publishNotReadyAddresses")) or (serving and not ending)
         node = self.nodes.get("", pod["spec"].get("nodeName", ""))
         zone = (node["metadata"].get("labels") or {}).get(ZONE) if node is not None else None
@@ -138,11 +139,6 @@ def _has_address(pod: Obj) -> bool:
     return bool(pod.get("status", {}).get("podIP")) and pods.phase_of(pod) not in pods.ENDED
 
 
-def _is_ready(pod: Obj) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
 def _needs_no_ports(service: Obj) -> bool:
     return service["spec"].get("clusterIP") == "None" and not service["spec"].get("ports")
 
@@ -154,7 +150,7 @@ def _turned(pod: Obj) -> str:
 
 
 def _reach(pod: Obj) -> Any:
-    ready = _is_ready(pod)
+    ready = is_true(pod, "Ready")
     place = pod.get("status", {}).get("podIP"), pod["spec"].get("nodeName")
     return *place, ready, is_ending(pod), pod["metadata"].get("labels"), _has_address(pod)
 
@@ -200,7 +196,7 @@ def _subset(service: Obj, found: list[Obj], ports: list[Obj]) -> Obj:
     every = bool(service["spec"].get("publishNotReadyAddresses"))
     subset: Obj = {}
     for pod in found:
-        ready = every or _is_ready(pod)
+        ready = every or is_true(pod, "Ready")
         address = {"ip": pod["status"]["podIP"], **_place(service, pod)}
         subset.setdefault("addresses" if ready else "notReadyAddresses", []).append(address)
     return subset | ({"ports": ports} if any(ports) else {})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kubesim.controllers.base import Context, Controller
 from kubesim.errors import Obj
 from kubesim.informer import Informer
+from kubesim.schema.paths import is_true
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 Follower = Callable[[str, Informer, list[str], bool], None]
@@ -44,8 +45,7 @@ class CustomKinds(Controller):
 
 
 def _is_established(definition: Obj) -> bool:
-    conditions = definition.get("status", {}).get("conditions") or ()
-    return any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
+    return is_true(definition, "Established")
 
 
 def _names(definition: Obj) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from kubesim.clock import Clock
 from kubesim.errors import Obj
+from kubesim.schema.paths import is_true
 
 State = Literal["normal", "partly lost", "lost"]
 RATE_HZ = 0.1
@@ -34,7 +35,7 @@ class Zones:
         """Take in the nodes; tells when all have just been lost."""
         conditions: dict[str, list[bool]] = {}
         for node in nodes:
-            conditions.setdefault(zone_of(node), []).append(_is_ready(node))
+            conditions.setdefault(zone_of(node), []).append(is_true(node, "Ready"))
         states = {zone: _state(found) for zone, found in conditions.items()}
         was_lost = bool(self._states) and all(state == "lost" for state in self._states.values())
         is_lost = bool(states) and all(state == "lost" for state in states.values())
@@ -59,11 +60,6 @@ def zone_of(node: Obj) -> str:
     """Return the region and zone of a node."""
     labels = node["metadata"].get("labels") or {}
     return f"{labels.get(REGION, '')}:{labels.get(ZONE, '')}"
-
-
-def _is_ready(node: Obj) -> bool:
-    conditions = node.get("status", {}).get("conditions") or ()
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _state(ready: list[bool]) -> State:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubesim.api.durations import between, human, parse_time, since
 from kubesim.errors import Obj
-from kubesim.schema.paths import dig, first
+from kubesim.schema.paths import dig, first, is_true
 
 Cell = str | int | float | bool | None
 NO_NAMES: frozenset[str] = frozenset()
@@ -151,8 +151,7 @@ def _container_reason(pod: Obj, reason: str) -> str:
         elif status.get("ready") and "running" in state:
             running = True
     if reason == "Completed" and running:
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in dig(pod, "status.conditions") or ())
-        return "Running" if ready else "NotReady"
+        return "Running" if is_true(pod, "Ready") else "NotReady"
     return reason
 
 

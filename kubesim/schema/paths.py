@@ -9,9 +9,9 @@ from typing import Any
 Step = tuple[str, bool, str, str]
 
 
-def dig(obj: Any, path: str) -> Any:
-    """Return what lies at a path that goes through no list, or None."""
-    for key in _keys(path):
+def dig(obj: Any, path: str | tuple[str, ...]) -> Any:
+    """Return what lies at a path (of names, or with dots) that goes through no list, or None."""
+    for key in _keys(path) if isinstance(path, str) else path:
         if type(obj) is not dict and not isinstance(obj, dict):
             return None
         obj = obj.get(key)
@@ -31,6 +31,12 @@ def first(obj: Any, path: str) -> Any:
 def each(obj: Any, path: str) -> Iterator[Any]:
     """Yield all that lies at a path, None for what an object on the way does not have."""
     return (value for _, value in walk(obj, path))
+
+
+def is_true(obj: Any, condition: str) -> bool:
+    """Tell whether a condition of an object's status is True: ``Ready``, ``Established``."""
+    conditions = dig(obj, "status.conditions") or ()
+    return any(found["type"] == condition and found["status"] == "True" for found in conditions)
 
 
 def walk(obj: Any, path: str, prefix: str = "") -> Iterator[tuple[str, Any]]:

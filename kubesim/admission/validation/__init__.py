@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
     bounds,
@@ -21,6 +20,7 @@ from kubesim.api import status
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
+from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
 CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
@@ -61,7 +61,7 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
     """Return an error for each immutable field that changed."""
     errors = []
     for rule in kind.immutable:
-        before, after = _at(old, rule.path), _at(new, rule.path)
+        before, after = dig(old, rule.path), dig(new, rule.path)
         if before == after or workloads.may_change(kind, rule.path, before, after, old):
             continue
         path = ".".join(rule.path)
@@ -88,10 +88,3 @@ def _content_errors(kind: Kind, obj: Obj) -> list[FieldError]:
 def _raise(kind: Kind, obj: Obj, errors: list[FieldError]) -> None:
     if errors:
         raise status.invalid(kind, obj["metadata"].get("name") or obj["metadata"].get("generateName", ""), errors)
-
-
-def _at(obj: Obj, path: tuple[str, ...]) -> Any:
-    value: Any = obj
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value

@@ -73,11 +73,7 @@ class Rule:
     def ask(self, place: Place, found: list[FieldError]) -> None:
         """Add what is wrong with an object."""
         name = self.name
-        value: Any = place.value
-        if name:
-            value = value.get(name)
-            if value is None and self.optional:
-                return
+        value: Any = place.value.get(name) if name else place.value
         for holds in self.conditions:
             if not holds(place.value):
                 return
@@ -116,7 +112,8 @@ def errors_of(part: str, name: str, place: Place) -> list[FieldError]:
     """Return what is wrong with an object by the rules of its kind or type."""
     found: list[FieldError] = []
     for rule in rules_of(part, name):
-        rule.ask(place, found)
+        if not rule.optional or place.value.get(rule.name) is not None:
+            rule.ask(place, found)
     return found
 
 
@@ -133,7 +130,7 @@ def _rule(path: str, asked: str | dict[str, Any]) -> Rule:
         more |= argument
         argument = None
     first, *rest = path.split(".")
-    optional = bool(rest) or (function not in ASKED_OF_NOTHING and "missing" not in beside)
+    optional = path != "" and (bool(rest) or (function not in ASKED_OF_NOTHING and "missing" not in beside))
     arguments = () if argument is None else (argument,)
     name, plain = first.removesuffix("[]"), not rest and not first.endswith("[]")
     return Rule(path, function, arguments, more, conditions, **beside, name=name, plain=plain, optional=optional)
