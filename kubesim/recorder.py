@@ -78,7 +78,8 @@ class Recorder:
         if combined:
             message = COMBINED + message
         else:
-            key = (*key, message)
+            # A series goes on whatever its events say, as long as the object has not changed.
+            key = (*key, ref["resourceVersion"], action) if self._series else (*key, message)
         try:
             await self._write(key, ref, kind, reason, message, action, now)
         except ApiError as error:

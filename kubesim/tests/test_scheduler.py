@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubesim.recorder import Recorder
 from kubesim.scheduler.messages import available
 from kubesim.scheduler.state import requests
 from kubesim.tests.world import container, deployment, pod, world
@@ -153,3 +154,14 @@ async def test_without_nodes_nothing_is_available():
     async with world(count=0) as w:
         await w.create("pods", gpus(1))
         assert await refusal(w) == "no nodes available to schedule pods"
+
+
+async def test_a_series_of_events_goes_on_until_its_object_changes():
+    async with world() as w:
+        recorder = Recorder(w.client, w.clock, "default-scheduler", series=True)
+        meta = {"name": "train", "namespace": "default", "uid": "1"}
+        for version, text in (("7", "none will do"), ("7", "still none"), ("8", "none of four")):
+            waiting = {"apiVersion": "v1", "kind": "Pod", "metadata": {**meta, "resourceVersion": version}}
+            await recorder.warning(waiting, "FailedScheduling", text, action="Scheduling")
+        found = {event["message"]: event.get("series", {}).get("count") for event in await w.items("events")}
+        assert found == {"none will do": 2, "none of four": None}

@@ -14,10 +14,10 @@ GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", 
 NOT_YET = "not yet the same"
 TEXTS = """## Where explain's texts come from
 
-The sentences of `kubectl explain` are upstream's own and are read at run time from `lightkube-models`, which carries
-those of Kubernetes 1.34 (0.3 MB, 43 files); where they have paragraphs stands in `kubesim/schema/openapi_spaces.json`.
-Of 2,914 texts of the real API server 2,833 (97.2 %) are the same to the letter. 68 lack the sentences beside the values
-that a field may have (the values themselves are told), 12 types without fields have none. `kubernetes-validate` would
+The sentences of `kubectl explain` are upstream's own and are read at run time from `lightkube-models`, which has
+those of Kubernetes 1.34 (0.3 MB, 43 files); where they have paragraphs is in `kubesim/schema/openapi_spaces.json`.
+Of 2,914 texts of the real API server 2,833 (97.2 %) are the same to the letter. 68 lack the sentences beside the
+values that a field may have (the values are told), 12 types without fields have none. `kubernetes-validate` would
 give 97.3 % for 16 MB to fetch and 12,206 files of 77 MB; the official client's models gave 66.7 %."""
 
 
