@@ -37,7 +37,7 @@ torture: setup-dev ## The long proofs: every crash point, many times
 	@TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25} $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests kubesim/tests/test_killed.py \
 	  kubesim/tests/test_dropped.py -k "crash or killed or dropped" $(ARGS)
 
-bench: setup-dev ## Measure: make bench NAME=kubesim (or rehearse); figures beside goals, JSON in bench/results
+bench: setup-dev ## Measure: make bench NAME=kubesim (or nodes, rehearse); figures beside goals, JSON in bench/results
 	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)
 
 lint: setup-dev ## Style, types, layers, templates, licences

@@ -16,7 +16,7 @@ from aiohttp import ClientSession
 
 from bench import programs
 from bench.figures import Figure, report
-from bench.programs import Server, create, create_all, hosting, resident
+from bench.programs import Server, create, create_all, hosting, resident, until_there
 
 ROUNDS = 5
 CLUSTERS, IDLE, IDLE_S = 200, 20, 40
@@ -69,18 +69,8 @@ async def _account(client: ClientSession) -> str:
         "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
     }
     await create(client, f"/apis/{RBAC}/v1/namespaces/bench/rolebindings", binding)
-    await _until_there(client, f"{space}/serviceaccounts/default")
+    await until_there(client, f"{space}/serviceaccounts/default")
     return user
-
-
-async def _until_there(client: ClientSession, path: str) -> None:
-    """Wait until an object exists that a controller makes."""
-    async with asyncio.timeout(30):
-        while True:
-            async with client.get(path) as response:
-                if response.status == 200:
-                    return
-            await asyncio.sleep(0.05)
 
 
 async def _post(client: ClientSession, path: str, count: int, user: str) -> None:
@@ -152,7 +142,7 @@ async def born(folder: Path) -> Figures:
         "fresh": statistics.median(times) * 1000,
         "all": all_of_them,
         "each": (all_of_them - before) / (CLUSTERS - 1),
-        "idle": await _idle(folder / "idle"),
+        "idle": await idle_cost(folder / "idle"),
     }
 
 
@@ -164,7 +154,7 @@ async def _born(client: ClientSession, times: list[float], number: int) -> None:
     times.append(time.perf_counter() - start)
 
 
-async def _idle(folder: Path) -> float:
+async def idle_cost(folder: Path) -> float:
     """Return what one idle cluster of three nodes uses, in percent of a core."""
     async with hosting(folder) as (client, pid):
         for number in range(IDLE):

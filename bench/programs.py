@@ -145,6 +145,16 @@ async def create_all(client: ClientSession, path: str, bodies: Iterable[dict[str
     await asyncio.gather(*(some() for _ in range(at_once)))
 
 
+async def until_there(client: ClientSession, path: str) -> None:
+    """Wait until an object exists that a controller makes."""
+    async with asyncio.timeout(30):
+        while True:
+            async with client.get(path) as response:
+                if response.status == 200:
+                    return
+            await asyncio.sleep(0.05)
+
+
 async def _answers(client: ClientSession) -> None:
     """Return once the API has answered as it does when all is there."""
     async with asyncio.timeout(READY_S):
