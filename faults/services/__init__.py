@@ -8,7 +8,7 @@ from faults.services.access import (
     revoke_access,
 )
 from faults.services.catalog import seed_catalog
-from faults.services.clusters import drop_practice_cluster, ensure_practice_cluster
+from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster
 from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
 from faults.services.running import confirm_symptom, inject_run, revert_run
@@ -20,13 +20,14 @@ __all__ = [
     "apply_solution",
     "candidate_access",
     "confirm_symptom",
-    "drop_practice_cluster",
     "ensure_practice_cluster",
     "first_request_at",
     "inject_run",
+    "lend_cluster",
     "mirror_deadline",
     "plan_environment_run",
     "plan_fault_run",
+    "release_cluster",
     "restore_access",
     "revert_run",
     "revoke_access",

@@ -1,4 +1,4 @@
-"""Practice clusters: born for a session, dropped at its end."""
+"""The clusters of sessions: practice clusters, born for one and dropped at its end, and those that are lent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,16 @@ def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gp
     return cluster
 
 
-def drop_practice_cluster(*, cluster: Cluster) -> None:
-    """Drop the cluster and forget its credentials."""
-    practice.drop(cluster.name)
+def lend_cluster(*, name: str, kubeconfig: str) -> Cluster:
+    """Take in a cluster that is there already, for one session. Raises KubeconfigRefused for an unusual file."""
+    parse(kubeconfig)
+    lent = {"tier": Cluster.Tier.DEDICATED, "kubeconfig": crypto.seal(kubeconfig), "released_at": None}
+    cluster, _ = Cluster.objects.update_or_create(name=name, defaults=lent)
+    return cluster
+
+
+def release_cluster(*, cluster: Cluster) -> None:
+    """Drop a practice cluster; of any other, forget the credentials."""
+    if cluster.tier == Cluster.Tier.PRACTICE:
+        practice.drop(cluster.name)
     Cluster.objects.filter(pk=cluster.pk, released_at__isnull=True).update(released_at=timezone.now(), kubeconfig="")

@@ -23,7 +23,7 @@ def cluster(practice, db):
     """A fresh practice cluster, dropped at the end."""
     cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline())
     yield cluster
-    services.drop_practice_cluster(cluster=cluster)
+    services.release_cluster(cluster=cluster)
 
 
 @pytest.fixture

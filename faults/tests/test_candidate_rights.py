@@ -162,7 +162,7 @@ def neighbour(cluster):
     """Another session's cluster on the same host."""
     other = ensure_practice_cluster(name=cluster.name.replace("t-", "n-"), deadline=deadline())
     yield other
-    services.drop_practice_cluster(cluster=other)
+    services.release_cluster(cluster=other)
 
 
 def test_no_path_leads_out_of_the_cluster(access, cluster, neighbour, practice_host):

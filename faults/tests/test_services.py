@@ -139,7 +139,7 @@ def test_a_run_that_was_never_sent_is_reverted_at_once(fault):
 
 def test_a_dropped_cluster_counts_as_reverted(fault, environment):
     services.inject_run(run_id=fault.pk, holder="w")
-    services.drop_practice_cluster(cluster=environment.cluster)
+    services.release_cluster(cluster=environment.cluster)
     run = services.revert_run(run_id=fault.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
     assert not Step.objects.filter(run=fault).exclude(status=Step.Status.REVERTED).exists()

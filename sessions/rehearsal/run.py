@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 from django.contrib.auth.models import User
 
@@ -78,7 +79,10 @@ class Rehearsal:
         output: Path,
         say: Print,
         interrupted: Callable[[], bool] = lambda: False,
+        kubeconfig: str = "",
     ) -> None:
+        """``kubeconfig``: the text of one within the allow-list; without it, a practice cluster is made."""
+        self.kubeconfig = kubeconfig
         self.version, self.solution, self.output, self.say = version, solution, output, say
         self.interrupted = interrupted
         self.report = Report(version.scenario.slug, solution.key)
@@ -134,8 +138,11 @@ class Rehearsal:
         if created:
             owner.set_unusable_password()
             owner.save(update_fields=["password"])
+        name = f"lent-{uuid4().hex[:12]}"
+        lent = fault_services.lend_cluster(name=name, kubeconfig=self.kubeconfig) if self.kubeconfig else None
         return services.create_session(
             owner=owner,
+            cluster=lent,
             candidate_name="Nobody (rehearsal)",
             title=f"Rehearsal: {self.version.title}"[:200],
             scenario_versions=[self.version],

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from faults.models import ScenarioVersion
+from faults.models import Cluster, ScenarioVersion
 from faults.plain_text import plain_line
 from sessions import clock, events
 from sessions.errors import SessionError
@@ -44,11 +44,13 @@ def create_session(
     minutes: int | None = None,
     scheduled_at: datetime | None = None,
     interviewers: Iterable[User] = (),
+    cluster: Cluster | None = None,
 ) -> InterviewSession:
     """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
 
-    ``minutes`` defaults to the sum of the parts. The owner is always one of the interviewers. Raises SessionError
-    naming ``candidate_name``, ``title``, ``scenarios``, ``minutes`` or ``scheduled_at``.
+    ``minutes`` defaults to the sum of the parts; ``cluster`` to a practice cluster of its own. The owner is always
+    one of the interviewers. Raises SessionError naming ``candidate_name``, ``title``, ``scenarios``, ``minutes`` or
+    ``scheduled_at``.
     """
     candidate = clean_text(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
@@ -65,6 +67,8 @@ def create_session(
         minutes=_checked_minutes(minutes, parts),
         scheduled_at=_checked_time(scheduled_at),
         created_at=clock.now(),
+        cluster=cluster,
+        tier=cluster.tier if cluster else Cluster.Tier.PRACTICE,
     )
     _fill(session, parts)
     _invite(session, [owner, *interviewers])

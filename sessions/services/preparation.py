@@ -30,7 +30,7 @@ def plan_phases(session: InterviewSession) -> None:
     phases.add(
         session,
         [
-            ("cluster", "Practice cluster"),
+            ("cluster", "Practice cluster" if session.tier == Cluster.Tier.PRACTICE else "Cluster"),
             ("environment", "Namespaces and access rights"),
             *((f"inject:{version.scenario.slug}", f"Inject: {version.title}") for version in found),
             *((f"symptom:{version.scenario.slug}", f"Confirm the symptom: {version.title}") for version in found),
@@ -56,6 +56,9 @@ def session_namespaces(session: InterviewSession) -> dict[str, str]:
 
 def _cluster(work: Work) -> None:
     session = work.session
+    if session.tier != Cluster.Tier.PRACTICE:
+        work.report("cluster", f"Using {_cluster_of(session)}")
+        return
     work.report("cluster", "Asking for a fresh cluster")
     latest = (session.prepared_at or clock.now()) + clock.LONGEST_FAULT + clock.GRACE
     # The name shows in the candidate's kubeconfig, so that it says nothing.

@@ -79,7 +79,7 @@ def _revert(run: FaultRun, work: Work) -> None:
 
 def _drop(work: Work) -> None:
     assert work.session.cluster is not None  # planned only where there is one
-    fault_services.drop_practice_cluster(cluster=work.session.cluster)
+    fault_services.release_cluster(cluster=work.session.cluster)
 
 
 @transaction.atomic

@@ -235,7 +235,7 @@ def pod(name: str, image: str, command: list[str]):
 def kube(practice, db):
     cluster = fault_services.ensure_practice_cluster(name="hostile", deadline=datetime.now(UTC) + timedelta(hours=1))
     yield fault_selectors.kube_for(cluster)
-    fault_services.drop_practice_cluster(cluster=cluster)
+    fault_services.release_cluster(cluster=cluster)
 
 
 def until(found):

@@ -279,7 +279,7 @@ def broken(draft, ada, practice, monkeypatch):
     state = InterviewSession.State.READY
     InterviewSession.objects.filter(pk=draft.pk).update(cluster=cluster, environment=environment, state=state)
     yield services.start(session=InterviewSession.objects.get(pk=draft.pk), actor=ada)
-    fault_services.drop_practice_cluster(cluster=cluster)
+    fault_services.release_cluster(cluster=cluster)
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ad
 
 def test_a_cluster_that_died_is_an_error_of_ours_and_not_a_fail(watched, broken, practice, time):
     watched.look()
-    fault_services.drop_practice_cluster(cluster=broken.cluster)
+    fault_services.release_cluster(cluster=broken.cluster)
     time.advance(session_watch.PROBE.total_seconds())
     watched.look()
     assert set(CheckState.objects.exclude(verdict="not_run").values_list("verdict", flat=True)) == {"error"}

@@ -6,12 +6,15 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from io import StringIO
 
 import pytest
 from django.conf import settings as site
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
+from faults import practice as clusters
 from faults import selectors as fault_selectors
 from faults.models import FaultRun
 from sessions.models import InterviewSession
@@ -62,6 +65,43 @@ def test_it_names_what_there_is(rehearse, running, args, message):
     with pytest.raises(CommandError, match=message):
         rehearse(*args)
     assert not InterviewSession.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        pytest.param("exec: {command: /bin/true}", "it would start a program on our machine", id="program"),
+        pytest.param("tokenFile: /etc/passwd", "it would read a file of our machine", id="file"),
+    ],
+)
+def test_a_kubeconfig_from_outside_starts_and_reads_nothing(rehearse, running, tmp_path, user, message):
+    path = tmp_path / "config"
+    path.write_text(
+        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        f"users: [{{name: u, user: {{{user}}}}}]\ncurrent-context: x\n"
+    )
+    with pytest.raises(CommandError, match=message):
+        rehearse("--kubeconfig", str(path))
+    assert not InterviewSession.objects.exists()
+
+
+def test_a_kubeconfig_that_is_not_there_is_one_line(rehearse, tmp_path):
+    with pytest.raises(CommandError, match="No such file or directory. Give a kubeconfig that can be read."):
+        rehearse("--kubeconfig", str(tmp_path / "none"))
+
+
+def test_it_rehearses_on_a_lent_cluster_and_leaves_it_there(rehearsal, monkeypatch):
+    monkeypatch.setattr(run, "PREPARE_SECONDS", 0.0)
+    lent = clusters.create("lent", timezone.now() + timedelta(hours=1), nodes=1, gpus=8)
+    rehearsal.kubeconfig = lent["kubeconfig"]
+    rehearsal.run()
+    session = InterviewSession.objects.get()
+
+    assert (session.tier, session.cluster.tier) == ("dedicated", "dedicated")
+    assert session.cluster.kubeconfig == ""
+    assert session.cluster.released_at is not None
+    assert clusters.exists("lent")
 
 
 def test_whatever_is_wrong_is_one_object(running, db):

@@ -16,11 +16,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
+from faults.errors import KubeconfigRefused
+from faults.kube.config import MAX_BYTES, parse
 from faults.models import ScenarioVersion
 from faults.packs import Solution
 from sessions import selectors
 from sessions.rehearsal import installation, interruption
-from sessions.rehearsal.run import Rehearsal, Report
+from sessions.rehearsal.run import Print, Rehearsal, Report
 
 START_SECONDS = 60
 POLL_SECONDS = 0.1
@@ -40,6 +42,13 @@ class Command(BaseCommand):
         """Declare the options."""
         parser.add_argument("--scenario", metavar="SLUG", help="which scenario (default: the first)")
         parser.add_argument("--solution", metavar="N", type=int, default=1, help="which reference solution, from 1")
+        parser.add_argument(
+            "--kubeconfig",
+            metavar="FILE",
+            type=Path,
+            help="a cluster to rehearse on in place of a practice cluster, with credentials inside the file; "
+            "give it simulated nodes by: python -m kubesim nodes --untainted",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object; the steps go to stderr")
         parser.add_argument("--output", metavar="DIR", type=Path, help="where the scorecard goes")
         parser.add_argument(
@@ -60,6 +69,7 @@ class Command(BaseCommand):
             raise
 
     def _handle(self, options: dict[str, Any]) -> None:
+        kubeconfig = _kubeconfig(options["kubeconfig"])
         output = (options["output"] or settings.DATA_DIR / "rehearsals").resolve()
         with interruption.noticed() as interrupted:
             if options["wait"] is not None:
@@ -67,12 +77,13 @@ class Command(BaseCommand):
             elif missing := installation.missing():
                 self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
                 self._rehearse_elsewhere(options, output, interrupted)
-            self._rehearse(options, output, interrupted)
+            self._rehearse(options, output, interrupted, kubeconfig)
 
-    def _rehearse(self, options: dict[str, Any], output: Path, interrupted: Asked) -> None:
+    def _rehearse(self, options: dict[str, Any], output: Path, interrupted: Asked, kubeconfig: str) -> None:
         version = _scenario(options["scenario"])
         solution = _solution(version, options["solution"])
-        report = Rehearsal(version, solution, output, lambda line: self._say(options, line), interrupted).run()
+        said: Print = lambda line: self._say(options, line)  # noqa: E731
+        report = Rehearsal(version, solution, output, said, interrupted, kubeconfig).run()
         self.reported = True
         if options["json"]:
             self.stdout.write(json.dumps(report.as_dict(), indent=2))
@@ -86,6 +97,7 @@ class Command(BaseCommand):
         args = ["rehearse", "--wait", str(START_SECONDS), "--output", str(output)]
         args += ["--solution", str(options["solution"])]
         args += ["--scenario", options["scenario"]] if options["scenario"] else []
+        args += ["--kubeconfig", str(options["kubeconfig"].resolve())] if options["kubeconfig"] else []
         args += ["--json"] if options["json"] else []
         with installation.temporary() as site:
             sys.exit(_watch_over(site, site.manage(*args), interrupted))
@@ -112,6 +124,21 @@ class Command(BaseCommand):
         stream = self.stderr if options["json"] else self.stdout
         stream.write(line, style_func=str)
         stream.flush()
+
+
+def _kubeconfig(path: Path | None) -> str:
+    """Return the text of a kubeconfig within the allow-list; empty without one. Raises CommandError."""
+    if path is None:
+        return ""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1).decode("utf-8", "replace")
+        parse(text)
+    except OSError as exc:
+        raise CommandError(f"{path}: {exc.strerror}. Give a kubeconfig that can be read.") from exc
+    except KubeconfigRefused as exc:
+        raise CommandError(f"{path}: {exc} (kubectl config view --flatten --minify writes one that fits.)") from exc
+    return text
 
 
 def _scenario(slug: str | None) -> ScenarioVersion:
