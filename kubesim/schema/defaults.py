@@ -185,8 +185,3 @@ def names_of_kind(obj: Obj) -> None:
     if kind := obj.get("kind"):
         obj["singular"] = obj.get("singular") or kind.lower()
         obj["listKind"] = obj.get("listKind") or f"{kind}List"
-
-
-def conversion(obj: Obj) -> None:
-    """Versions differ in their names only, unless a webhook converts them."""
-    obj["conversion"] = {"strategy": "None", **(obj.get("conversion") or {})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kubesim.admission.validation import metadata
@@ -17,21 +17,21 @@ MIXED = "may have mixed case, but should otherwise match: "
 
 
 @check_of_missing
-def required(value: Any, where: str, place: Place, text: str = "") -> Iterator[FieldError]:
+def required(value: Any, where: str, place: Place, text: str = "") -> Iterable[FieldError]:
     """A field that must be there and not be empty; with a condition, an error wherever that holds."""
-    yield from () if value else (required_value(where, text),)
+    return () if value else (required_value(where, text),)
 
 
 @check_of_missing
-def invalid(value: Any, where: str, place: Place, text: str) -> Iterator[FieldError]:
+def invalid(value: Any, where: str, place: Place, text: str) -> Iterable[FieldError]:
     """A value that is wrong under the rule's condition."""
-    yield invalid_value(where, value, text)
+    return (invalid_value(where, value, text),)
 
 
 @check_of_missing
-def forbidden(value: Any, where: str, place: Place, text: str) -> Iterator[FieldError]:
+def forbidden(value: Any, where: str, place: Place, text: str) -> Iterable[FieldError]:
     """A field that may not be set under the rule's condition."""
-    yield forbidden_field(where, text.replace("{}", str(value)))
+    return (forbidden_field(where, text.replace("{}", str(value))),)
 
 
 @check
@@ -41,32 +41,30 @@ def is_(value: Obj, where: str, place: Place, name: str) -> list[FieldError]:
 
 
 @check
-def one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
+def one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iterable[FieldError]:
     """One of some values, where it is not empty."""
-    if value != "" and value not in choices:
-        yield unsupported(where, value, tuple(choices))
+    return () if value == "" or value in choices else (unsupported(where, value, tuple(choices)),)
 
 
 @check_of_missing
 def always_one_of(
     value: Any, where: str, place: Place, choices: Sequence[str], *, nil: bool = False
-) -> Iterator[FieldError]:
+) -> Iterable[FieldError]:
     """One of some values; the answer names ``nil`` as another."""
-    if value not in choices:
-        yield unsupported(where, value or "", (*choices, "nil") if nil else tuple(choices))
+    shown = (*choices, "nil") if nil else tuple(choices)
+    return () if value in choices else (unsupported(where, value or "", shown),)
 
 
 @check
-def each_of(values: list[Any], where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
+def each_of(values: list[Any], where: str, place: Place, choices: Sequence[str]) -> Iterable[FieldError]:
     """A list each of whose values is one of these; the error names the list."""
-    yield from (unsupported(where, value, tuple(choices)) for value in values if value not in choices)
+    return [unsupported(where, value, tuple(choices)) for value in values if value not in choices]
 
 
 @check
-def alone(values: list[str], where: str, place: Place, text: str) -> Iterator[FieldError]:
+def alone(values: list[str], where: str, place: Place, text: str) -> Iterable[FieldError]:
     """A list in which a star stands alone."""
-    if len(values) > 1 and "*" in values:
-        yield invalid_value(where, values, text)
+    return (invalid_value(where, values, text),) if len(values) > 1 and "*" in values else ()
 
 
 @check
@@ -81,24 +79,27 @@ def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator
 
 
 @check
-def least(value: Any, where: str, place: Place, low: int, text: str = "") -> Iterator[FieldError]:
+def least(value: Any, where: str, place: Place, low: int, text: str = "") -> Iterable[FieldError]:
     """A number (where it is one) that is not below another."""
-    if isinstance(value, int) and value < low:
-        yield invalid_value(where, value, text or f"must be greater than or equal to {low}")
+    if not isinstance(value, int) or value >= low:
+        return ()
+    return (invalid_value(where, value, text or f"must be greater than or equal to {low}"),)
 
 
 @check
-def between(value: Any, where: str, place: Place, bounds: Sequence[int], text: str = "") -> Iterator[FieldError]:
+def between(value: Any, where: str, place: Place, bounds: Sequence[int], text: str = "") -> Iterable[FieldError]:
     """A number (where it is one) within bounds."""
-    if isinstance(value, int) and not bounds[0] <= value <= bounds[1]:
-        yield invalid_value(where, value, text or f"must be between {bounds[0]} and {bounds[1]}, inclusive")
+    low, high = bounds
+    if not isinstance(value, int) or low <= value <= high:
+        return ()
+    return (invalid_value(where, value, text or f"must be between {low} and {high}, inclusive"),)
 
 
 @check
-def matches(value: Any, where: str, place: Place, pattern: str, text: str) -> Iterator[FieldError]:
+def matches(value: Any, where: str, place: Place, pattern: str, text: str) -> Iterable[FieldError]:
     """A text (where it is one, and not empty) of a form."""
-    if isinstance(value, str) and value and not re.fullmatch(pattern, value):
-        yield invalid_value(where, value, text)
+    fine = not isinstance(value, str) or not value or re.fullmatch(pattern, value)
+    return () if fine else (invalid_value(where, value, text),)
 
 
 @check
@@ -120,7 +121,7 @@ def single(
     among: Sequence[str] = (),
     besides: Sequence[str] = (),
     none: str = "",
-) -> Iterator[FieldError]:
+) -> Iterable[FieldError]:
     """An object that has one of some fields (or, without those, any field but ``besides``)."""
     found = [name for name in among or value if name in value and name not in besides]
     if none and not found:
@@ -129,19 +130,19 @@ def single(
 
 
 @check
-def label(value: str, where: str, place: Place) -> Iterator[FieldError]:
+def label(value: str, where: str, place: Place) -> Iterable[FieldError]:
     """A DNS label."""
     return _dns(value, where, "label")
 
 
 @check
-def subdomain(value: str, where: str, place: Place) -> Iterator[FieldError]:
+def subdomain(value: str, where: str, place: Place) -> Iterable[FieldError]:
     """A DNS subdomain."""
     return _dns(value, where, "subdomain")
 
 
-def _dns(value: str, where: str, form: str) -> Iterator[FieldError]:
-    yield from (invalid_value(where, value, why) for why in metadata.dns_errors(value, form) if value)
+def _dns(value: str, where: str, form: str) -> list[FieldError]:
+    return [invalid_value(where, value, why) for why in metadata.dns_errors(value, form)] if value else []
 
 
 @check
@@ -154,15 +155,15 @@ def name(
 
 
 @check
-def qualified(value: str, where: str, place: Place) -> Iterator[FieldError]:
+def qualified(value: str, where: str, place: Place) -> Iterable[FieldError]:
     """A name as labels have them, with or without a domain."""
-    yield from (invalid_value(where, value, why) for why in key_errors(value))
+    return [invalid_value(where, value, why) for why in key_errors(value)]
 
 
 @check
-def labels(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+def labels(value: Obj, where: str, place: Place) -> Iterable[FieldError]:
     """A map of labels."""
-    yield from metadata.label_errors(value, where)
+    return metadata.label_errors(value, where)
 
 
 @check
