@@ -27,8 +27,9 @@ LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at th
 INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
 SERVERS = frozenset(
     {
-        "torchrun", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd", "httpd-foreground",
-        "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin", "gpu-feature-discovery",
+        "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd",
+        "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin",
+        "gpu-feature-discovery",
         "gpu-operator", "metrics-server", "coredns", "kube-proxy",
     }
 )  # fmt: skip
@@ -204,6 +205,8 @@ def workload(name: str, seed: str, also: str = "") -> Program:
                 yield Line(entry["at"], entry["text"])
         if repeated is not None:
             yield from _repeat(repeated, horizon, limit, seed)
+        if "ends" in data:
+            yield Exit(*data["ends"])
 
     return Program(run, term_code=data.get("term"), load=name)
 

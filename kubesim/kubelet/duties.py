@@ -19,6 +19,8 @@ KNOWN = {
     "nvidia-device-plugin": "kubesim.kubelet.plugin",
     "gpu-fault-injector": "kubesim.kubelet.injector",
     "cnrm-manager": "kubesim.addons.cnrm",
+    "mpi-operator": "kubesim.addons.mpi",
+    "mpirun": "kubesim.addons.mpi:launch",
     "nginx-ingress-controller": "kubesim.addons.ingress",
     "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
     "fault-quarantine": "kubesim.addons.sentinel:quarantine",
@@ -27,7 +29,9 @@ KNOWN = {
     "janitor": "kubesim.addons.sentinel_repair:janitor",
 }
 """Program -> the module whose ``begin`` (or function after a colon) starts it, read when it is first wanted."""
-ALONE = frozenset({"cnrm-manager", "fault-quarantine", "node-drainer", "fault-remediation", "janitor"})
+ALONE = frozenset(
+    {"cnrm-manager", "fault-quarantine", "node-drainer", "fault-remediation", "janitor", "mpi-operator"}
+)
 """Programs of which one works in a cluster while the others stand by."""
 
 
@@ -61,6 +65,8 @@ class Post:
     address: str
     owner: str
     argv: tuple[str, ...] = ()
+    die: Callable[[str], None] = lambda text: None
+    """Ends the program with a text on standard error."""
     resumed: bool = False
     """Whether it ran already before the kubelet was started again."""
 

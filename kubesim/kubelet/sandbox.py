@@ -136,9 +136,17 @@ class Sandbox:
                 record.ip,
                 self.owner(container),
                 argv,
+                lambda text: self._cut(container, text),
                 resumed,
             )
         )
+
+    def _cut(self, container: Container, text: str) -> None:
+        """Let a computed process die now, with a text on standard error."""
+        instance = container.instance
+        if instance is not None and instance.cut is None:
+            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), text)
+            self.host.wake()
 
     def _devices(self, container: Container, spec: Obj) -> dict[str, str]:
         """Give a container its GPUs; returns the variables that come with them. Raises ``ConfigError``."""
@@ -154,8 +162,7 @@ class Sandbox:
             return
 
         def die(error: int) -> None:
-            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), failures.cuda(error))
-            self.host.wake()
+            self._cut(container, failures.cuda(error))
 
         program, argv, gpus = self.worker.program(container), self.worker.argv(container), self.host.node.gpus
         owner, image = self.owner(container), self.worker.record.images[self.worker.record.spec(container)["image"]]

@@ -1,0 +1,133 @@
+"""MPIJobs: a launcher and its workers, from their objects to the GPUs that they use, and how they fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubesim.gpu.readings import read
+from kubesim.tests.installed import install
+from kubesim.tests.test_gpu_containers import PYTORCH
+from kubesim.tests.test_network import policy
+from kubesim.tests.world import container, world
+
+JOBS = "mpijobs.kubeflow.org"
+PI = "mpioperator/mpi-pi:openmpi"
+
+
+def mpi_job(
+    name="train", workers=2, gpus=8, image=PYTORCH, command=("mpirun", "-np", "16", "python", "train.py"), **spec
+):
+    limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}} if gpus else {}
+    launcher = {"template": {"spec": {"containers": [container(image, *command)]}}}
+    worker = {
+        "replicas": workers,
+        "template": {"spec": {"containers": [{"name": "worker", "image": image, **limits}]}},
+    }
+    body = {"slotsPerWorker": gpus or 1, "mpiReplicaSpecs": {"Launcher": launcher, "Worker": worker}, **spec}
+    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": name}, "spec": body}
+
+
+@pytest.fixture
+async def operated():
+    async with world(count=2) as w:
+        await install(w, "mpi-operator")
+        yield w
+
+
+async def conditions(w, name="train"):
+    found = (await w.client.get(JOBS, name, "default")).get("status", {}).get("conditions") or []
+    return {item["type"]: item for item in found if item["status"] == "True"}
+
+
+def utils(w):
+    boards = [w.kubelets.gpus(name).board for name in w.node_names]
+    return [read(device, w.clock.now()).util for board in boards for device in board.devices]
+
+
+async def launcher_log(w):
+    found = [p for p in await w.items("pods") if "-launcher-" in p["metadata"]["name"]]
+    return w.kubelets.logs("default", found[0]["metadata"]["name"], "main").decode()
+
+
+async def test_a_job_has_workers_a_launcher_a_service_and_a_host_file(operated):
+    await operated.create(JOBS, mpi_job())
+    await operated.tick(30)
+    names = sorted(pod["metadata"]["name"] for pod in await operated.items("pods"))
+    assert names[1:] == ["train-worker-0", "train-worker-1"]
+    assert names[0].startswith("train-launcher-")
+    hosts = (await operated.client.get("configmaps", "train-config", "default"))["data"]["hostfile"]
+    assert hosts == "train-worker-0.train.default.svc slots=8\ntrain-worker-1.train.default.svc slots=8\n"
+    assert (await operated.client.get("services", "train", "default"))["spec"]["clusterIP"] == "None"
+    await operated.check_models()
+
+
+async def test_the_launcher_sets_every_workers_gpus_to_work(operated):
+    await operated.create(JOBS, mpi_job())
+    await operated.tick(60)
+    assert all(value > 80 for value in utils(operated))
+    assert (await conditions(operated))["Running"]["message"] == "MPIJob default/train is running."
+    assert await operated.messages("MPIJobCreated") == ["MPIJob default/train is created."]
+    assert "INFO:root:step" in await launcher_log(operated)
+    await operated.client.delete(JOBS, "train", "default")
+    await operated.tick(60)
+    assert not any(utils(operated))
+    assert not await operated.items("pods")
+
+
+async def test_a_job_that_is_through_has_succeeded_and_leaves_its_workers(operated):
+    await operated.create(JOBS, mpi_job("pi", gpus=0, image=PI, command=("mpirun", "-n", "2", "/home/mpiuser/pi")))
+    await operated.tick(40)
+    assert (await conditions(operated, "pi"))["Succeeded"]["message"] == "MPIJob default/pi successfully completed."
+    assert "pi is approximately 3.1410376000000002" in await launcher_log(operated)
+    assert len(await operated.items("pods")) == 3
+
+
+@pytest.mark.parametrize("clean", ["Running", "All"])
+async def test_workers_go_where_the_job_says_so(operated, clean):
+    job = mpi_job("pi", gpus=0, image=PI, command=("mpirun", "-n", "2", "pi"), runPolicy={"cleanPodPolicy": clean})
+    await operated.create(JOBS, job)
+    await operated.tick(80)
+    assert len(await operated.items("pods")) == 1
+
+
+async def test_a_launcher_without_all_its_workers_fails_as_ssh_does(operated):
+    job = mpi_job(workers=3, runPolicy={"backoffLimit": 0})
+    await operated.create(JOBS, job)
+    await operated.tick(60)
+    log = await launcher_log(operated)
+    assert "ssh: Could not resolve hostname train-worker-2.train.default.svc: Name or service not known" in log
+    assert "ORTE was unable to reliably start one or more daemons." in log
+    failed = (await conditions(operated))["Failed"]
+    assert failed["message"] == "Job train-launcher failed: Job has reached the specified backoff limit"
+
+
+async def test_a_launcher_can_wait_for_its_workers(operated):
+    await operated.create(JOBS, mpi_job(workers=3, launcherCreationPolicy="WaitForWorkersReady"))
+    await operated.tick(60)
+    assert not [p for p in await operated.items("pods") if "launcher" in p["metadata"]["name"]]
+
+
+async def test_a_policy_between_launcher_and_workers_times_out(operated):
+    await operated.create("networkpolicies.networking.k8s.io", policy("deny"))
+    await operated.create(JOBS, mpi_job(runPolicy={"backoffLimit": 0}))
+    await operated.tick(60)
+    host = "train-worker-0.train.default.svc"
+    assert f"ssh: connect to host {host} port 22: Connection timed out" in await launcher_log(operated)
+
+
+async def test_a_gpu_that_fails_a_rank_fails_the_job(operated):
+    await operated.create(JOBS, mpi_job(runPolicy={"backoffLimit": 0}))
+    await operated.tick(60)
+    operated.kubelets.gpus(operated.node_names[1]).board.xid(4, 79, operated.clock.now())
+    await operated.tick(30)
+    assert "mpirun detected that one or more processes exited with non-zero status" in await launcher_log(operated)
+    assert "Failed" in await conditions(operated)
+    assert not any(utils(operated))
+
+
+async def test_without_its_operator_a_job_stays_as_it_is(operated):
+    await operated.client.patch("deployments.apps", "mpi-operator", "mpi-operator", {"spec": {"replicas": 0}})
+    await operated.tick(40)
+    await operated.create(JOBS, mpi_job())
+    await operated.tick(30)
+    assert not await operated.items("pods")
