@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ def parse_reference(text: str) -> Reference:
     return Reference(name, tag or ("" if digest else "latest"), digest)
 
 
+@lru_cache(maxsize=1024)
 def pull(text: str, architecture: str) -> Image:
     """Return what a node of ``architecture`` gets for an image reference, or raise ``PullError``."""
     reference = parse_reference(text)
