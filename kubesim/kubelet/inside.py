@@ -11,7 +11,7 @@ from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
-from kubesim.kubelet import agnhost, servers, tools
+from kubesim.kubelet import agnhost, behaviours, servers, tools
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
@@ -27,6 +27,7 @@ from kubesim.shell.tools import TOOLS
 BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "distroless"}
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
+PACKAGES = "/usr/local/lib/python3.11/site-packages"
 OWN = ("agnhost", "nnp", "sysctl")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
@@ -77,6 +78,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
         _add_program(made.files, path)
     if image.scripts:
         _folder(made.files, f"{WORKSPACE}/train.py")
+        for name in behaviours.MACHINE_LEARNING:
+            _folder(made.files, f"{PACKAGES}/{name}/__init__.py")
     for path, text in servers.files(image).items():
         _put(made.files, path, text)
     work = tools.Work(host, owner, image, record.uid)

@@ -192,7 +192,8 @@ class _Walk:
         if isinstance(node, ast.BinOp):
             return self._operate(node.op, self.value(node.left), self.value(node.right))
         if isinstance(node, ast.List | ast.Tuple):
-            return [self.value(element) for element in node.elts]
+            items = [self.value(element) for element in node.elts]
+            return tuple(items) if isinstance(node, ast.Tuple) else items
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
             return _COMPARISONS[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0]))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":

@@ -308,7 +308,8 @@ async def _both(process: Process, client: Client, opts: Flags, obj: Obj, source:
     elif before is None:
         after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(query)}", body=wanted)
     else:
-        body, sort = patch_to(kind, before, wanted)
+        notes = {"annotations": wanted["metadata"].get("annotations") or {}}
+        body, sort = patch_to(kind, before, {**wanted, "metadata": {**wanted["metadata"], **notes}})
         after = await client.request("PATCH", f"{path}?{urlencode(query)}", body=body, sort=sort) if body else before
     group = f"{kind.group}." if kind.group else ""
     space = wanted["metadata"].get("namespace", "") if kind.namespaced else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from kubesim.kubelet import python
 from kubesim.kubelet.programs import FOREVER_S, Exit, Line
-from kubesim.shell.errors import FileError
+from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
+from kubesim.shell.tools.names import resolve
 
 VERSION = "3.11.2"
 MOST_STEPS = 10_000
@@ -17,27 +19,106 @@ LONGEST = 100_000
 PACKAGES = ("/usr/local/lib/python3.11/site-packages", "/usr/lib/python3/dist-packages")
 
 
-class _Devices(ast.NodeTransformer):
-    """Puts in what torch.cuda would say of the container's devices."""
+NO_DRIVER = (
+    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
+    "http://www.nvidia.com/Download/index.aspx"
+)
+BY_NAME = ("socket.gethostbyname", "gethostbyname")
 
-    def __init__(self, count: int) -> None:
-        self.answers: dict[str, object] = {
-            "torch.cuda.is_available()": count > 0,
-            "torch.cuda.device_count()": count,
-            "torch.__version__": "2.5.1+cu124",
-            "torch.version.cuda": "12.4",
-        }
+
+class _Answers(ast.NodeTransformer):
+    """Puts in what the container's devices, names and environment would say; an error takes its statement's place."""
+
+    def __init__(self, answers: dict[str, object]) -> None:
+        self.answers = answers
+        self.error: tuple[str, str] | None = None
 
     def visit(self, node: ast.AST) -> ast.AST:
         """Replace a known expression by its answer."""
-        if (
-            isinstance(node, ast.Call | ast.Attribute)
-            and len(text := ast.unparse(node)) < 40
-            and text in self.answers
-        ):
-            return ast.copy_location(ast.Constant(self.answers[text]), node)  # type: ignore[arg-type]
+        text = ast.unparse(node) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript) else ""
+        if text in self.answers:
+            answer = self.answers[text]
+            if not isinstance(answer, Failure):
+                return ast.copy_location(ast.Constant(answer), node)  # type: ignore[arg-type]
+            self.error = (answer.kind, answer.text)
         found: ast.AST = super().visit(node)
+        if self.error and isinstance(node, ast.Expr | ast.Assign):
+            (kind, text), self.error = self.error, None
+            call = ast.Call(ast.parse(kind, mode="eval").body, [ast.Constant(text)], [])
+            return ast.fix_missing_locations(ast.copy_location(ast.Raise(call), node))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a call raises."""
+
+    kind: str
+    text: str
+
+
+def _torch(process: Process) -> dict[str, object]:
+    """Return what torch says of the container's devices."""
+    access = process.machine.devices
+    devices = access.view(process.machine.clock.now()).present() if access and access.has_driver else []
+    names = [item.device.product.name for item in devices]
+    missing = Failure("RuntimeError", NO_DRIVER)
+    found: dict[str, object] = {
+        "torch.cuda.is_available()": bool(names),
+        "torch.cuda.device_count()": len(names),
+        "torch.cuda.current_device()": 0 if names else missing,
+        "torch.__version__": "2.5.1+cu124",
+        "torch.version.cuda": "12.4",
+        "torch.cuda.nccl.version()": (2, 21, 5),
+        "torch.backends.cudnn.version()": 90100,
+        "torch.distributed.is_available()": True,
+        "torch.distributed.is_nccl_available()": True,
+    }
+    for name in ("get_device_name", "get_device_capability"):
+        for at in range(max(len(names), 1)):
+            answer: object = missing
+            if names:
+                answer = names[at] if name == "get_device_name" else (9, 0)
+            found[f"torch.cuda.{name}({at})"] = answer
+        found[f"torch.cuda.{name}()"] = found[f"torch.cuda.{name}(0)"]
+    return found
+
+
+async def _known(process: Process, tree: ast.Module) -> dict[str, object]:
+    """Return what the calls of a program answer that ask for names, the environment and the machine."""
+    found: dict[str, object] = {
+        "socket.gethostname()": process.machine.hostname,
+        "platform.node()": process.machine.hostname,
+        "platform.machine()": "x86_64",
+        "platform.python_version()": VERSION,
+        "os.getpid()": process.pid,
+        "os.getcwd()": process.cwd,
+        "os.cpu_count()": process.machine.cpus,
+        "sys.version": f"{VERSION} (main, Nov 30 2024, 22:22:12) [GCC 12.2.0]",
+    }
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, ast.Call | ast.Subscript) else ""
+        words = [each.value for each in getattr(node, "args", []) if isinstance(each, ast.Constant)]
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and text.startswith("os.environ[")
+        ):
+            key = str(node.slice.value)
+            found[text] = process.env[key] if key in process.env else Failure("KeyError", repr(key))
+        elif isinstance(node, ast.Call) and words and ast.unparse(node.func) in ("os.environ.get", "os.getenv"):
+            found[text] = process.env.get(str(words[0]), words[1] if len(words) > 1 else None)
+        elif isinstance(node, ast.Call) and words and ast.unparse(node.func) in BY_NAME:
+            found[text] = await _address(process, str(words[0]))
+    return found
+
+
+async def _address(process: Process, name: str) -> str | Failure:
+    try:
+        return (await resolve(process, name))[0]
+    except NetworkError as error:
+        text = "[Errno -3] Temporary failure in name resolution"
+        return Failure("socket.gaierror", text if error.kind == "again" else "[Errno -2] Name or service not known")
 
 
 def _packages(process: Process) -> frozenset[str]:
@@ -49,14 +130,14 @@ def _packages(process: Process) -> frozenset[str]:
     return frozenset(found)
 
 
-def _answered(process: Process, text: str) -> str:
-    """Return the program with what it asks of devices filled in; one that cannot be parsed stays as it is."""
-    if "torch" not in text:
-        return text
-    access = process.machine.devices
-    count = len(access.board.visible(access.owner)) if access and access.has_driver else 0
+async def _answered(process: Process, text: str) -> str:
+    """Return the program with what it asks filled in; one that cannot be parsed stays as it is."""
     try:
-        return ast.unparse(_Devices(count).visit(ast.parse(text)))
+        tree = ast.parse(text)
+        answers = await _known(process, tree)
+        if "torch" in text:
+            answers |= _torch(process)
+        return ast.unparse(ast.fix_missing_locations(_Answers(answers).visit(tree)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
 
@@ -90,7 +171,7 @@ async def python3(process: Process) -> int:
 
 async def _run(process: Process, text: str) -> int:
     started = process.machine.now()
-    run = python.script(_answered(process, text), _packages(process), process.env, unbuffered=True)
+    run = python.script(await _answered(process, text), _packages(process), process.env, unbuffered=True)
     for out in run(FOREVER_S, MOST_STEPS):
         await process.tick(8)
         wait = out.at - (process.machine.now() - started)
