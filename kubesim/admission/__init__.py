@@ -24,7 +24,7 @@ from kubesim.admission import (
 )
 from kubesim.admission.requests import Request
 from kubesim.admission.validation import check_finalizers, inplace, validate_custom, validate_new, validate_update
-from kubesim.api import status
+from kubesim.api import meta, status
 from kubesim.api.convert import to_stored
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
@@ -152,6 +152,7 @@ def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Pat
 
 def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     """Complete a new object and refuse what may not be (403, 404, 422)."""
+    options.warnings += meta.without_repeated_owners(new)
     for check in ops.checks:
         check(ops, kind, None, new, "", options)
     namespaces.check(ops, kind, new)
@@ -233,6 +234,7 @@ def validate(
 
 def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str, options: Options) -> None:
     """Complete a changed object and refuse what may not change (422)."""
+    options.warnings += meta.without_repeated_owners(new)
     for check in ops.checks:
         check(ops, kind, old, new, subresource, options)
     if subresource == "finalize":
@@ -250,6 +252,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
             webhooks.check_conditions(kind, new)
         if options.requester is not None:
             options.warnings += warnings.of_change(kind, old, new)
+        if kind.resource == "persistentvolumeclaims":
+            limits.check_growth(ops, kind, old, new)
         if kind.resource in CHANGING:
             quota.check(ops, kind, new, old)
     elif subresource == "status":

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 NOTE = "kubernetes.io/limit-ranger"
 Amounts = dict[str, str]
+FIXED_SIZE = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
+)
 
 
 def apply(ops: Operations, kind: Kind, pod: Obj) -> None:
@@ -49,6 +52,22 @@ def check_claim(ops: Operations, kind: Kind, claim: Obj) -> None:
     requests = claim["spec"].get("resources", {}).get("requests", {})
     resources = {"requests": requests, "limits": requests}
     _refuse(kind, claim, [error for item in items for error in _broken(item, resources, claimed=True)])
+
+
+def check_growth(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
+    """Refuse (403) to let a claim grow that is not bound, or whose class does not let its volumes grow."""
+    sizes = [
+        parse((claim["spec"].get("resources") or {}).get("requests", {}).get("storage", "0")) for claim in (old, new)
+    ]
+    if sizes[1] <= sizes[0]:
+        return
+    if old.get("status", {}).get("phase") != "Bound":
+        raise status.forbidden(kind, new["metadata"]["name"], "Only bound persistent volume claims can be expanded")
+    names = {claim["spec"].get("storageClassName") or "" for claim in (old, new)}
+    classes = ops.registry.by_resource("storageclasses.storage.k8s.io")
+    found = ops.store.get(classes, "", names.pop()) if len(names) == 1 else None
+    if found is None or not found.get("allowVolumeExpansion"):
+        raise status.forbidden(kind, new["metadata"]["name"], FIXED_SIZE)
 
 
 def _items(ops: Operations, namespace: str) -> Iterator[Obj]:

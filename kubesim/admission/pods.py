@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kubesim.admission import limits, prepare
 from kubesim.api import status
 from kubesim.api.meta import generated_name
+from kubesim.api.status import show
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
+LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 TOKEN_SECONDS = 3607
 EVICTED_AFTER_S = 300
@@ -49,9 +52,45 @@ def add_service_account(ops: Operations, kind: Kind, new: Obj) -> None:
     account: Obj = found or {}
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
         spec["imagePullSecrets"] = list(account["imagePullSecrets"])
+    if (account.get("metadata", {}).get("annotations") or {}).get(LIMITED) == "true":
+        _check_secrets(kind, new, account)
     wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
     if wanted:
         _mount_token(spec)
+
+
+def _check_secrets(kind: Kind, new: Obj, account: Obj) -> None:
+    """Raise 403 for a secret that the account does not name, where it says that its pods get no others."""
+    known = {entry.get("name") for entry in account.get("secrets") or ()}
+    pulls = {entry.get("name") for entry in account.get("imagePullSecrets") or ()}
+    ending = f"is not allowed because service account {account['metadata']['name']} does not reference that"
+    for what, secret in _secrets_used(new["spec"]):
+        if secret not in known:
+            raise status.forbidden(kind, new["metadata"].get("name", ""), f"{what}={show(secret)} {ending} secret")
+    for at, entry in enumerate(new["spec"].get("imagePullSecrets") or ()):
+        if entry.get("name") not in pulls:
+            why = f"imagePullSecrets[{at}].name={show(entry.get('name', ''))} {ending} imagePullSecret"
+            raise status.forbidden(kind, new["metadata"].get("name", ""), why)
+
+
+def _secrets_used(spec: Obj) -> Iterator[tuple[str, str]]:
+    """Yield where a pod names a secret, and the secret."""
+    for volume in spec.get("volumes") or ():
+        if secret := (volume.get("secret") or {}).get("secretName"):
+            yield "volume with secret.secretName", secret
+    for field, word in (("initContainers", "init container"), ("containers", "container")):
+        for holder in spec.get(field) or ():
+            yield from _secrets_of(holder, word)
+
+
+def _secrets_of(holder: Obj, word: str) -> Iterator[tuple[str, str]]:
+    for entry in holder.get("env") or ():
+        if reference := (entry.get("valueFrom") or {}).get("secretKeyRef"):
+            where = f"{word} {holder['name']} with envVar {entry['name']} referencing secret.secretName"
+            yield where, reference.get("name", "")
+    for entry in holder.get("envFrom") or ():
+        if reference := entry.get("secretRef"):
+            yield f"{word} {holder['name']} with envFrom referencing secret.secretName", reference.get("name", "")
 
 
 def _mount_token(spec: Obj) -> None:

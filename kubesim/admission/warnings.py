@@ -47,6 +47,10 @@ HOLDERS = ("initContainers", "containers", "ephemeralContainers")
 BYTES = ("memory", "ephemeral-storage")
 LATER = "DuringSchedulingIgnoredDuringExecution"
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+LIMITED = (
+    "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate namespaces "
+    "to isolate access to mounted secrets"
+)
 NOTHING = "a null labelSelector results in matching no pod"
 NAMES = {"pods": "the Pod's hostname"} | dict.fromkeys(
     ("deployments.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "cronjobs.batch"),
@@ -55,13 +59,20 @@ NAMES = {"pods": "the Pod's hostname"} | dict.fromkeys(
 """The kinds whose names are more than names, and what they are used in."""
 
 
+def _of_account(kind: Kind, obj: Obj) -> list[str]:
+    known = (obj["metadata"].get("annotations") or {}) if kind.resource == "serviceaccounts" else {}
+    return [LIMITED] if "kubernetes.io/enforce-mountable-secrets" in known else []
+
+
 def of_new(kind: Kind, obj: Obj) -> list[str]:
     """Return what is told of a new object."""
-    return [*_name(kind, obj), *_of_pod(kind, obj)]
+    return [*_name(kind, obj), *_of_pod(kind, obj), *_of_account(kind, obj)]
 
 
 def of_change(kind: Kind, old: Obj, new: Obj) -> list[str]:
     """Return what is told of a change."""
+    if kind.resource == "serviceaccounts":
+        return _of_account(kind, new)
     path = TEMPLATES.get(kind.resource)
     return [] if path is None or old.get("spec") == new.get("spec") else list(_of_pod(kind, new))
 

@@ -98,6 +98,8 @@ class Encoder:
         match answer.shape:
             case "table":
                 return self._table([obj], {"resourceVersion": obj.get("metadata", {}).get("resourceVersion", "")})
+            case "metadata list":
+                raise self._other_shape("PartialObjectMetadataList", "object is not a list", "")
             case "metadata":
                 return orjson.dumps(tables.partial(obj, answer.version))
             case _:
@@ -114,11 +116,19 @@ class Encoder:
         if self.answer.shape == "table":
             return self._table(items, meta)
         if self.answer.shape == "metadata":
+            raise self._other_shape("PartialObjectMetadata", "object is a list", "List")
+        if self.answer.shape == "metadata list":
             return orjson.dumps(tables.partial_list(items, meta, self.answer.version))
         if self.kind.custom is not None:  # only these say that there is no next page
             meta = {"continue": "", **meta}
         head = {"kind": self.kind.list_kind, "apiVersion": self.kind.api_version, "metadata": meta}
         return orjson.dumps(head | {"items": [orjson.Fragment(self._untyped(obj)) for obj in items]})
+
+    def _other_shape(self, wanted: str, why: str, ending: str) -> ApiError:
+        """Return the 406 of a list that was asked of one object, or the reverse."""
+        package = self.kind.group.partition(".")[0] or "core"
+        shown = f"*{package}.{self.kind.kind}{ending}"
+        return ApiError(406, "NotAcceptable", f"you requested {wanted}, but the requested {why} ({shown})")
 
     def _untyped(self, obj: Obj) -> bytes:
         """Return a list's item: upstream leaves kind and apiVersion out of all but custom ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os.path
 from typing import Any
 
 import orjson
@@ -37,6 +38,7 @@ PATCH_TYPES = {
     "application/strategic-merge-patch+json": "strategic",
     APPLY: "apply",
 }
+LITERALS = ("null", "true", "false")
 ACCEPTED = f"{JSON}, application/yaml, {PROTOBUF}"
 
 
@@ -73,14 +75,16 @@ async def read_object(request: web.Request, kind: str, api_version: str, *, cust
     return obj
 
 
-async def read_options(request: web.Request) -> Obj:
-    """Return the DeleteOptions in a body, or an empty object where there is none."""
+async def read_options(request: web.Request) -> Obj | None:
+    """Return the DeleteOptions in a body; None where there is none. Raises 400, or 415 for another media type."""
     if not request.can_read_body:
-        return {}
+        return None
     body = await read_bytes(request)
     media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if not body:
-        return {}
+        return None
+    if media not in ("", JSON, PROTOBUF, *YAML_TYPES):
+        raise _unsupported(media, ACCEPTED)
     if media == PROTOBUF:
         return _protobuf(body, "v1", "DeleteOptions")
     try:
@@ -191,6 +195,8 @@ def _go_complaint(error: orjson.JSONDecodeError) -> str:
         rest = error.doc[found.pos :].lstrip(" \n\r\t") if "control" not in found.msg else error.doc[found.pos :]
         if not rest or "Unterminated" in found.msg:
             return "unexpected end of JSON input"
+        if literal := next((word for word in LITERALS if rest.startswith(word[0])), ""):
+            return _in_literal(rest, literal)
         context = next((text for begin, text in GO_CONTEXTS.items() if found.msg.startswith(begin)), GO_CONTEXT)
         return f"invalid character {_go_rune(rest[0])} {context}"
     except RecursionError:
@@ -199,6 +205,14 @@ def _go_complaint(error: orjson.JSONDecodeError) -> str:
     except ValueError as constant:
         return f"invalid character {_go_rune(str(constant)[0])} {GO_CONTEXT}"
     return "unexpected end of JSON input"
+
+
+def _in_literal(text: str, literal: str) -> str:
+    """Return what Go's decoder says of a text that begins as ``null``, ``true`` or ``false`` does, and is none."""
+    at = len(os.path.commonprefix([text, literal]))
+    if at == len(text):
+        return "unexpected end of JSON input"
+    return f"invalid character {_go_rune(text[at])} in literal {literal} (expecting {_go_rune(literal[at])})"
 
 
 def _refused(constant: str) -> Any:

@@ -14,7 +14,7 @@ from kubesim.api.aggregator import Aggregator
 from kubesim.api.answers import NO_CACHE, TOLD, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.flows import Flows
-from kubesim.api.negotiate import wants_aggregated
+from kubesim.api.negotiate import negotiate, wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
 from kubesim.auth.attributes import forbidden
@@ -123,7 +123,7 @@ class ApiServer:
             case ["version"]:
                 body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
-            case [name, *check] if name in health.PATHS:
+            case [name, *check] if name in health.PATHS and not info.path.endswith("/"):
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
                 found = health.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
                 return found or not_found()
@@ -149,6 +149,7 @@ class ApiServer:
     async def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
         """Answer /api and /apis, in the form that the client prefers."""
         registry = self._backend.operations.registry
+        negotiate(request.headers.get("Accept", ""), aggregated=True)
         if wants_aggregated(request.headers.get("Accept", "")):
             remote = {} if legacy else await self.aggregator.discovered()
             response = json_response(discovery.aggregated(registry, legacy=legacy, remote=remote))

@@ -79,6 +79,12 @@ def check_version(ops: Operations, text: str) -> None:
     _check_reached(ops, text)
 
 
+def check_list_version(text: str) -> None:
+    """Raise 400 for a resourceVersion of a list that is no number."""
+    if text and not NUMBER.fullmatch(text):
+        raise bad_request(f"invalid resource version: {_not_a_number(text)}")
+
+
 def check_number(text: str) -> None:
     """Raise 400 (upstream: a 500 of these words) for a resourceVersion of a GET or watch that is no number."""
     if text and not NUMBER.fullmatch(text):

@@ -35,6 +35,12 @@ KEPT = (
 )
 
 
+REPEATED_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+
+
 def rfc3339(moment: datetime) -> str:
     """Return a time as metav1.Time is written: UTC, whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -61,6 +67,17 @@ def prepare_new(kind: Kind, obj: Obj, namespace: str, now: datetime) -> None:
         metadata["generation"] = 1
     elif not metadata.get("generation"):
         metadata.pop("generation", None)
+
+
+def without_repeated_owners(new: Obj) -> list[str]:
+    """Drop owners that are named twice in the same words; return what is told of them."""
+    owners = new["metadata"].get("ownerReferences") or []
+    kept = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
+    if len(kept) == len(owners):
+        return []
+    new["metadata"]["ownerReferences"] = kept
+    uids = dict.fromkeys(owner["uid"] for at, owner in enumerate(owners) if owner in owners[:at])
+    return [REPEATED_OWNERS + ", ".join(uids)]
 
 
 def check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:

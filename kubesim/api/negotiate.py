@@ -7,7 +7,12 @@ from typing import Literal
 
 from kubesim.errors import ApiError
 
-Shape = Literal["object", "table", "metadata"]
+Shape = Literal["object", "table", "metadata", "metadata list"]
+SHAPES: dict[str, Shape] = {
+    "Table": "table",
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata list",
+}
 FALSE = frozenset({"0", "false"})
 JSON_TYPES = frozenset({"application/json", "application/*", "*/*"})
 KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -46,25 +51,28 @@ def media_types(header: str) -> list[MediaType]:
     return found
 
 
-def negotiate(header: str) -> Answer:
-    """Choose the answer's encoding; raises 406 when the client accepts nothing that we can send."""
+def negotiate(header: str, *, aggregated: bool = False) -> Answer:
+    """Choose the answer's encoding; raises 406 when the client accepts nothing that we can send.
+
+    ``aggregated``: the answer may be a document of discovery.
+    """
     if not header:
         return Answer()
     for media in media_types(header):
         shape, version = media.parameters.get("as", ""), media.parameters.get("v", "v1")
         if media.name in JSON_TYPES:
-            if shape in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+            if shape in SHAPES:
                 if version in ("v1", "v1beta1"):
-                    return Answer("table" if shape == "Table" else "metadata", version)
-            elif not shape:
+                    return Answer(SHAPES[shape], version)
+            elif not shape or (aggregated and shape == "APIGroupDiscoveryList" and version == "v2"):
                 return Answer()
         if media.name in ("application/yaml", "application/x-yaml") and not shape:
             return Answer(yaml=True)
-    if any(media.name in JSON_TYPES for media in media_types(header)):
+    if aggregated or any(media.name in JSON_TYPES for media in media_types(header)):
         raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {KNOWN}")
     streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
     message = f"406: Not Acceptable\n\nAvailable representations: {KNOWN}, {streams}"
-    raise ApiError(406, "NotAcceptable", message)
+    raise ApiError(406, "NotAcceptable", message, {})
 
 
 def wants_aggregated(header: str) -> bool:

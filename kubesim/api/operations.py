@@ -200,11 +200,11 @@ class Operations:
         """
         options = options or Options()
         stored, options.served = stored_kind(self.registry, kind), kind
+        wanted = admission.decode_body("DeleteOptions", delete_options or {})
+        optionrules.check_delete(wanted)
         obj = self._existing(stored, namespace, name)
         if options.talk is not None:
             to_served(kind, obj)  # what has to be asked, is asked before anything is written
-        wanted = admission.decode_body("DeleteOptions", delete_options or {})
-        optionrules.check_delete(wanted)
         options.dry_run = options.dry_run or "All" in wanted.get("dryRun", ())
         answer = deletion.delete(self, stored, obj, wanted, options)
         if answer["kind"] == "Status" or (kind.custom is not None and kind.custom.converter is not None):

@@ -8,12 +8,13 @@ from typing import Any, TypeVar, cast
 
 from aiohttp import web
 
+from kubesim import admission
 from kubesim.admission.validation.metadata import path_errors
 from kubesim.api import bodies, connect, managed, optionrules, streams
 from kubesim.api.answers import Encoder, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
-from kubesim.api.listing import check_version, listed
+from kubesim.api.listing import check_list_version, check_version, listed
 from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
@@ -136,7 +137,7 @@ class Resources:
             requester=call.user,
             field_manager=call.query("fieldManager") or agent[:128],
             field_validation=validation or "Warn",
-            dry_run="All" in dry_run,
+            dry_run="All" in dry_run and call.info.verb not in ("delete", "deletecollection"),
             force=forced,
             warnings=call.warnings,
             given=_given(call, dry_run),
@@ -194,10 +195,12 @@ class Resources:
             return self._encoder(call).response(bound, 201)
         if kind.virtual:
             self._plain_only(call)
+            admission.decode(kind, obj, self._options(call))
             now = self._backend.clock.now()
             answer = self._backend.reviewer.answer(kind, obj, call.user, call.namespace, now)
             if answer.get("spec"):
-                managed.record_new(kind, answer, self._options(call), now)
+                asked = {name: value for name, value in answer.items() if name != "status"}
+                managed.record_new(kind, asked, self._options(call), now)
             return self._encoder(call).response(answer, 201)
         if info.subresource == "token":
             return self._encoder(call).response(self._token(call, obj), 201)
@@ -277,6 +280,7 @@ class Resources:
     async def _delete_collection(self, call: Call) -> web.StreamResponse:
         """Answer DELETE of a collection."""
         options, wanted = self._options(call), await self._delete_options(call)
+        self._check_selection(call)
         encoder = self._encoder(call)
         options.given |= wanted
         gone = await self._write(
@@ -293,16 +297,27 @@ class Resources:
         meta = {"resourceVersion": gone.resource_version}
         return with_warnings(encoder.list_response(gone, meta), dict.fromkeys(options.warnings))
 
+    def _check_selection(self, call: Call) -> None:
+        """Raise 400 or 422 for a query that could choose nothing, in a list or for a deletion."""
+        for name in ("limit", "timeoutSeconds"):
+            parse_int(name, call.query(name))
+        initial = call.request.query.get("sendInitialEvents")
+        optionrules.check_read(call.request.query, None if initial is None else parse_bool(initial), watch=False)
+        check_list_version(call.query("resourceVersion"))
+
     async def _delete_options(self, call: Call) -> Obj:
-        """Return the DeleteOptions of the body, or those of the query where the body says nothing."""
-        wanted: dict[str, Any] = await bodies.read_options(call.request)
+        """Return the DeleteOptions of the body, or those of the query where there is no body."""
+        wanted: dict[str, Any] | None = await bodies.read_options(call.request)
+        if wanted is not None:
+            return wanted
+        wanted = {}
         grace = parse_int("gracePeriodSeconds", call.query("gracePeriodSeconds"))
         if grace is not None:
-            wanted.setdefault("gracePeriodSeconds", grace)
+            wanted["gracePeriodSeconds"] = grace
         if policy := call.query("propagationPolicy"):
-            wanted.setdefault("propagationPolicy", policy)
+            wanted["propagationPolicy"] = policy
         if dry_run := call.request.query.getall("dryRun", []):
-            wanted.setdefault("dryRun", dry_run)
+            wanted["dryRun"] = dry_run
         return wanted
 
 

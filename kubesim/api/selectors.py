@@ -25,6 +25,8 @@ _OPERATORS = {
     "gt": ">",
     "lt": "<",
 }
+NO_TERMS = ("", "=", "==")
+"""Parts of a field selector that choose everything."""
 SIGNS = frozenset("=!<>(") | {"==", "!="}
 """What is no value."""
 _STRUCT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
@@ -290,7 +292,7 @@ class FieldSelector:
 
 def parse_fields(text: str, kind: Kind) -> FieldSelector:
     """Parse ``spec.nodeName=a,status.phase!=Failed`` for a kind. Raises 400 for a field it does not select by."""
-    return FieldSelector(tuple(_term(part, text, kind) for part in _split(text) if part))
+    return FieldSelector(tuple(_term(part, text, kind) for part in _split(text) if part not in NO_TERMS))
 
 
 def _split(text: str) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 POSTED = {"binding": ("v1", "Binding"), "eviction": ("policy/v1", "Eviction")}
+SCALE = Kind("autoscaling", "v1", "Scale", "scales", schema="V1Scale")
 SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
@@ -75,7 +76,7 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     scale = _scale(kind)
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     shown = {"replicas": dig(obj, scale.status) or 0}
-    selector = dig(obj, scale.selector) if scale.selector else format_struct(obj.get("spec", {}).get("selector"))
+    selector = dig(obj, scale.selector) if scale.selector else format_struct(_selector(obj))
     if selector:
         shown["selector"] = selector
     replicas = dig(obj, scale.spec)
@@ -88,19 +89,26 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     }
 
 
+def _selector(obj: Obj) -> Obj | None:
+    """Return an object's selector; that of a ReplicationController is only labels."""
+    found: Obj | None = obj.get("spec", {}).get("selector")
+    return {"matchLabels": found} if found and obj["kind"] == "ReplicationController" else found
+
+
 def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale: Obj, options: Options) -> Obj:
     """Set the replicas of an object to those of a Scale and return its new Scale."""
     paths = _scale(kind)
     old = ops.current(kind, namespace, name)
     if old is None:
         raise status.not_found(kind, name)
-    scale = admission.decode_body("Scale", scale)
+    scale = admission.decode(SCALE, scale, options)
+    meta.check_name(scale["metadata"], name)
     replicas = scale["spec"].get("replicas", 0)
     if replicas < 0 and kind.custom is None:
         error = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise status.invalid(ops.registry.by_kind(kind.api_version, kind.kind), name, [error])
-    version = (scale.get("metadata") or {}).get("resourceVersion") or old["metadata"]["resourceVersion"]
-    new = {**_set(old, paths.spec, replicas), "metadata": {**old["metadata"], "resourceVersion": version}}
+        raise status.invalid(SCALE, name, [error])
+    given = {key: scale["metadata"][key] for key in ("resourceVersion", "uid") if scale["metadata"].get(key)}
+    new = {**_set(old, paths.spec, replicas), "metadata": old["metadata"] | given}
     options.through = "scale"
     return scale_of(kind, ops.save(kind, old, new, "", options))
 
@@ -148,13 +156,13 @@ def bind(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opti
     if pod is None:
         raise status.not_found(kind, name)
     body = admission.decode_body("Binding", body)
-    node = (body.get("target") or {}).get("name", "")
+    target = body.get("target") or {}
+    node = target.get("name", "")
+    if target.get("kind") not in (None, "", "Node"):
+        raise status.bad_request(status.unsupported("target.kind", target["kind"], ("Node", "<empty>")).text())
     if not node:
-        error = status.required("target.name")
-        raise status.invalid(ops.registry.by_resource("pods"), name, [error])
-    uid = (body.get("metadata") or {}).get("uid")
-    if uid and uid != pod["metadata"]["uid"]:
-        raise _binding_conflict(name, meta.uid_mismatch(uid, pod["metadata"]["uid"]))
+        raise status.bad_request(status.required("target.name").text())
+    meta.check_version(kind, pod, {"metadata": {"resourceVersion": "0", "uid": (body["metadata"] or {}).get("uid")}})
     if pod["metadata"].get("deletionTimestamp"):
         raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if bound := pod["spec"].get("nodeName"):

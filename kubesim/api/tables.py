@@ -15,6 +15,10 @@ from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 
 POLICIES = ("None", "Metadata", "Object")
+UNKNOWN_POLICY = (
+    'Unable to convert to Table as requested: includeObject: Invalid value: "{}": '
+    "must be 'Metadata', 'Object', 'None', or empty"
+)
 LATER = timedelta(days=4000)
 """A cell that is the same after this is the same at any time."""
 
@@ -30,7 +34,7 @@ def include_policy(value: str) -> str:
     """Check the query's includeObject; raises 400 for an unknown one."""
     policy = value or "Metadata"
     if policy not in POLICIES:
-        raise ApiError(400, "BadRequest", f'unrecognized includeObject value: "{value}"')
+        raise ApiError(400, "BadRequest", UNKNOWN_POLICY.format(value))
     return policy
 
 

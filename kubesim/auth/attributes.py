@@ -34,7 +34,7 @@ def forbidden(user: User, attributes: Attributes, why: str = "") -> ApiError:
     if not attributes.resource:
         text = f'User "{user.name}" cannot {attributes.verb} path "{attributes.path}"'
         message = f"forbidden: {text}{_reason(why)}"
-        return ApiError(403, "Forbidden", message)
+        return ApiError(403, "Forbidden", message, {})
     scope = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
     text = (
         f'User "{user.name}" cannot {attributes.verb} resource "{attributes.full_resource}" '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import unquote
 
@@ -130,13 +130,26 @@ def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:
     uid: str = headers.get("Impersonate-Uid", "")
     if not name:
         if groups or extra or uid:
-            message = "requested impersonation of groups, uid or extra without impersonating a user"
-            raise ApiError(400, "BadRequest", message)
+            asked = " ".join(_shown(*entry) for entry in _asked(groups, extra, uid))
+            raise ApiError(400, "BadRequest", f"requested [{asked}] without impersonating a user")
         return user
     for attributes in _wanted(name, groups, extra, uid):
         if not authorizer.allows(user, attributes):
             raise forbidden(user, attributes)
     return User(name, _groups_of(name, groups), uid, extra)
+
+
+def _asked(groups: list[str], extra: dict[str, list[str]], uid: str) -> Iterator[tuple[str, ...]]:
+    """Yield what is asked for beside a name: kind, name, version and field."""
+    yield from (("Group", group, "", "") for group in groups)
+    home = "authentication.k8s.io/v1"
+    yield from (("UserExtra", value, home, key) for key, values in extra.items() for value in values)
+    yield from [("UID", uid, home, "")] if uid else []
+
+
+def _shown(kind: str, name: str, version: str, field: str) -> str:
+    """Return an object reference as Go prints the structure."""
+    return f"{{{kind}  {name}  {version}  {field}}}"
 
 
 def _extra(headers: Headers) -> dict[str, list[str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kubesim.api.status import FieldError, bad_request, invalid, invalid_value
+from kubesim.api.status import FieldError, bad_request, invalid, invalid_value, required
 from kubesim.auth.attributes import Attributes
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.rbac import Authorizer
@@ -18,6 +18,12 @@ from kubesim.schema.registry import Kind
 from kubesim.times import stamp
 
 ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+UNMINDED: dict[str, tuple[str, ...]] = {
+    "SelfSubjectAccessReview": (),
+    "SubjectAccessReview": (),
+    "LocalSubjectAccessReview": ("namespace",),
+}
+"""What the metadata of a review may have: nothing, or little."""
 MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 600, 1 << 32, 3600
 
 
@@ -31,9 +37,10 @@ class Reviewer:
     def answer(self, kind: Kind, review: Obj, user: User, namespace: str, now: datetime) -> Obj:
         """Return the review with its status; raises 422 for one that asks nothing, or two things."""
         spec = _object(review.get("spec"))
+        _check_metadata(kind, review)
         handlers: dict[str, Callable[[], tuple[Obj, Obj | None]]] = {
             "SelfSubjectAccessReview": lambda: (self._access(kind, spec, user), spec),
-            "SubjectAccessReview": lambda: (self._access(kind, spec, _subject(kind, spec)), spec),
+            "SubjectAccessReview": lambda: (self._access(kind, spec, _subject(spec), _subject_errors(spec)), spec),
             "LocalSubjectAccessReview": lambda: (self._local(kind, spec, namespace), spec),
             "SelfSubjectRulesReview": lambda: (self._rules(spec, user), {}),
             "SelfSubjectReview": lambda: ({"userInfo": user.info()}, None),
@@ -46,20 +53,26 @@ class Reviewer:
         answer = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
         return answer | ({"spec": kept} if kept is not None else {}) | {"status": status}
 
-    def _access(self, kind: Kind, spec: Obj, user: User) -> Obj:
-        """Return the status of an access review."""
-        reason = self._authorizer.reason(user, _attributes(kind, spec))
+    def _access(self, kind: Kind, spec: Obj, user: User, more: Sequence[FieldError] = ()) -> Obj:
+        """Return the status of an access review; raises 422 for one that asks nothing, or two things."""
+        if errors := [*_errors(spec), *more]:
+            raise _refused(kind, errors)
+        reason = self._authorizer.reason(user, _attributes(spec))
         if reason is None:
             return {"allowed": False}
         return {"allowed": True, "reason": reason} if reason else {"allowed": True}
 
     def _local(self, kind: Kind, spec: Obj, namespace: str) -> Obj:
         """Return the status of a review that is bound to the namespace it is sent to."""
+        path = spec.get("nonResourceAttributes")
+        if path is not None:
+            error = invalid_value("spec.nonResourceAttributes", _path(path), "disallowed on this kind of request")
+            raise _refused(kind, [error])
         asked = _object(spec.get("resourceAttributes")).get("namespace", "")
         if asked != namespace:
             error = invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace")
-            raise _refused(kind, error)
-        return self._access(kind, spec, _subject(kind, spec))
+            raise _refused(kind, [error])
+        return self._access(kind, spec, _subject(spec), _subject_errors(spec))
 
     def _rules(self, spec: Obj, user: User) -> Obj:
         """Return every rule that the user has in a namespace."""
@@ -105,9 +118,19 @@ def expiration(kind: Kind, spec: Obj) -> int:
     return int(seconds)
 
 
-def _refused(kind: Kind, error: FieldError) -> ApiError:
+def _refused(kind: Kind, errors: Sequence[FieldError]) -> ApiError:
     """Return the 422 of a review: upstream names its group alone."""
-    return invalid(replace(kind, kind=""), "", [error])
+    error = invalid(replace(kind, kind=""), "", list(errors))
+    del error.details["kind"]
+    return error
+
+
+def _check_metadata(kind: Kind, review: Obj) -> None:
+    """Raise 422 for an access review that has a name, labels or the like of its own."""
+    given = {key: value for key, value in _object(review.get("metadata")).items() if value}
+    own = {key: value for key, value in given.items() if key not in UNMINDED.get(kind.kind, ())}
+    if kind.kind in UNMINDED and own:
+        raise _refused(kind, [invalid_value("metadata", given, "must be empty")])
 
 
 def _object(value: Any) -> Obj:
@@ -120,21 +143,44 @@ def _pick(rule: Obj, *names: str) -> Obj:
     return {name: rule[name] for name in names if rule.get(name)}
 
 
-def _subject(kind: Kind, spec: Obj) -> User:
+def _subject(spec: Obj) -> User:
     """Return the user that a SubjectAccessReview asks about."""
-    name, groups = spec.get("user") or "", tuple(spec.get("groups") or ())
-    if not name and not groups:
-        error = invalid_value("spec.user", "", "at least one of user or group must be specified")
-        raise _refused(kind, error)
-    return User(name, groups, spec.get("uid") or "")
+    return User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
 
 
-def _attributes(kind: Kind, spec: Obj) -> Attributes:
+def _subject_errors(spec: Obj) -> list[FieldError]:
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [invalid_value("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _errors(spec: Obj) -> list[FieldError]:
+    """Return what is wrong with what a review asks about: one thing it must be."""
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is None and path is None:
+        return [invalid_value("spec.resourceAttributes", None, ONE_OF)]
+    if resource is not None and path is not None:
+        why = "cannot be specified in combination with resourceAttributes"
+        return [invalid_value("spec.nonResourceAttributes", _path(path), why)]
+    fields, at = _object(_object(resource).get("fieldSelector")), "spec.resourceAttributes.fieldSelector"
+    errors = []
+    if fields.get("rawSelector") and fields.get("requirements"):
+        why = "may not specified at the same time as requirements"
+        errors.append(invalid_value(f"{at}.rawSelector", fields["rawSelector"], why))
+    for number, requirement in enumerate(fields.get("requirements") or ()):
+        if not requirement.get("key"):
+            errors.append(required(f"{at}.requirements[{number}].key", "must be specified"))
+    return errors
+
+
+def _path(path: Any) -> Obj:
+    """Return a path as Go's structure is shown."""
+    return {"Path": _object(path).get("path", ""), "Verb": _object(path).get("verb", "")}
+
+
+def _attributes(spec: Obj) -> Attributes:
     """Return what a review asks about."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) == (path is None):
-        field = "spec.resourceAttributes" if resource is None else "spec.nonResourceAttributes"
-        raise _refused(kind, invalid_value(field, None, ONE_OF))
     if resource is None:
         path = _object(path)
         return Attributes(str(path.get("verb", "")), path=str(path.get("path", "")))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
-from kubesim.api.status import bad_request, conflict, not_found
+from kubesim.api.status import bad_request, conflict, invalid, invalid_value, not_found
 from kubesim.auth.reviews import expiration
 from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.errors import Obj
@@ -28,6 +29,9 @@ def answer(
     requests = registry.by_path("authentication.k8s.io", "v1", "tokenreviews")
     spec = review.get("spec") if isinstance(review.get("spec"), dict) else {}
     assert spec is not None
+    if (given := (review.get("metadata") or {}).get("name") or name) != name:
+        error = invalid_value("metadata.name", given, "must match the service account name if specified")
+        raise invalid(replace(requests, kind="TokenRequest"), name, [error])
     seconds = expiration(requests, spec)
     audiences, bound = (
         spec.get("audiences") or [ISSUER],

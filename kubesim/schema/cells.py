@@ -25,6 +25,11 @@ def age(obj: Obj, now: datetime) -> str:
 # --- of what lies at a path ---------------------------------------------------------------------------------------
 
 
+def number(value: Any, now: datetime) -> Cell:
+    """Return a number; 0 for what is missing."""
+    return int(value or 0)
+
+
 def text(value: Any, now: datetime) -> str:
     """Return the value as a text."""
     return str(value)

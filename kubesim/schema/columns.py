@@ -18,7 +18,7 @@ from kubesim.schema.paths import each, first
 
 Value = str | Callable[[Obj, datetime], Cell]
 TABLE = Path(__file__).with_suffix(".yaml")
-TYPES = ("integer", "boolean")
+TYPES = ("integer", "boolean", "date")
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ EVENT_FIELDS = (
 )  # fmt: skip
 
 REGARDING_FIELDS = (
-    *(replace(field, label=field.label.replace("involvedObject", "regarding")) for field in EVENT_FIELDS),
-    *EVENT_FIELDS[:7], Field("reportingController", ("reportingComponent",)),
+    *(replace(field, label=field.label.replace("involvedObject", "regarding")) for field in EVENT_FIELDS[:-1]),
+    Field("reportingController", ("reportingComponent",)),
 )  # fmt: skip
 
 EVENT_RENAMES = (
@@ -113,7 +113,7 @@ KINDS = (
              podFailurePolicy="PodFailurePolicy", successPolicy="SuccessPolicy",
          )),
     _workload("Deployment", "deployments", "deploy"),
-    _workload("ReplicaSet", "replicasets", "rs", fields=(_field("status.replicas", empty="0"),)),
+    _workload("ReplicaSet", "replicasets", "rs"),
     _workload("StatefulSet", "statefulsets", "sts", immutable=()),
     _workload("DaemonSet", "daemonsets", "ds", scale=False),
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions", schema="V1ControllerRevision",
@@ -136,8 +136,8 @@ KINDS = (
     Kind("coordination.k8s.io", "v1", "Lease", "leases", schema="V1Lease", create_on_update=True,
          unconditional_update=False),
     Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, "V1PriorityClass", short_names=("pc",),
-         generation=True,
-         immutable=_fixed("value", "preemptionPolicy", text="may not be changed in an update.", forbidden=True)),
+         generation=True, immutable=(
+             *_fixed("value", text="may not be changed in an update.", forbidden=True), *_fixed("preemptionPolicy"))),
     Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", schema="V1EndpointSlice",
          immutable=_fixed("addressType"), generation=True),
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", schema="V1PodDisruptionBudget",

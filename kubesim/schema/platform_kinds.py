@@ -103,7 +103,8 @@ PLATFORM = (
     _device("ResourceClaim", "resourceclaims", "ResourceV1ResourceClaim", subresources=(STATUS,)),
     _device("ResourceClaimTemplate", "resourceclaimtemplates", "V1ResourceClaimTemplate"),
     _device("ResourceSlice", "resourceslices", "V1ResourceSlice", namespaced=False, generation=True,
-            fields=(field("spec.nodeName"), field("spec.driver"))),
+            fields=(field("spec.nodeName"), field("spec.driver")),
+            field_error="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {label}"),
     _flow("FlowSchema", "flowschemas"),
     _flow("PriorityLevelConfiguration", "prioritylevelconfigurations"),
 )  # fmt: skip

@@ -200,7 +200,7 @@ class Kind:
     def selectable(self) -> dict[str, Field]:
         """Every field that its field selectors know, by label."""
         meta = [Field("metadata.name", ("metadata", "name"))]
-        if self.namespaced:
+        if self.namespaced or not self.fields:
             meta.append(Field("metadata.namespace", ("metadata", "namespace")))
         return {field.label: field for field in (*meta, *self.fields)}
 

@@ -30,6 +30,7 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
     "secrets": misc.frozen_errors,
+    "persistentvolumeclaims": misc.claim_update_errors,
     "resourcequotas": bounds.quota_update_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""

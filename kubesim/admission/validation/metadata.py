@@ -11,6 +11,7 @@ from kubesim.schema.registry import Kind
 
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 UNKNOWN_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"
+NO_OWNERS = (("v1", "Event"),)
 NOT_NEGATIVE = "must be greater than or equal to 0"
 MAX_ANNOTATIONS = 256 * 1024
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -64,6 +65,8 @@ def finalizer_errors(names: list[str] | None, path: str, *, custom: bool = False
         errors += [invalid_value(path, name, why) for why in key_errors(name)]
         if not custom and "/" not in name and name not in STANDARD_FINALIZERS:
             errors.append(invalid_value(f"{path}[{at}]", name, UNKNOWN_FINALIZER))
+    if {"orphan", "foregroundDeletion"} <= {*(names or ())}:
+        errors.append(invalid_value(path, names, "finalizer orphan and foregroundDeletion cannot be both set"))
     return errors
 
 
@@ -125,10 +128,15 @@ def owner_errors(references: list[Obj] | None) -> list[FieldError]:
     """Return what is wrong with ownerReferences: each names its owner whole, and one controls at most."""
     errors = []
     for reference in references or ():
-        for name in ("apiVersion", "kind", "name", "uid"):
+        version = reference.get("apiVersion") or ""
+        if not version or version.count("/") > 1:
+            errors.append(invalid_value("metadata.ownerReferences.apiVersion", version, "version must not be empty"))
+        for name in ("kind", "name", "uid"):
             if not reference.get(name):
-                what = "version must not be empty" if name == "apiVersion" else "must not be empty"
-                errors.append(invalid_value(f"metadata.ownerReferences.{name}", "", what))
+                errors.append(invalid_value(f"metadata.ownerReferences.{name}", "", "must not be empty"))
+        if (version, reference.get("kind")) in NO_OWNERS:
+            why = f"/{version}, Kind={reference['kind']} is disallowed from being an owner"
+            errors.append(invalid_value("metadata.ownerReferences", reference, why))
     controllers = [reference for reference in references or () if reference.get("controller")]
     if len(controllers) > 1:
         why = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'

@@ -21,6 +21,11 @@ KEY_RULE = (
 )
 MAX_KEY = 253
 FROZEN = "field is immutable when `immutable` is set"
+FIXED_CLAIM = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type
+TOKEN_OWNER = "kubernetes.io/service-account.name"  # noqa: S105 - an annotation
 POSITIVE = "must be greater than zero"
 
 
@@ -36,8 +41,29 @@ def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
     keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
     for field, key in keys:
         yield from (invalid_value(f"{field}[{key}]", key, why) for why in _key_errors(key))
+    if obj.get("type") == TOKEN and not (obj["metadata"].get("annotations") or {}).get(TOKEN_OWNER):
+        yield required(f"metadata.annotations[{TOKEN_OWNER}]")
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
+
+
+def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """A claim stays as it was made, but for the volume that it gets and, once it is bound, its size."""
+    free = ["volumeAttributesClassName"] + (["resources"] if old.get("status", {}).get("phase") == "Bound" else [])
+    free += [] if old["spec"].get("volumeName") else ["volumeName"]
+    before, after = (
+        {name: value for name, value in claim["spec"].items() if name not in free} for claim in (old, new)
+    )
+    errors = [] if before == after else [forbidden_field("spec", FIXED_CLAIM)]
+    had, wanted = (
+        parse((claim["spec"].get("resources") or {}).get("requests", {}).get("storage", "0")) for claim in (old, new)
+    )
+    capacity = (old.get("status", {}).get("capacity") or {}).get("storage", "0")
+    if wanted < had and wanted <= parse(capacity):
+        errors.append(
+            forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")
+        )
+    return errors
 
 
 def _key_errors(key: str) -> list[str]:

@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ from typing import Any
 
 import yaml
 
+from kubesim.tests.contract import nodes
 from kubesim.tests.contract.plain import Answer, Plain
 
 FOLDER = Path(__file__).with_name("exchanges")
@@ -45,6 +47,7 @@ _RULES = (
     (re.compile(r"(the ResourceVersion in record) \(\d+\)"), r"\1 (<version>)"),
     (re.compile(r'(?s)Invalid value: "\{\\"(apiVersion|kind)\\".*?\}": '), 'Invalid value: "<object>": '),
     (re.compile(r"(Too large resource version: \d+, current: )\d+"), r"\1<version>"),
+    (re.compile(r"(https://kubernetes\.default\.svc)\.cluster\.local"), r"\1"),
     (re.compile(r"\bkube-api-access-\w{5}\b"), "kube-api-access-<random>"),
 )
 AGE = re.compile(r"\d+s")
@@ -145,8 +148,17 @@ def told(answer: Answer) -> dict[str, Any]:
     headers = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
     body = answer.json if answer.json is not None else answer.body.decode(errors="replace")
     told = {"code": answer.code, "type": answer.headers.get("Content-Type", ""), **headers, "body": body}
-    known = isinstance(body, dict) and not body.get("reason")
-    return _blamed(told) if answer.code == INTERNAL and known else told
+    if answer.code != INTERNAL or (isinstance(body, dict) and body.get("reason")):
+        return told
+    return _blamed(told | {"type": "application/json", "body": _spoken(body)})
+
+
+def _spoken(body: Any) -> dict[str, Any]:
+    """Return a Status, also of a text that says of which request it speaks, and the reason."""
+    if isinstance(body, dict):
+        return body
+    message = re.sub(r'Internal Server Error: "[^"]*": ', "", body).removesuffix("\n")
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
 
 
 def _blamed(told: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +183,7 @@ def _at(value: Any, where: str) -> Any:
     if isinstance(value, list):
         inner = value[int(head)] if int(head) < len(value) else None
     else:
-        inner = (value or {}).get(head)
+        inner = value.get(head) if isinstance(value, dict) else None
     return _at(inner, rest) if rest and inner is not None else inner
 
 
@@ -183,7 +195,7 @@ def normalised(value: Any, namespace: str, key: str = "") -> Any:
         return [normalised(part, namespace, key) for part in value]
     if not isinstance(value, str):
         return value
-    if key == "cells" and AGE.fullmatch(value):
+    if key.endswith("cells") and AGE.fullmatch(value):
         return "<age>"
     if key in _VERSIONS and value:
         return f"<{key}>"
@@ -254,9 +266,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("areas", nargs="*", help="areas to record (default: all)")
     options = parser.parse_args(arguments)
-    cluster = Plain("real", options.kubeconfig)
-    for area in options.areas or areas():
-        record(area, cluster)
+    owner = Plain("real", options.kubeconfig)
+    with tempfile.TemporaryDirectory() as folder, nodes.administrator(owner, Path(folder)) as kubeconfig:
+        for area in options.areas or areas():
+            record(area, Plain("real", kubeconfig))
     return 0
 
 
