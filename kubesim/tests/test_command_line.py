@@ -25,7 +25,7 @@ def test_serve_writes_a_kubeconfig_when_ready_and_exits_0_on_sigterm(tmp_path):
     assert yaml.safe_load(file.read_text())["current-context"] == "ml-prod"
     assert file.stat().st_mode & 0o777 == 0o600
     process.terminate()
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -33,7 +33,7 @@ def test_a_taken_port_is_one_line_that_says_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         process = kubesim("host", "--data", str(tmp_path), "--port", port)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert (
         errors
@@ -85,7 +85,7 @@ def test_a_name_can_stand_in_an_address(name):
 
 @pytest.mark.parametrize("command", [[], ["serve"], ["host"], ["history"], ["replay"], ["fork"]])
 def test_help_is_a_page_of_the_manual(command):
-    output = kubesim(*command, "--help").communicate(timeout=10)[0]
+    output = kubesim(*command, "--help").communicate(timeout=60)[0]
     titles = [line for line in output.splitlines() if line and not line.startswith(" ")]
     more = ["FILES", "EXIT STATUS", "EXAMPLES"] if command else ["COMMANDS", "EXIT STATUS"]
     assert titles == ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", *more]
@@ -93,7 +93,7 @@ def test_help_is_a_page_of_the_manual(command):
 
 
 def test_help_names_every_option():
-    output = kubesim("serve", "--help").communicate(timeout=10)[0]
+    output = kubesim("serve", "--help").communicate(timeout=60)[0]
     for option in (
         "--kubeconfig",
         "--port",
@@ -156,7 +156,7 @@ def test_a_second_program_on_the_same_data_is_one_line(tmp_path):
         )
     finally:
         first.terminate()
-        first.communicate(timeout=10)
+        first.communicate(timeout=60)
 
 
 def test_it_runs_where_nothing_but_its_own_dependencies_is_installed(tmp_path):
@@ -175,14 +175,14 @@ sys.exit(main(["serve", "--nodes", "1", "--kubeconfig", {str(tmp_path / "k")!r}]
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert "is ready" in process.stdout.readline()
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 
 def test_a_damaged_ca_is_one_line(tmp_path):
     (tmp_path / "ca.key").write_text("nonsense")
     process = kubesim("host", "--data", str(tmp_path))
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "restore both or remove both" in errors
     assert errors.count("\n") == 1
