@@ -18,6 +18,7 @@ from kubesim.network.fabric import Fabric, Server
 KNOWN = {
     "nvidia-device-plugin": "kubesim.kubelet.plugin",
     "gpu-fault-injector": "kubesim.kubelet.injector",
+    "cluster-autoscaler": "kubesim.addons.autoscaler",
     "cnrm-manager": "kubesim.addons.cnrm",
     "mpi-operator": "kubesim.addons.mpi",
     "mpirun": "kubesim.addons.mpi:launch",
@@ -30,7 +31,15 @@ KNOWN = {
 }
 """Program -> the module whose ``begin`` (or function after a colon) starts it, read when it is first wanted."""
 ALONE = frozenset(
-    {"cnrm-manager", "fault-quarantine", "node-drainer", "fault-remediation", "janitor", "mpi-operator"}
+    {
+        "cnrm-manager",
+        "fault-quarantine",
+        "node-drainer",
+        "fault-remediation",
+        "janitor",
+        "mpi-operator",
+        "cluster-autoscaler",
+    }
 )
 """Programs of which one works in a cluster while the others stand by."""
 
@@ -50,6 +59,12 @@ class Machines(Protocol):
 
     def reboot(self, node: str) -> None:
         """Turn a machine off and on again. Raises KeyError."""
+
+    async def add(self, node: Obj) -> None:
+        """Let a new machine register itself and join."""
+
+    def remove(self, node: str) -> None:
+        """Take a machine away, with everything on it."""
 
 
 @dataclass(frozen=True, slots=True)

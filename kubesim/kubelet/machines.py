@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
+from kubesim.gpu.nodes import register
 from kubesim.informer import WorkQueue
 from kubesim.kubelet import timings
 from kubesim.kubelet.gpus import GONE_S, NodeGpus
@@ -17,7 +18,10 @@ from kubesim.kubelet.pod import PodWorker
 
 
 class Machines:
-    """Those of one cluster. ``returned`` is called for a node that has booted, with its kubelet about to go on."""
+    """Those of one cluster. ``returned`` is called for a node that has booted, with its kubelet about to go on;
+
+    ``joined`` runs the kubelet of a node that has registered, ``left`` ends one.
+    """
 
     def __init__(
         self,
@@ -25,11 +29,15 @@ class Machines:
         clock: Clock,
         workers: Mapping[str, PodWorker],
         returned: Callable[[Node], Awaitable[None]],
+        joined: Callable[[str], Awaitable[Node]],
+        left: Callable[[str], None],
     ) -> None:
         self._client = client
         self._clock = clock
         self._workers = workers
         self._returned = returned
+        self._joined = joined
+        self._left = left
         self._nodes: dict[str, Node] = {}
         self._down: dict[str, datetime] = {}
         """Node -> when it has booted again."""
@@ -64,6 +72,21 @@ class Machines:
             self._down[node] = self._clock.now() + timedelta(seconds=timings.REBOOT_S)
             self._queue.add(node)
 
+    async def add(self, node: Obj) -> None:
+        """Let a new machine register itself and join."""
+        (name,) = await register(self._client, [node])
+        joined = await self._joined(name)
+        reference = {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}
+        await joined.recorder.normal(reference, "Starting", "Starting kubelet.")
+        await joined.recorder.normal(reference, "NodeReady", f"Node {name} status is now: NodeReady")
+
+    def remove(self, node: str) -> None:
+        """Take a machine away, with everything on it."""
+        if self._nodes.pop(node, None) is not None:
+            self._down.pop(node, None)
+            self._dirty.discard(node)
+            self._left(node)
+
     def down_for(self, node: str) -> float:
         """Return how many seconds a machine will still be off; 0 for one that runs."""
         until = self._down.get(node)
@@ -74,7 +97,9 @@ class Machines:
         self._queue.add_after(node, timings.DEVICES_S)
 
     async def _sync(self, name: str) -> None:
-        node = self._nodes[name]
+        node = self._nodes.get(name)
+        if node is None:
+            return
         if (left := self.down_for(name)) > 0.001:
             self._queue.add_after(name, left)
             return

@@ -63,7 +63,7 @@ class Kubelets:
         self._rooms: dict[str, admit.Room] = {}
         self._workers: dict[str, PodWorker] = {}
         self.containers = Access(self._workers.get)
-        self.machines = Machines(client, clock, self._workers, self._returned)
+        self.machines = Machines(client, clock, self._workers, self._returned, self._enter, self._leave)
         self.duties = Duties()
         self._saved = state
         self._changed_pods: set[tuple[str, str]] = set()
@@ -85,6 +85,26 @@ class Kubelets:
         self._queue.start()
         self.machines.start()
         self._plan_beat()
+
+    async def _enter(self, name: str) -> Node:
+        """Run the kubelet of one more node, with the pods that wait for it already."""
+        await self._join(name)
+        node = self._nodes[name]
+        self._open(node)
+        await self._renew(node)
+        for pod in self._pods.items():
+            self._changed(None, pod)
+        return node
+
+    def _leave(self, name: str) -> None:
+        """End the kubelet of a node that is gone, with everything on it."""
+        node = self._nodes.pop(name)
+        self._rooms.pop(name, None)
+        for key in [key for key, worker in self._workers.items() if worker.node is node]:
+            worker = self._workers.pop(key)
+            worker.stop()
+            self._changed_pods.add((key, worker.record.uid))
+        self.fabric.detach(node.ip)
 
     def _open(self, node: Node) -> None:
         """Let a node answer on its kubelet's port."""
@@ -305,12 +325,12 @@ class Kubelets:
 
     async def _beat(self) -> None:
         """Renew every lease, and now and then the nodes' conditions."""
-        for node in self._nodes.values():
+        for node in [*self._nodes.values()]:
             if not self.machines.down_for(node.name):
                 await self._renew(node)
         if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
             self._reported_at = self._clock.now()
-            for name in self._nodes:
+            for name in [*self._nodes]:
                 if not self.machines.down_for(name):
                     await self._report(name)
 
