@@ -22,6 +22,7 @@ from kubesim.nodes import account, certificates, registration, removal
 from kubesim.nodes.access import Access, load_chain
 from kubesim.nodes.certificates import NotSigned
 from kubesim.nodes.marks import NAMESPACE, ROLES, Group
+from kubesim.nodes.mirror import Mirror
 from kubesim.nodes.registration import Wanted
 from kubesim.nodes.server import KubeletServer
 from kubesim.nodes.split import SplitClient
@@ -91,6 +92,7 @@ class Joined:
         self._clients: list[HttpClient] = []
         self._owner = self._opened(self.access)
         self._network = self._owner
+        self._mirror = Mirror(self._network, self.clock)
         self._authorities = b""
         self._door = self.fabric.door = Door(self.access.server, self.access.ca)
         self._wider: Callable[[], HttpClient] | None = None
@@ -109,6 +111,7 @@ class Joined:
         """Leave: stop everything and remove it, unless somebody else has begun with that."""
         for node in self.nodes:
             await node.stop()
+        await self._mirror.stop()
         try:
             if not self.lost.is_set():
                 async with asyncio.timeout(REMOVAL_SECONDS):
@@ -143,6 +146,7 @@ class Joined:
             return None
         role = await account.make(self._owner, self._group)
         self._network = self._as_account("kubesim")
+        self._mirror = Mirror(self._network, self.clock)
         return role
 
     def _opened(self, access: Access, agent: str = "kubesim") -> HttpClient:
@@ -167,7 +171,7 @@ class Joined:
         client = await self._node_client(name)
         await removal.belongings(client, name)
         await registration.register(client, node, self._group)
-        split, only = SplitClient(client, self._network), f"metadata.name={name}"
+        split, only = SplitClient(client, self._mirror), f"metadata.name={name}"
         kubelets = await kubelet.start(
             split,
             self.clock,

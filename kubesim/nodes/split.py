@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from kubesim.client import Client, ObjectList, PatchBody, PatchType, WatchEvent
 from kubesim.errors import Obj
@@ -22,16 +23,33 @@ SHARED = ("pods", "nodes")
 """A kubelet reads its own of these, by a field selector; the network reads them all."""
 
 
+class Reader(Protocol):
+    """The reading verbs of ``client.Client``."""
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """Return one object."""
+
+    async def list(
+        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return all objects of a resource."""
+
+    def watch(
+        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Yield every change."""
+
+
 class SplitClient:
     """``client.Client`` that reads with the network's rights what only the network may, and else is the node's."""
 
-    def __init__(self, node: Client, network: Client) -> None:
+    def __init__(self, node: Client, network: Reader) -> None:
         self._node = node
         self._network = network
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
-        reader = self._network if resource in NETWORK or resource == "pods" else self._node
+        reader: Reader = self._network if resource in NETWORK or resource == "pods" else self._node
         return await reader.get(resource, name, namespace)
 
     async def list(
@@ -86,6 +104,6 @@ class SplitClient:
             resource, name, namespace, grace_seconds=grace_seconds, uid=uid, propagation=propagation
         )
 
-    def _reader(self, resource: str, field_selector: str) -> Client:
+    def _reader(self, resource: str, field_selector: str) -> Reader:
         wide = resource in NETWORK or (resource in SHARED and not field_selector)
         return self._network if wide else self._node
