@@ -33,9 +33,10 @@ test: setup-dev ## Run the tests
 e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in e2e/screenshots
 	@$(BIN)/python -m pytest e2e -q $(ARGS)
 
-torture: setup-dev ## The long proofs: every crash point, many times
+torture: setup-dev ## The long proofs: every crash point many times, random histories, real programs in place of ours
 	@TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25} $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests kubesim/tests/test_killed.py \
-	  kubesim/tests/test_dropped.py -k "crash or killed or dropped" $(ARGS)
+	  kubesim/tests/test_dropped.py kubesim/tests/contract/test_histories.py kubesim/tests/contract/test_real_programs.py \
+	  -k "crash or killed or dropped or histories or real_programs" $(ARGS)
 
 bench: setup-dev ## Measure: make bench NAME=kubesim (or nodes, rehearse); figures beside goals, JSON in bench/results
 	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)
@@ -65,7 +66,7 @@ contract-real: setup-dev ## Check the contract on kubesim and on a real control 
 	  deploy/testcluster/build.sh; status=$$?; \
 	  if [ $$status = 3 ]; then echo "skipped: the contract on a real control plane"; exit 0; fi; \
 	  [ $$status = 0 ] || exit $$status; folder=$$(mktemp -d); \
-	  trap '$(BIN)/python deploy/testcluster/testcluster.py down --folder '$$folder/cluster'; rm -rf '$$folder EXIT; \
+	  trap 'exit 130' INT TERM; trap '$(BIN)/python deploy/testcluster/testcluster.py down --folder '$$folder/cluster'; rm -rf '$$folder EXIT; \
 	  CONTRACT_KUBECONFIG=$$($(BIN)/python deploy/testcluster/testcluster.py up --folder $$folder/cluster) || exit 1; \
 	  export CONTRACT_KUBECONFIG; $(BIN)/python -m pytest kubesim/tests/contract -q $(ARGS)
 

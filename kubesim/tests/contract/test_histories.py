@@ -1,5 +1,7 @@
 """Random histories keep what every API server promises, and end alike on kubesim and on a real control plane."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -7,7 +9,7 @@ from kubesim.tests.contract.exchanges import compared
 from kubesim.tests.contract.histories import BUNDLE, GROUP, HISTORIES, KINDS, Run, defined
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-EXAMPLES = 25 if settings().max_examples <= 100 else 500
+EXAMPLES = 20 * int(os.environ.get("TORTURE_ROUNDS", "1"))
 """How many histories are played: more in ``make torture``."""
 LAST = "z-last"
 LEAST = {
