@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import orjson
 import pytest
-import yaml
 
-from kubesim import clusterfile
 from kubesim.network.fabric import Request
-from kubesim.tests.test_addons import RESOURCES
+from kubesim.tests.installed import install
 from kubesim.tests.world import World, container, pod, world
 
 NODES = "/apis/metrics.k8s.io/v1beta1/nodes"
@@ -18,13 +16,7 @@ NODES = "/apis/metrics.k8s.io/v1beta1/nodes"
 async def measured():
     """A node with metrics-server, and a pod that may use little."""
     async with world(count=1) as w:
-        text = (clusterfile.ADDONS / "metrics-server.yaml").read_text(encoding="utf-8")
-        await w.client.create(
-            "priorityclasses.scheduling.k8s.io",
-            {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000},
-        )
-        for obj in yaml.safe_load_all(text):
-            await w.client.create(RESOURCES[obj["kind"]], obj, namespace=obj["metadata"].get("namespace", ""))
+        await install(w, "metrics-server", seconds=0)
         small = {"limits": {"cpu": "500m", "memory": "1Gi"}}
         await w.create(
             "pods", pod("train", container("pytorch/pytorch:2.4.0", "python", "train.py", resources=small))
