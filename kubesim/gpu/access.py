@@ -25,7 +25,7 @@ class Access:
     @property
     def has_driver(self) -> bool:
         """Whether the container toolkit puts the driver's programs and libraries into the container."""
-        return bool(self.board.devices) and (self.privileged or self.owner in self.board.given)
+        return bool(self.board.devices) and self.board.toolkit and (self.privileged or self.owner in self.board.given)
 
     @property
     def log(self) -> KernelLog | None:

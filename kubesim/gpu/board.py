@@ -71,6 +71,10 @@ class Board:
         """The devices that the device plugin calls unhealthy: until it starts again, for it never looks back."""
         self.managed = True
         """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
+        self.library = driver().version
+        """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
+        self.toolkit = True
+        """Whether the container toolkit is installed."""
         self.changed: Callable[[], None] = lambda: None
         """Called when the node has other resources, or other healthy ones, than before."""
         self._ended = ended
@@ -167,11 +171,31 @@ class Board:
         self.booted = at
         self.log = KernelLog(at)
         self.given.clear()
+        self.library = driver().version
         for device in self.devices:
             device.reset(at)
             device.change(at, instances=(), given=())
         self._log_boot()
         self.look_again()
+
+    @property
+    def mismatched(self) -> bool:
+        """Whether libraries and kernel module cannot speak with each other."""
+        return self.library != driver().version
+
+    def update_driver(self, version: str, at: datetime) -> None:
+        """Put other libraries beside the loaded module; the kernel says so to the first who uses them."""
+        self.library = version
+        if not self.mismatched:
+            return
+        lines = (
+            f"NVRM: API mismatch: the client has the version {version}, but",
+            f"NVRM: this kernel module has the version {driver().version}.  Please",
+            "NVRM: make sure that this kernel module and all NVIDIA driver",
+            "NVRM: components have the same version.",
+        )
+        for line in lines:
+            self.log.write(at, line, 3)
 
     def repair(self, index: int, at: datetime) -> None:
         """Make a device as new, whatever has happened to it; its processes are gone."""
@@ -183,11 +207,20 @@ class Board:
 
     def dump(self) -> dict[str, Any]:
         """Return what is wrong with the devices, and was: what ``restore`` takes."""
-        return {"marked": sorted(self.marked), "managed": self.managed, "devices": [d.dump() for d in self.devices]}
+        return {
+            "marked": sorted(self.marked),
+            "managed": self.managed,
+            **self._software(),
+            "devices": [d.dump() for d in self.devices],
+        }
+
+    def _software(self) -> dict[str, Any]:
+        return {"library": self.library, "toolkit": self.toolkit}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring the devices to what ``dump`` has told of them."""
         self.marked, self.managed = set(saved["marked"]), saved["managed"]
+        self.library, self.toolkit = saved["library"], saved["toolkit"]
         for device, state in zip(self.devices, saved["devices"], strict=False):
             device.restore(state)
 

@@ -31,11 +31,17 @@ GONE_S = 300.0
 NO_HEALTHY = (
     "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {}, which is unexpected"
 )
-LOST = (
-    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
-    "unable to start container process: error during container init: error running prestart hook #0: exit status 1, "
-    "stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: detection error: nvml error: "
-    "gpu is lost: unknown"
+_CREATE = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+_HOOK = (
+    "runc create failed: unable to start container process: error during container init: "
+    "error running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: "
+)
+LOST = f"{_CREATE}{_HOOK}detection error: nvml error: gpu is lost: unknown"
+MISMATCHED = f"{_CREATE}{_HOOK}initialization error: nvml error: driver/library version mismatch: unknown"
+NO_TOOLKIT = (
+    f"{_CREATE}unable to retrieve OCI runtime error "
+    "(open /run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/log.json: no such file or directory): "
+    "fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown"
 )
 
 
@@ -100,6 +106,11 @@ class NodeGpus:
         if self.count:
             self.board.reboot(at)
 
+    @property
+    def mismatched(self) -> bool:
+        """Whether the driver's libraries do not fit its loaded module."""
+        return "board" in self.__dict__ and self.board.mismatched
+
     def dump(self) -> Obj:
         """Return what ``restore`` takes."""
         stopped = micro(self.stopped_at) if self.stopped_at else None
@@ -123,10 +134,14 @@ class NodeGpus:
                 return SHORT.format(resource, count, free)
         return ""
 
-    def start_error(self, owner: str) -> str:
-        """Return what the runtime says where a container's device does not answer; empty where all do."""
+    def start_error(self, owner: str, number: str) -> str:
+        """Return what the runtime says where it cannot give a container its devices; empty where it can."""
         if owner not in self.given:
             return ""
+        if not self.board.toolkit:
+            return NO_TOOLKIT.format(id=number)
+        if self.board.mismatched:
+            return MISMATCHED
         return LOST if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""
 
     def allocate(self, owner: str, spec: Obj, now: datetime) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The agent of a GPU fault injector (``gpu-fault-injector``, port 8083): lets hardware faults happen on its node.
 
-The routes are those of Dynamo's fault injection service, and three more: what recovers a device.
+The routes are those of Dynamo's fault injection service, and more: what recovers a device, a driver whose libraries
+were updated without a reboot, a container toolkit that is gone.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Injector(HttpServer):
             ("POST", "/recover"): self._recover,
             ("POST", "/reset"): self._reset,
             ("POST", "/reboot"): self._reboot,
+            ("POST", "/driver"): self._driver,
+            ("POST", "/toolkit"): self._toolkit,
         }
         if (method, path) in routes:
             return routes[method, path]
@@ -115,6 +118,23 @@ class Injector(HttpServer):
     def _reboot(self, body: Obj) -> Obj:
         self._post.machines.reboot(self._post.node)
         return {"status": "rebooting", "node": self._post.node}
+
+    def _driver(self, body: Obj) -> Obj:
+        """Update the driver's libraries without loading its module anew."""
+        version = str(body.get("version") or "")
+        if not re.fullmatch(r"\d{3}\.\d{1,3}(\.\d{1,3})?", version):
+            raise Refusal(400, "version: one such as 580.105.08 is expected")
+        self._board.update_driver(version, self._post.clock.now())
+        self._board.changed()
+        return {"status": "updated", "version": version}
+
+    def _toolkit(self, body: Obj) -> Obj:
+        """Install or remove the container toolkit."""
+        if not isinstance(body.get("installed"), bool):
+            raise Refusal(400, "installed: true or false is expected")
+        self._board.toolkit = body["installed"]
+        self._board.changed()
+        return {"status": "changed", "installed": self._board.toolkit}
 
     def _device(self, body: Obj) -> int:
         return _number({"gpu_id": 0} | body, "gpu_id", 0, len(self._board.devices) - 1)

@@ -23,6 +23,7 @@ NOTHING_YET = {
     "pullFailed": "image can't be pulled",
     "pullWaiting": "trying and failing to pull image",
     "neverPulled": "ErrImageNeverPull",
+    "configError": "CreateContainerConfigError",
 }
 
 

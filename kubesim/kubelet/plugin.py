@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from kubesim.kubelet.duties import Post
 
+NVML_S = 0.5
+FAILED = (
+    "E main.go:173] error starting plugins: error creating plugin manager: unable to create cdi spec file: "
+    "failed to get CDI spec: failed to initialize NVML: ERROR_LIB_RM_VERSION_MISMATCH"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class DevicePlugin:
@@ -19,6 +25,9 @@ class DevicePlugin:
 
 
 def begin(post: Post) -> DevicePlugin:
-    """Register the devices with the kubelet."""
+    """Register the devices with the kubelet; without the driver's library there is nothing to register."""
+    if post.machines.gpus(post.node).mismatched:
+        post.clock.call_later(NVML_S, lambda: post.die(FAILED))
+        return DevicePlugin(post)
     post.machines.gpus(post.node).plugin_starts(post.owner, resumed=post.resumed)
     return DevicePlugin(post)

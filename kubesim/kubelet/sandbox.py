@@ -107,7 +107,7 @@ class Sandbox:
         """Start a container that ``prepare`` has made ready; returns the runtime's text where that fails."""
         box, instance = self.boxes[container.name], container.instance
         assert instance is not None
-        if error := self.host.node.gpus.start_error(self.owner(container)):
+        if error := self.host.node.gpus.start_error(self.owner(container), instance.id):
             return error
         if box.machine is not None:
             error = self._spawn(container, box, self.host.clock)

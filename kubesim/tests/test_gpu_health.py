@@ -222,6 +222,42 @@ async def test_what_is_wrong_with_devices_survives_a_restart_of_the_simulator():
         assert other.board.healthy() == {GPU: 7}
 
 
+async def test_a_driver_that_was_updated_without_a_reboot_speaks_to_nobody():
+    async with world(count=1) as w:
+        await w.create("pods", pod("agent", container(INJECTOR, securityContext={"privileged": True})))
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(60)
+        assert (await agent(w, "/driver", {"version": "580.105.08"}))[0] == 200
+        status, out, _ = await run(w, "agent", "nvidia-smi")
+        assert (status, out) == (
+            18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.105\n",
+        )  # fmt: skip
+        log = (await run(w, "agent", "dmesg"))[1]
+        assert "NVRM: API mismatch: the client has the version 580.105.08, but" in log
+        assert (await w.pod("train"))["status"]["phase"] == "Running"
+        await w.create("pods", pod("late", trainer(1)))
+        await w.tick(5)
+        ended = state(await w.pod("late"))["lastState"]["terminated"]
+        assert ended["message"].endswith("initialization error: nvml error: driver/library version mismatch: unknown")
+        await agent(w, "/reboot", {})
+        await w.tick(500)
+        assert state(await w.pod("late"))["state"].get("running")
+
+
+async def test_without_the_toolkit_no_container_gets_a_gpu():
+    async with world(count=1) as w:
+        await w.create("pods", pod("agent", container(INJECTOR)))
+        await w.tick(5)
+        await agent(w, "/toolkit", {"installed": False})
+        await w.create("pods", pod("late", trainer(1)))
+        await w.tick(5)
+        ended = state(await w.pod("late"))["lastState"]["terminated"]
+        assert "fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown" in ended["message"]
+        await agent(w, "/toolkit", {"installed": True})
+        await w.tick(60)
+        assert state(await w.pod("late"))["state"].get("running")
+
+
 def test_the_operators_manifest_has_a_device_plugin():
     text = (clusterfile.ADDONS / "gpu-operator.yaml").read_text(encoding="utf-8")
     assert any(obj["metadata"]["name"] == "nvidia-device-plugin-daemonset" for obj in yaml.safe_load_all(text))

@@ -13,6 +13,8 @@ from kubesim.gpu.smi.view import NONE_FOUND, View
 
 NO_PERMISSION = 4
 LOST_STATUS = 255
+MISMATCH_STATUS = 18
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {version}\n"
 _LONG = re.compile(r"--(query-gpu|query-compute-apps|format|id|loop|loop-ms|display|filename)(?:=(.*))?$", re.S)
 _BAD_COMBINATION = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"
 _HELP_HINT = "Please run 'nvidia-smi --help' for help.\n"
@@ -57,6 +59,8 @@ def run(view: View, call: Call) -> tuple[str, int]:
     """Return what is printed and the exit status of one pass."""
     if call.page == "help":
         return HELP, 0
+    if view.board.mismatched:
+        return MISMATCH.format(version=".".join(view.board.library.split(".")[:2])), MISMATCH_STATUS
     if not view.board.devices or (view.owner and not view.all()):
         return NONE_FOUND + "\n", 6
     if (lost := view.lost()) and call.page not in ("list", "reset"):
