@@ -23,11 +23,15 @@ async def start(
     fabric: Fabric | None = None,
     selector: str = "",
     cidr: str = "10.244.0.0/24",
+    foreign: bool = False,
 ) -> Kubelets:
     """Run the kubelets of registered nodes. ``state`` is what ``changes`` returned earlier, through JSON.
 
-    ``selector``: the pods that ``client`` may see; ``cidr``: the pods' addresses where a node says nothing.
+    ``selector``: the pods that ``client`` may see; ``cidr``: the pods' addresses where a node says nothing;
+    ``foreign``: whether the cluster is not kubesim's.
     """
-    kubelets = Kubelets(client, clock, node_names, state or {}, fabric or Fabric(), selector=selector, cidr=cidr)
+    kubelets = Kubelets(
+        client, clock, node_names, state or {}, fabric or Fabric(), selector=selector, cidr=cidr, foreign=foreign
+    )
     await kubelets.start()
     return kubelets

@@ -52,6 +52,8 @@ class Node:
     capacity: dict[str, str] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
     """By which the cloud's firewall knows it: its own name and its pool's."""
+    foreign: bool = False
+    """Whether it has joined a cluster that is not kubesim's."""
     port: int = 0
     """Where its kubelet listens."""
     endpoint: HttpServer = field(default_factory=HttpServer)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kubesim import data
 
+STAND_IN_BYTES = 40_000_000
 DEFAULT_REGISTRY, DOCKER_HUB = "docker.io", "registry-1.docker.io"
 REGISTRY_PORT = 443
 NAMESERVER = "169.254.169.254:53"
@@ -57,6 +58,8 @@ class Image:
     """The release of the distribution (``shell/releases.yaml``); empty for the one that the base is by itself."""
     env: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What every process of the image has in its environment."""
+    stands_in: bool = False
+    """Whether nothing is known of it: its programs only seem to run."""
 
     @property
     def image_id(self) -> str:
@@ -106,6 +109,16 @@ def pull(text: str, architecture: str) -> Image:
         if platform.split("/")[1] == architecture:
             return _image(reference, entry, platform)
     raise PullError("NotFound", reference, "no match for platform in manifest: not found")
+
+
+def known(text: str) -> bool:
+    """Whether the simulated registries have the repository of an image."""
+    return parse_reference(text).repository in _catalogue()["images"]
+
+
+def stand_in(text: str, architecture: str) -> Image:
+    """Return an image of which nothing is known but that it is there."""
+    return Image(parse_reference(text), f"linux/{architecture}", STAND_IN_BYTES, {}, ("/agent",), stands_in=True)
 
 
 def endpoint(text: str) -> str:

@@ -51,8 +51,13 @@ class Kubelets:
         *,
         selector: str = "",
         cidr: str = "10.244.0.0/24",
+        foreign: bool = False,
     ) -> None:
-        """``selector``: the pods that the client may see; ``cidr``: the pods' addresses where a node says nothing."""
+        """``selector``: the pods that the client may see; ``cidr``: the pods' addresses where a node says nothing.
+
+        ``foreign``: whether the cluster is not kubesim's, and so has agents of its own for every node.
+        """
+        self._foreign = foreign
         self.fabric = fabric
         self._cidr = cidr
         self.telemetry = Monitoring(client, clock, fabric)
@@ -199,6 +204,7 @@ class Kubelets:
             ip=ip,
             cidr=obj["spec"].get("podCIDR", self._cidr),
             port=port_of(obj),
+            foreign=self._foreign,
             tags=frozenset({name, (obj["metadata"].get("labels") or {}).get(POOL_LABEL, name)}),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=set(self._saved.pop(f"images/{name}", ())),

@@ -55,6 +55,7 @@ class PodWorker:
             self._normal,
             self._warning,
             lambda address, port: host.fabric.firewall.passes(host.node.tags, address, port),
+            host.node.foreign and record.is_agent,
         )
         self.gone = False
         self._client = host.client
@@ -144,6 +145,8 @@ class PodWorker:
     def _watch(self, container: Container) -> None:
         """Try a running container's probes."""
         self._unwatch(container)
+        if self.record.images[self.record.spec(container)["image"]].stands_in:
+            return
         self._probes[container.name] = Probes(self.sandbox, container, self._unhealthy, self._probe_failed)
 
     def _unwatch(self, container: Container) -> None:
@@ -196,6 +199,8 @@ class PodWorker:
         """Return what runs, or ran, in a container whose image is on the node."""
         spec = self.record.spec(container)
         image = self.record.images[spec["image"]]
+        if image.stands_in:
+            return behaviours.stand_in(self.record.uid, ends=container.init and not self.record.is_sidecar(container))
         env = behaviours.environment(spec, self.record.pod)
         program = behaviours.program(image, self.argv(container), env, self._architecture, seed=self.record.uid)
         instance = container.instance

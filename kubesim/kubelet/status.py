@@ -109,6 +109,11 @@ class PodRecord:
         """Whether it is an init container that keeps running."""
         return container.init and self.spec(container).get("restartPolicy") == "Always"
 
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is one of those that a cluster runs on every node."""
+        return any(owner["kind"] == "DaemonSet" for owner in self.pod["metadata"].get("ownerReferences") or ())
+
 
 def pod_status(record: PodRecord, now: datetime) -> Obj:
     """Return the complete status of a pod."""

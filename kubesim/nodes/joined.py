@@ -179,6 +179,7 @@ class Joined:
             fabric=self.fabric,
             selector=f"spec.nodeName={name}",
             cidr=registration.cidr(index),
+            foreign=True,
         )
         announcer = Announcer(split, self.clock, [name], fresh=[name], selector=only)
         announcer.on_removal = self._removed

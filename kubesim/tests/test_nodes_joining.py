@@ -162,6 +162,34 @@ async def test_an_untainted_node_takes_any_pod(live):
         assert (await running(client, "plain"))["spec"]["nodeName"] == "test-0"
 
 
+async def test_a_clusters_own_agents_seem_to_run_whatever_their_images_are(live):
+    image = "registry.example/agents/network:v1"
+    probe = {"exec": {"command": ["/bin/healthy"]}, "periodSeconds": 1, "failureThreshold": 1}
+    template = {
+        "metadata": {"labels": {"app": "agent"}},
+        "spec": {
+            "tolerations": [{"operator": "Exists"}],
+            "initContainers": [{"name": "install", "image": image, "command": ["/install"]}],
+            "containers": [{"name": "agent", "image": image, "livenessProbe": probe}],
+        },
+    }
+    agents = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent"},
+        "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template},
+    }
+    async with administrator(live) as client, joined(live):
+        await client.create("daemonsets.apps", agents, namespace="default")
+
+        async def ready():
+            found = await client.get("daemonsets.apps", "agent", "default")
+            return found.get("status", {}).get("numberReady") == 1
+
+        await until(ready)
+        await client.delete("daemonsets.apps", "agent", "default")
+
+
 async def test_the_kubelets_port_serves_logs_metrics_and_the_list_of_pods(live):
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(administrator(live))
