@@ -12,7 +12,8 @@ from kubesim.shell.hostside import HostSide
 from kubesim.shell.machine import Machine
 
 NVRM = (
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (dvs-builder@U22-I3-AE18-09-6)\n"
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  "
+    "(dvs-builder@U22-I3-AE18-09-6)\n"
     "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
 )
 DRIVER_FILES = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced")
@@ -103,7 +104,8 @@ def _nvidia(side: HostSide) -> Directory:
         text = (
             f"Model: \t\t {board.product.name}\nIRQ:   \t\t {150 + each.minor}\nGPU UUID: \t {each.uuid}\n"
             f"Video BIOS: \t 96.00.89.00.01\nBus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n"
-            f"Bus Location: \t {each.pci_address[4:].lower()}\nDevice Minor: \t {each.minor}\nGPU Firmware: \t {driver().version}\n"
+            f"Bus Location: \t {each.pci_address[4:].lower()}\nDevice Minor: \t {each.minor}\nGPU Firmware: \t "
+            f"{driver().version}\n"
             "GPU Excluded:\t No\n"
         )
         cards[each.pci_address[4:].lower()] = Directory(mode=0o555, entries={"information": _text(text)})

@@ -197,7 +197,8 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
                 f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
             )
             lines.append((then, _klog(then, "E", "pod_workers.go:1324",
-                                      f'"Error syncing pod, skipping" err={text} pod="{name}" podUID="{uid}"')))  # fmt: skip
+                                      f'"Error syncing pod, skipping" err={text} pod="{name}" '
+                                      f'podUID="{uid}"')))  # fmt: skip
     return lines
 
 
@@ -211,7 +212,8 @@ def _runtime(pod: Obj) -> list[tuple[datetime, str]]:
         if start:
             at = _time(start)
             texts = [
-                f'PullImage \\"{each["image"]}\\" returns image reference \\"sha256:{digest(str(each.get("imageID")))}\\"'
+                f'PullImage \\"{each["image"]}\\" returns image reference '
+                f'\\"sha256:{digest(str(each.get("imageID")))}\\"'
             ]
             texts.append(f'StartContainer for \\"{ident}\\" returns successfully')
             lines += [(at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=info msg="{text}"') for text in texts]

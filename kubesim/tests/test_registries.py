@@ -1,4 +1,4 @@
-"""crane and skopeo in the toolbox: platforms, digests and the refusals of registries, as those who use them know them."""
+"""crane and skopeo in the toolbox: platforms, digests and the refusals of registries."""
 
 import json
 
@@ -73,12 +73,14 @@ async def test_a_manifest_alone_shows_its_architecture_in_its_configuration():
     [
         (
             "crane digest nosuch/thing",
-            "Error: GET https://index.docker.io/v2/nosuch/thing/manifests/latest: UNAUTHORIZED: authentication required; "
+            "Error: GET https://index.docker.io/v2/nosuch/thing/manifests/latest: UNAUTHORIZED: authentication "
+            "required; "
             "[map[Action:pull Class: Name:nosuch/thing Type:repository]]\n",
         ),
         (
             "crane manifest busybox:nosuch",
-            "Error: fetching manifest busybox:nosuch: GET https://index.docker.io/v2/library/busybox/manifests/nosuch: "
+            "Error: fetching manifest busybox:nosuch: GET "
+            "https://index.docker.io/v2/library/busybox/manifests/nosuch: "
             "MANIFEST_UNKNOWN: manifest unknown; unknown tag=nosuch\n",
         ),
         (

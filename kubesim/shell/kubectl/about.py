@@ -82,7 +82,8 @@ async def api_versions(process: Process, client: Client, opts: Flags) -> int:
     """List the versions of the API."""
     if opts.args:
         raise KubectlError(
-            f"error: unexpected arguments: [{' '.join(opts.args)}]\nSee 'kubectl api-versions -h' for help and examples"
+            f"error: unexpected arguments: [{' '.join(opts.args)}]\nSee 'kubectl api-versions -h' for help and "
+            f"examples"
         )
     await process.write(
         "".join(f"{each}\n" for each in sorted({kind.api_version for kind in await client.resources()}))

@@ -19,7 +19,8 @@ APPLY = "application/apply-patch+yaml"
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl-client-side-apply"
 MISSING = (
-    "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should only be "
+    "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should "
+    "only be "
     "used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing "
     "annotation will be patched automatically.\n"
 )
@@ -201,7 +202,7 @@ async def view_last(process: Process, client: Client, opts: Flags) -> int:
         raise KubectlError(
             f"error: Unexpected -o output mode: {opts.get('output')}, the flag 'output' must be one of yaml|json"
         )
-    for kind, obj in await chosen(process, client, opts, opts.args):
+    for _, obj in await chosen(process, client, opts, opts.args):
         text = (obj["metadata"].get("annotations") or {}).get(LAST)
         if text is None:
             name = obj["metadata"]["name"]
@@ -220,7 +221,8 @@ async def set_last(process: Process, client: Client, opts: Flags) -> int:
         if LAST not in (before["metadata"].get("annotations") or {}) and not opts.on("create-annotation"):
             name = wanted["metadata"]["name"]
             raise KubectlError(
-                f"error: no last-applied-configuration annotation found on resource: {name}, to create the annotation, "
+                f"error: no last-applied-configuration annotation found on resource: {name}, to create the "
+                f"annotation, "
                 "run the command with --create-annotation"
             )
         text = compact(obj) + "\n"
@@ -288,7 +290,7 @@ async def diff(process: Process, client: Client, opts: Flags) -> int:
     try:
         for obj, source in await sources(process, opts):
             await _both(process, client, opts, obj, source, sides)
-        return await process.run(["diff", "-u", "-N", *(f"/tmp/{name}" for name in names)]).wait()
+        return await process.run(["diff", "-u", "-N", *(f"/tmp/{name}" for name in names)]).wait()  # noqa: S108
     except KubectlError as error:
         raise KubectlError(error.text, 2 if error.status == 1 else error.status, error.reason) from error
     finally:

@@ -18,7 +18,8 @@ from kubesim.shell.tools import kit
 
 LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 BAD_LABEL = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
@@ -33,7 +34,7 @@ async def scale(process: Process, client: Client, opts: Flags) -> int:
     try:
         found = await chosen(process, client, opts, opts.args)
     except KubectlError as error:
-        if error.reason != "NotFound" or opts.all("filename"):
+        if error.reason not in ("NotFound", "Forbidden") or opts.all("filename"):
             raise
         raise KubectlError(f"error: no objects passed to scale {error.message}", reason=error.reason) from error
     if not found:

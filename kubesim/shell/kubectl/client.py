@@ -130,7 +130,8 @@ class Client:
         address = self.kube.server.partition("//")[2]
         if error.kind == "refused":
             return KubectlError(
-                f"The connection to the server {address.removesuffix(':443')} was refused - did you specify the right "
+                f"The connection to the server {address.removesuffix(':443')} was refused - did you specify the "
+                f"right "
                 "host or port?"
             )
         reason = {"timeout": "i/o timeout", "reset": "read: connection reset by peer"}.get(

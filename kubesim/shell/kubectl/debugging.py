@@ -15,11 +15,13 @@ from kubesim.shell.machine import Process
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 LEGACY = (
-    "--profile=legacy is deprecated and will be removed in the future. It is recommended to explicitly specify a profile, "
+    "--profile=legacy is deprecated and will be removed in the future. It is recommended to explicitly specify "
+    "a profile, "
     'for example "--profile=general".\n'
 )
 TARGETING = (
-    'Targeting container "{}". If you don\'t see processes from this container it may be because the container runtime '
+    'Targeting container "{}". If you don\'t see processes from this container it may be because the container '
+    "runtime "
     "doesn't support this feature.\n"
 )
 PROFILES = ("legacy", "general", "baseline", "netadmin", "restricted", "sysadmin")

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from kubesim.shell.kubectl import describe_more as more
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.describe_node import node
@@ -18,6 +19,7 @@ from kubesim.shell.machine import Process
 
 Describer = Callable[[Client, Obj, datetime], Awaitable[str]]
 CONDITIONS = "Conditions:\n  Type\tStatus\tReason\n  ----\t------\t------\n"
+RBAC = "rbac.authorization.k8s.io"
 ACRONYMS = ("API", "URL", "UID", "OSB", "GUID")
 
 
@@ -282,6 +284,21 @@ DESCRIBERS: dict[tuple[str, str], Describer] = {
     ("apps", "Deployment"): deployment,
     ("apps", "ReplicaSet"): replicaset,
     ("batch", "Job"): job,
+    ("", "Secret"): more.secret,
+    ("", "ConfigMap"): more.config_map,
+    ("", "ServiceAccount"): more.service_account,
+    ("", "Endpoints"): more.endpoints,
+    ("discovery.k8s.io", "EndpointSlice"): more.slice_,
+    ("", "ResourceQuota"): more.quota,
+    ("", "LimitRange"): more.limit_range,
+    ("", "Namespace"): more.namespace,
+    **{(RBAC, kind): more.role for kind in ("Role", "ClusterRole")},
+    **{(RBAC, kind): more.binding for kind in ("RoleBinding", "ClusterRoleBinding")},
+    ("policy", "PodDisruptionBudget"): more.disruption_budget,
+    ("apps", "DaemonSet"): more.daemon_set,
+    ("apps", "StatefulSet"): more.stateful_set,
+    ("", "PersistentVolumeClaim"): more.claim,
+    ("scheduling.k8s.io", "PriorityClass"): more.priority_class,
 }
 
 
@@ -304,7 +321,7 @@ async def _one(process: Process, client: Client, opts: Flags, kind: Resource, ob
     now = process.machine.clock.now()
     describer = DESCRIBERS.get((kind.group, kind.kind))
     text = await describer(client, obj, now) if describer else generic(obj)
-    if not opts.on("show-events", True):
+    if not opts.on("show-events", True) or kind.kind in more.WITHOUT_EVENTS and describer:
         return aligned(text)
     events = await _events(client, kind, obj)
     # A table of events is aligned for itself; the line that there are none belongs to the rest.

@@ -70,7 +70,8 @@ async def _edit(process: Process, client: Client, opts: Flags, kind: Resource, o
                 await process.error(f"You can run `kubectl replace -f {path}` to try this update again.\n")
                 return 1
             await process.error(
-                f'error: {kind.plural}{"." + kind.group if kind.group else ""} "{obj["metadata"]["name"]}" is invalid\n'
+                f'error: {kind.plural}{"." + kind.group if kind.group else ""} "{obj["metadata"]["name"]}" is '
+                f"invalid\n"
             )
             name = f'{kind.plural}{"." + kind.group if kind.group else ""} "{obj["metadata"]["name"]}"'
             reasons = _comment(f"{name} was not valid", "", error.message)

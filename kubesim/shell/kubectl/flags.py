@@ -14,7 +14,8 @@ FALSE = ("false", "0", "f", "F", "FALSE", "False")
 EVERYWHERE = (
     "namespace/n=! context=! token=! cluster=! user=! as=! as-group=! as-uid=! kubeconfig=! request-timeout=! "
     "server/s=! v/v=! insecure-skip-tls-verify certificate-authority=! client-certificate=! client-key=! cache-dir=! "
-    "tls-server-name=! warnings-as-errors match-server-version username=! password=! disable-compression kuberc=! help/h"
+    "tls-server-name=! warnings-as-errors match-server-version username=! password=! disable-compression "
+    "kuberc=! help/h"
 )
 _FILES = "filename/f=! recursive/R kustomize/k=!"
 _SELECT = "selector/l=! all-namespaces/A"

@@ -18,7 +18,8 @@ Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
 RBAC = "rbac.authorization.k8s.io"
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 BAD_KEY = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 RULE = re.compile(
@@ -48,7 +49,8 @@ def number(opts: Flags, name: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,18}", text):
         reason = f'strconv.ParseInt: parsing "{text}": invalid syntax'
         raise _wrong(
-            f'invalid argument "{text}" for "--{name}" flag: {reason}\nSee \'kubectl {opts.command} --help\' for usage.'
+            f'invalid argument "{text}" for "--{name}" flag: {reason}\nSee \'kubectl {opts.command} --help\' '
+            f"for usage."
         )
     return int(text)
 
@@ -232,7 +234,8 @@ async def pull_secret(process: Process, client: Client, opts: Flags) -> Obj:
     else:
         if not user or not password:
             raise _wrong(
-                "either --from-file or the combination of --docker-username, --docker-password and --docker-server is "
+                "either --from-file or the combination of --docker-username, --docker-password and "
+                "--docker-server is "
                 "required"
             )
         entry = {"username": user, "password": password}
@@ -390,7 +393,8 @@ async def ingress(process: Process, client: Client, opts: Flags) -> Obj:
     name = name_of(opts)
     if not opts.all("rule") and not opts.get("default-backend"):
         raise _wrong(
-            "not enough information provided: every ingress has to either specify a default-backend (which catches all "
+            "not enough information provided: every ingress has to either specify a default-backend (which "
+            "catches all "
             "traffic) or a list of rules (which catch specific paths)"
         )
     spec: Obj = {"ingressClassName": opts.get("class")} if opts.get("class") else {}

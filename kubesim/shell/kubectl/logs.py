@@ -33,7 +33,8 @@ async def logs(process: Process, client: Client, opts: Flags) -> int:
     most = int(opts.get("max-log-requests") or 5)
     if opts.on("follow") and len(wanted) > most:
         raise KubectlError(
-            f"error: you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is {most}, "
+            f"error: you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is "
+            f"{most}, "
             "use --max-log-requests to increase the limit"
         )
     several = len(wanted) > 1

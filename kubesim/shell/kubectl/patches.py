@@ -1,4 +1,4 @@
-"""What a patch must say to make one object of another: strategic where the kind's merge keys are known, else a merge."""
+"""What a patch says to make one object of another: strategic where merge keys are known, else a merge."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ async def _listed(process: Process, client: Client, opts: Flags) -> int:
         await process.error(f"warning: the list may be incomplete{text}\n")
     lines = [
         [
-            plural + (f".{group}" if group else ""),
+            _qualified(plural, group),
             "[]",
             _bracketed(rule.get("resourceNames")),
             _bracketed(rule["verbs"]),
@@ -142,6 +142,11 @@ async def _listed(process: Process, client: Client, opts: Flags) -> int:
     head = [] if opts.on("no-headers") else [["Resources", "Non-Resource URLs", "Resource Names", "Verbs"]]
     await process.write(table(head + rows))
     return 0
+
+
+def _qualified(resource: str, group: str) -> str:
+    plural, slash, below = resource.partition("/")
+    return plural + (f".{group}" if group else "") + slash + below
 
 
 def _order(row: list[str]) -> tuple[str, ...]:

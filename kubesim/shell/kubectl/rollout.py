@@ -190,7 +190,8 @@ async def undo(process: Process, client: Client, opts: Flags) -> int:
         name = obj["metadata"]["name"]
         if obj["spec"].get("paused"):
             raise KubectlError(
-                "error: you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again"
+                "error: you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' "
+                "and try again"
             )
         found = await _revisions(client, kind, obj)
         numbers = list(found)

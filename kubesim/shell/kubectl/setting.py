@@ -96,7 +96,8 @@ async def image(process: Process, client: Client, opts: Flags) -> int:
     wanted = dict(word.partition("=")[::2] for word in changes)
     if "*" in wanted and len(wanted) > 1:
         raise KubectlError(
-            "error: all containers are already specified by *, but saw more than one container_name=container_image pairs"
+            "error: all containers are already specified by *, but saw more than one "
+            "container_name=container_image pairs"
         )
 
     def change(spec: Obj) -> None:

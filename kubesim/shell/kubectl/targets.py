@@ -17,7 +17,6 @@ from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.jq import documents
 
-ALL = "pods,services,daemonsets,deployments,replicasets,statefulsets,horizontalpodautoscalers,cronjobs,jobs"
 MERGE, STRATEGIC, JSON = (f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge", "json"))
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -72,9 +71,10 @@ async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resour
                 raise KubectlError("error: arguments in resource/name form must have a single resource and name")
             found.append((await client.resource(kind), name))
         return found
-    kinds = [
-        await client.resource(kind) for kind in words[0].replace("all", ALL, words[0] == "all").split(",") if kind
-    ]
+    kinds: list[Resource] = []
+    for word in filter(None, words[0].split(",")):
+        members = [kind for kind in await client.resources() if word in kind.categories]
+        kinds += members or [await client.resource(word)]
     return [(kind, name) for kind in kinds for name in words[1:] or [""]]
 
 
@@ -222,7 +222,8 @@ def located(client: Client, kind: Resource, obj: Obj) -> Obj:
     own = metadata.get("namespace")
     if own and client.chosen and own != client.namespace:
         raise KubectlError(
-            f'error: the namespace from the provided object "{own}" does not match the namespace "{client.namespace}". '
+            f'error: the namespace from the provided object "{own}" does not match the namespace '
+            f'"{client.namespace}". '
             f"You must pass '--namespace={own}' to perform this operation."
         )
     return {**obj, "metadata": {**metadata, "namespace": own or client.namespace}}

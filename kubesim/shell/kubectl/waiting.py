@@ -15,7 +15,10 @@ from kubesim.shell.machine import Process
 POLL_S = 0.2
 WEEK_S = 7 * 24 * 3600.0
 Holds = Callable[[Obj], bool]
-FORMAT = "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or --for=jsonpath='{.status.readyReplicas}'"
+FORMAT = (
+    "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or "
+    "--for=jsonpath='{.status.readyReplicas}'"
+)
 
 
 async def wait(process: Process, client: Client, opts: Flags) -> int:

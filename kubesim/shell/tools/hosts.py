@@ -13,10 +13,14 @@ from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
 from kubesim.shell.tools import kit
 
-OFFLINE = "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to bus: Host is down\n"
+OFFLINE = (
+    "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to "
+    "bus: Host is down\n"
+)
 NO_RUNTIME = (
     'FATA[0000] validate service connection: validate CRI v1 runtime API for endpoint "unix:///run/containerd/'
-    'containerd.sock": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
+    'containerd.sock": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while '
+    "dialing: "
     'dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
 )
 SHOWN_ID = 13
@@ -108,7 +112,8 @@ async def systemctl(process: Process) -> int:
 def _file(name: str) -> str:
     description, path, _, command = UNITS[name]
     return (
-        f"# {path}\n[Unit]\nDescription={description}\nAfter=network-online.target\n\n[Service]\nExecStart={command}\n"
+        f"# {path}\n[Unit]\nDescription={description}\nAfter=network-online.target\n\n[Service]\n"
+        f"ExecStart={command}\n"
         "Restart=always\nRestartSec=10\n\n[Install]\nWantedBy=multi-user.target\n"
     )
 
@@ -120,7 +125,8 @@ async def _units(process: Process) -> int:
     await process.write(
         "\nLOAD   = Reflects whether the unit definition was properly loaded.\n"
         "ACTIVE = The high-level unit activation state, i.e. generalization of SUB.\n"
-        f"SUB    = The low-level unit activation state, values depend on unit type.\n{len(UNITS)} loaded units listed.\n"
+        f"SUB    = The low-level unit activation state, values depend on unit type.\n{len(UNITS)} loaded units "
+        f"listed.\n"
     )
     return 0
 
@@ -132,7 +138,8 @@ async def _status(process: Process, side: HostSide, name: str) -> None:
     await process.write(
         f"● {name}.service - {description}\n     Loaded: loaded ({path}; enabled; preset: enabled)\n"
         f"     Active: active (running) since {side.booted:%a %Y-%m-%d %H:%M:%S} UTC; {ago} ago\n"
-        f"   Main PID: {pid} ({program})\n      Tasks: 24 (limit: 629145)\n     Memory: 112.4M\n        CPU: 1min 12.345s\n"
+        f"   Main PID: {pid} ({program})\n      Tasks: 24 (limit: 629145)\n     Memory: 112.4M\n        CPU: "
+        f"1min 12.345s\n"
         f"     CGroup: /system.slice/{name}.service\n             └─{pid} {command}\n\n"
     )
     for line in (await journal(side, name))[-10:]:
@@ -259,9 +266,12 @@ async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None
     found = [each for each in await side.containers() if prefix and each.id.startswith(prefix)]
     if not found:
         await process.error(
-            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "ContainerStatus from runtime service failed" '
-            f'err="rpc error: code = NotFound desc = an error occurred when try to find container \\"{prefix}\\": not found" '
-            f'containerID="{prefix}"\nFATA[0000] rpc error: code = NotFound desc = an error occurred when try to find '
+            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "ContainerStatus from runtime '
+            f'service failed" '
+            f'err="rpc error: code = NotFound desc = an error occurred when try to find container '
+            f'\\"{prefix}\\": not found" '
+            f'containerID="{prefix}"\nFATA[0000] rpc error: code = NotFound desc = an error occurred when try '
+            f"to find "
             f'container "{prefix}": not found\n'
         )
         return None

@@ -204,9 +204,11 @@ async def crane(process: Process) -> int:
 
 
 CRANE_HELP = (
-    "Crane is a tool for managing container images\n\nUsage:\n  crane [flags]\n  crane [command]\n\nAvailable Commands:\n"
+    "Crane is a tool for managing container images\n\nUsage:\n  crane [flags]\n  crane [command]\n\nAvailable "
+    "Commands:\n"
     "  config      Get the config of an image\n  digest      Get the digest of an image\n"
-    "  ls          List the tags in a repo\n  manifest    Get the manifest of an image\n  version     Print the version\n"
+    "  ls          List the tags in a repo\n  manifest    Get the manifest of an image\n  version     Print the "
+    "version\n"
 )
 
 
@@ -259,8 +261,11 @@ async def _list(process: Process, text: str) -> int:
 
 async def skopeo(process: Process) -> int:
     """Ask registries as skopeo does."""
-    long = {"raw": "r", "config": "c", "override-arch=": "a", "override-os=": "o", "no-tags": "n", "format=": "f",
-            "tls-verify=": "t", "creds=": "C", "no-creds": "N", "retry-times=": "R", "version": "v", "override-variant=": "V"}  # fmt: skip
+    long = {
+        **{"raw": "r", "config": "c", "override-arch=": "a", "override-os=": "o", "no-tags": "n", "format=": "f"},
+        **{"tls-verify=": "t", "creds=": "C", "no-creds": "N", "retry-times=": "R", "version": "v"},
+        "override-variant=": "V",
+    }
     opts = await kit.options(process, "nv", long)
     if "v" in opts:
         await process.write("skopeo version 1.18.0\n")
@@ -276,9 +281,15 @@ async def skopeo(process: Process) -> int:
         return 1
     name = opts.args[1]
     if not name.startswith("docker://"):
-        text = f'Error parsing image name "{name}": Invalid image name "{name}", expected colon-separated transport:reference'
+        text = (
+            f'Error parsing image name "{name}": Invalid image name "{name}", expected colon-separated '
+            f"transport:reference"
+        )
         if ":" in name and "://" in name:
-            text = f'Error parsing image name "{name}": Invalid image name "{name}", unknown transport "{name.partition(":")[0]}"'
+            text = (
+                f'Error parsing image name "{name}": Invalid image name "{name}", unknown transport '
+                f'"{name.partition(":")[0]}"'
+            )
         await process.error(f"FATA[0000] {text} \n")
         return 1
     verb: Callable[[Process, kit.Options, Found], Awaitable[int]] = _inspect if opts.args[0] == "inspect" else _tags
@@ -294,7 +305,10 @@ async def skopeo(process: Process) -> int:
         )
         text = f'Error parsing image name "{name}": {where}: {why}'
     except Unreachable as error:
-        text = f'Error parsing image name "{name}": pinging container registry {images.endpoint(name[9:])}: {error.args[0]}'
+        text = (
+            f'Error parsing image name "{name}": pinging container registry {images.endpoint(name[9:])}: '
+            f"{error.args[0]}"
+        )
     except LookupError as error:
         text = f"Error parsing manifest for image: choosing image instance: {error.args[0]}"
     await process.error(f"FATA[{int(process.machine.now() - before):04d}] {text} \n")

@@ -1,4 +1,4 @@
-"""Plays the scenes of transcripts in the emulated shell, whose kubectl is compared with a real one on the same cluster.
+"""Plays scenes in the emulated shell, whose kubectl is compared with a real one on the same cluster.
 
 ``python -m kubesim.tests.contract.emulated [--scene NAME] [--kubectl PATH]`` prints every difference;
 ``--record FILE`` writes what the real one prints, so that tests need none.
@@ -135,9 +135,8 @@ def record(kubectl: str, script: Path, names: list[str], file: Path) -> None:
     files, scenes = load(script)
     for scene in scenes:
         if not names or scene.name in names:
-            with tempfile.TemporaryDirectory(prefix="transcripts-") as parent:
-                with serving(Path(parent), nodes=2) as live:
-                    answers = real_answers(kubectl, live, Path(parent, "right"), files, scene)
+            with tempfile.TemporaryDirectory(prefix="transcripts-") as parent, serving(Path(parent), nodes=2) as live:
+                answers = real_answers(kubectl, live, Path(parent, "right"), files, scene)
             lines = [[answer.command.line, answer.status, answer.output] for answer in answers]
             file.write_text(json.dumps({**kept(file), scene.name: lines}, indent=0))
 
