@@ -41,7 +41,7 @@ class Program:
         except KeyError as error:
             raise CelError(f"no such key: {error.args[0]}") from error
         except (ValueError, RuntimeError, TypeError, ArithmeticError, LookupError) as error:
-            raise CelError(FAILED.sub(r"\1", str(error))) from error
+            raise CelError(FAILED.sub(r"\1", str(error)).removesuffix(" in CEL expression")) from error
 
 
 @cache

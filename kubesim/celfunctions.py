@@ -222,6 +222,7 @@ def _asks(field: str) -> Callable[..., dict[str, Any]]:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "string": lambda value: str(value).lower() if isinstance(value, bool) else str(value),
     "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring, "format": _format,
     "split": lambda text, by, *most: text.split(by, *(n - 1 for n in most)) if by else list(text),
     "replace": lambda text, old, new, *most: text.replace(old, new, *most),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from kubesim.admission import expressions
 from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
-from kubesim.cel import CelError, compiled
+from kubesim.cel import CelError
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
 BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
+LONGEST_MESSAGE = 5 * 1024
+Scope = dict[str, Any]
+Functions = dict[str, Callable[..., Any]]
 CODES = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
 
 
@@ -68,7 +72,15 @@ def _excluded(request: Request, wanted: Obj) -> bool:
 def _judge(request: Request, kind: Kind, policy: Obj, binding: Obj) -> Iterator[ApiError]:
     """Ask one policy with every object of parameters that its binding names; yield what it denies."""
     spec, actions = policy["spec"], binding["spec"].get("validationActions") or ("Deny",)
-    for params in _parameters(request, spec, binding):
+    try:
+        found = list(_parameters(request, spec, binding))
+    except ValueError as error:
+        if spec.get("failurePolicy", "Fail") == "Fail":
+            bound = f"ValidatingAdmissionPolicy '{policy['metadata']['name']}'"
+            bound += f" with binding '{binding['metadata']['name']}'" if "binding" in str(error) else ""
+            yield _refusal(request, "Invalid", f"{bound} denied request: failed to configure {error}")
+        return
+    for params in found:
         for validation, message in _failures(request, kind, spec, params):
             name, bound = policy["metadata"]["name"], binding["metadata"]["name"]
             said = f"ValidatingAdmissionPolicy '{name}' with binding '{bound}' denied request: {message}"
@@ -88,12 +100,19 @@ def _refusal(request: Request, reason: str, said: str) -> ApiError:
 
 
 def _parameters(request: Request, spec: Obj, binding: Obj) -> Iterator[Obj | None]:
-    """Yield the objects that a binding gives to its policy; None where the policy takes none."""
+    """Yield the objects that a binding gives to its policy; None where the policy takes none.
+
+    Raises ValueError where there are none, or are not to be had.
+    """
     wanted, reference = spec.get("paramKind"), binding["spec"].get("paramRef")
     if wanted is None or reference is None:
         yield None
         return
-    kind = request.ops.registry.by_kind(wanted["apiVersion"], wanted["kind"])
+    try:
+        kind = request.ops.registry.by_kind(wanted["apiVersion"], wanted["kind"])
+    except ApiError as error:
+        named = f"{wanted['apiVersion']}, Kind={wanted['kind']}"
+        raise ValueError(f"policy: failed to find resource referenced by paramKind: '{named}'") from error
     space = reference.get("namespace") or request.object["metadata"].get("namespace", "") if kind.namespaced else ""
     if name := reference.get("name"):
         one = request.ops.store.get(kind, space, name)
@@ -102,8 +121,7 @@ def _parameters(request: Request, spec: Obj, binding: Obj) -> Iterator[Obj | Non
         selector = from_struct(reference.get("selector") or {})
         found = [obj for obj in request.ops.store.list(kind, space) if selector.selects(obj)]
     if not found and reference.get("parameterNotFoundAction", "Deny") == "Deny":
-        said = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
-        raise status.forbidden(request.kind, request.object["metadata"].get("name", ""), said)
+        raise ValueError("binding: no params found for policy binding with `Deny` parameterNotFoundAction")
     yield from found
 
 
@@ -111,47 +129,55 @@ def _failures(request: Request, kind: Kind, spec: Obj, params: Obj | None) -> It
     """Yield each validation that does not hold, with its message; none where a condition leaves the request out."""
     scope, functions = {**request.variables(kind), "params": params, "variables": {}}, request.functions()
     fails = spec.get("failurePolicy", "Fail") == "Fail"
-    try:
-        if not all(
-            compiled(entry["expression"]).run(scope, functions) for entry in spec.get("matchConditions") or ()
-        ):
-            return
-    except CelError as error:
-        if fails:
-            yield {}, str(error)
+    left_out, wrong = expressions.unmet(spec.get("matchConditions") or (), scope, functions)
+    if left_out or wrong:
+        if wrong and fails:
+            yield {}, wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
         return
     broken = _evaluate_variables(spec.get("variables") or (), scope, functions)
     for validation in spec.get("validations") or ():
         expression = validation["expression"]
         try:
-            if compiled(expression).run(scope, functions) is not True:
-                yield validation, _message(validation, scope)
+            if expressions.run(expression, scope, functions) is not True:
+                yield validation, _message(validation, scope, functions)
         except CelError as error:
             why = next((text for name, text in broken.items() if f"variables.{name}" in expression), str(error))
             if fails:
                 yield validation, f"expression '{expression}' resulted in error: {why}"
+    if fails:
+        yield from (({}, text) for text in _unsaid(spec, scope, functions))
 
 
-def _evaluate_variables(
-    entries: Iterable[Obj], scope: dict[str, Any], functions: dict[str, Callable[..., Any]]
-) -> dict[str, str]:
+def _unsaid(spec: Obj, scope: Scope, functions: Functions) -> Iterator[str]:
+    """Yield what is wrong with what a policy would write into the audit log; nobody keeps one here."""
+    for entry in spec.get("auditAnnotations") or ():
+        text = entry["valueExpression"]
+        try:
+            expressions.run(text, scope, functions)
+        except CelError as error:
+            yield f"valueExpression '{text}' resulted in error: {error}"
+
+
+def _evaluate_variables(entries: Iterable[Obj], scope: Scope, functions: Functions) -> dict[str, str]:
     """Add a policy's own variables to the scope, and return what is said of those that have no value."""
     broken = {}
     for entry in entries:
         name = entry["name"]
         try:
-            scope["variables"][name] = compiled(entry["expression"]).run(scope, functions)
+            scope["variables"][name] = expressions.run(entry["expression"], scope, functions)
         except CelError as error:
             broken[name] = f'composited variable "{name}" fails to evaluate: {error}'
     return broken
 
 
-def _message(validation: Obj, scope: dict[str, Any]) -> str:
+def _message(validation: Obj, scope: Scope, functions: Functions) -> str:
+    """Return what is said of a validation that does not hold: one line, and not too long."""
     if text := validation.get("messageExpression"):
         try:
-            found = compiled(text).run(scope)
+            found = expressions.run(text, scope, functions)
         except CelError:
             found = ""
-        if isinstance(found, str) and found.strip():
-            return found
+        said = found.strip() if isinstance(found, str) else ""
+        if said and "\n" not in said and len(said) <= LONGEST_MESSAGE:
+            return said
     return str(validation.get("message") or f"failed expression: {validation['expression'].strip()}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from kubesim.admission import expressions
 from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.patch import json_patch
@@ -79,6 +80,8 @@ def _expression_errors(entry: Obj, path: str) -> Iterator[status.FieldError]:
         compiled(text)
     except CelError as error:
         yield status.invalid_value(f"{path}.expression", text, f"compilation failed: {error}")
+        return
+    yield from expressions.errors(text, f"{path}.expression", {})
 
 
 def none(ops: Operations) -> bool:
@@ -139,13 +142,9 @@ def _conditions_hold(request: Request, spec: Obj, kind: Kind) -> bool:
     conditions = spec.get("matchConditions") or ()
     if not conditions:
         return True
-    variables, errors = request.variables(kind), []
-    for condition in conditions:
-        try:
-            if compiled(condition["expression"]).run(variables, request.functions()) is not True:
-                return False
-        except CelError as error:
-            errors.append(f"expression '{condition['expression']}' resulted in error: {error}")
+    left_out, errors = expressions.unmet(conditions, request.variables(kind), request.functions())
+    if left_out:
+        return False
     if errors and spec.get("failurePolicy", "Fail") == "Fail":
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         raise status.forbidden(request.kind, request.name, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubesim.admission.expressions import warnings
 from kubesim.controllers.base import Context, Controller
 from kubesim.errors import Obj
 from kubesim.times import stamp
@@ -28,7 +29,9 @@ class PolicyStatusController(Controller):
         """Note the generation of one policy."""
         policy = self.policies.get("", name)
         if policy is not None:
-            seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": {}}
+            found = warnings(policy)
+            checking: Obj = {"expressionWarnings": found} if found else {}
+            seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": checking}
             await self.write_status(self.policies, policy, {**policy.get("status", {}), **seen})
 
 

@@ -1,0 +1,212 @@
+"""The expressions of admission policies before they are asked: what they may speak of, and what they must be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from kubesim.api.status import FieldError, invalid_value
+from kubesim.cel import CelError, compiled
+from kubesim.celsyntax import Node, SyntaxFault, parse
+from kubesim.celtypes import MACROS, UNKNOWN, Type, checked, show
+from kubesim.errors import ApiError, Obj
+from kubesim.schema.kinds import registry as builtin
+from kubesim.schema.registry import Kind
+from kubesim.schema.types import FieldType, Shape
+
+STRINGS = ("list", "string")
+LABELS = ("map", "string", "string")
+MOST_TYPES = 10
+SCALARS = {"string": "string", "int": "int", "bool": "bool", "float": "double", "bytes": "bytes", "time": "timestamp"}
+RESULTS = {"messageExpression": ("string",), "valueExpression": ("string", "null_type")}
+"""What the expressions of a field must be; others that are no variables must be true or false."""
+OWN = re.compile(r"spec\.variables\[(\d+)\]\.expression")
+
+
+def fields(**known: Type) -> Type:
+    """Return the type of an object with these fields."""
+    return ("object", known.get)
+
+
+NAMED = fields(group="string", version="string", kind="string")
+RESOURCE = fields(group="string", version="string", resource="string")
+REQUEST = fields(
+    kind=NAMED, resource=RESOURCE, subResource="string", requestKind=NAMED, requestResource=RESOURCE,
+    requestSubResource="string", name="string", namespace="string", operation="string", dryRun="bool", options="dyn",
+    userInfo=fields(username="string", uid="string", groups=STRINGS, extra=("map", "string", STRINGS)),
+)  # fmt: skip
+NAMESPACE = fields(
+    metadata=fields(
+        name="string", generateName="string", namespace="string", labels=LABELS, annotations=LABELS, UID="string",
+        creationTimestamp="timestamp", deletionGracePeriodSeconds="int", deletionTimestamp="timestamp",
+        generation="int", resourceVersion="string", finalizers=STRINGS,
+    ),
+    spec=fields(finalizers=STRINGS), status=fields(phase="string"),
+)  # fmt: skip
+COMMON: Mapping[str, Type] = {
+    "request": REQUEST, "namespaceObject": NAMESPACE, "authorizer": UNKNOWN, "object": "dyn", "oldObject": "dyn",
+}  # fmt: skip
+
+
+def errors(text: str, where: str, policy: Obj) -> Iterator[FieldError]:
+    """Yield what is wrong with an expression at a path of a policy, or of a webhook configuration (no ``spec``)."""
+    own = OWN.fullmatch(where)
+    most = int(own[1]) if own else None
+    names = dict(COMMON) if "matchConditions" in where else _names(policy.get("spec") or {}, COMMON, most)
+    if (policy.get("spec") or {}).get("paramKind"):
+        names["params"] = "dyn"
+    found = checked(text, names)
+    wanted = RESULTS.get(where.rpartition(".")[2], ("bool",))
+    if found.faults:
+        yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
+    elif own is None and found.type != UNKNOWN and found.type not in wanted:
+        shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
+        yield invalid_value(where, text, f"must evaluate to {shown} but got {show(found.type)}")
+
+
+def _names(spec: Obj, common: Mapping[str, Type], most: int | None = None) -> dict[str, Type]:
+    """Return what an expression may speak of: the policy's own variables too, of which each knows those before it."""
+    names, own = dict(common), dict[str, Type]()
+    if spec.get("variables"):
+        names["variables"] = ("object", own.get)
+    if spec.get("paramKind"):
+        names["params"] = "dyn"
+    for entry in (spec.get("variables") or [])[:most]:
+        found = checked(entry.get("expression") or "", names)
+        own[entry.get("name", "")] = "dyn" if found.faults else found.type
+    return names
+
+
+def warnings(policy: Obj) -> list[Obj]:
+    """Return what the types of the matched kinds say against a policy's expressions, as its status shows it."""
+    spec, found = policy["spec"], []
+    kinds = list(_kinds(spec))[:MOST_TYPES]
+    for at, entry in enumerate(spec.get("validations") or ()):
+        for name in ("expression", "messageExpression"):
+            texts = [said for kind in kinds if (said := _warning(spec, entry.get(name) or "", kind))]
+            if texts:
+                found.append({"fieldRef": f"spec.validations[{at}].{name}", "warning": "\n".join(texts)})
+    return found
+
+
+def _warning(spec: Obj, text: str, kind: Kind) -> str:
+    if not text or kind.shape is None:
+        return ""
+    seen = of_shape(kind.shape)
+    result = checked(text, _names(spec, {**COMMON, "object": seen, "oldObject": seen}))
+    shown = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+    return f"{shown}: {result.text(text)}\n" if result.faults else ""
+
+
+def _kinds(spec: Obj) -> Iterator[Kind]:
+    """Yield the built-in kinds that the rules name; what a wildcard means is not looked at."""
+    for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
+        for group in rule.get("apiGroups") or ():
+            for version in rule.get("apiVersions") or ():
+                for resource in rule.get("resources") or ():
+                    if "*" in (group, version, resource) or "/" in resource:
+                        continue
+                    try:
+                        yield builtin.by_path(group, version, resource)
+                    except ApiError:
+                        continue
+
+
+def of_shape(shape: Shape) -> Type:
+    """Return a type of the table as expressions see it."""
+    if shape.open:
+        return "dyn"
+    return ("object", lambda name: _field(shape, name))
+
+
+def _field(shape: Shape, name: str) -> Type | None:
+    found = shape.field(name)
+    if found is None:
+        return "string" if name in ("kind", "apiVersion") else None
+    return _of_field(found)
+
+
+def _of_field(found: FieldType) -> Type:
+    item = of_shape(found.shape) if found.shape is not None else SCALARS.get(found.item, "dyn")
+    match found.form:
+        case "object":
+            return item
+        case "list":
+            return ("list", item)
+        case "map":
+            return ("map", "string", item)
+        case form:
+            return SCALARS.get(form, "dyn")
+
+
+COST_LIMIT = 1_000_000
+TOO_DEAR = "operation cancelled: actual cost limit exceeded"
+ENOUGH = {"_||_": True, "_&&_": False}
+"""With which value of their first part operators need no second."""
+USUAL_SIZE = 10
+"""How long a list is taken to be whose length nothing tells."""
+
+
+def run(text: str, scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    """Return an expression's value. Raises CelError, also for one that would take too long."""
+    if _cost(_tree(text), scope) > COST_LIMIT:
+        raise CelError(TOO_DEAR)
+    return compiled(text).run(scope, functions)
+
+
+def unmet(
+    conditions: Iterable[Obj], scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> tuple[bool, list[str]]:
+    """Tell whether a condition leaves a request out, and what went wrong with others."""
+    wrong = []
+    for condition in conditions:
+        try:
+            if run(condition["expression"], scope, functions) is not True:
+                return True, []
+        except CelError as error:
+            wrong.append(f"expression '{condition['expression']}' resulted in error: {error}")
+    return False, wrong
+
+
+@lru_cache(1024)
+def _tree(text: str) -> Node | None:
+    try:
+        return parse(text)
+    except SyntaxFault:
+        return None
+
+
+def _cost(node: Node | None, scope: Mapping[str, Any]) -> int:
+    """Return about how many steps an expression takes: what stands in a loop counts for each of its rounds."""
+    if node is None:
+        return 0
+    if node.kind == "call" and node.method and node.text in MACROS and len(node.parts) > 1:
+        holder, *rest = node.parts
+        return _cost(holder, scope) + _size(holder, scope) * (1 + sum(_cost(part, scope) for part in rest[-1:]))
+    if node.text in ENOUGH and node.kind == "call" and _truth(node.parts[0], scope) is ENOUGH[node.text]:
+        return _cost(node.parts[0], scope)
+    return (node.kind != "literal") + sum(_cost(part, scope) for part in node.parts)
+
+
+def _truth(node: Node, scope: Mapping[str, Any]) -> bool | None:
+    """Return whether a comparison of a path with a text holds; None for what is no such thing."""
+    if node.kind != "call" or node.text not in ("_==_", "_!=_") or node.parts[1].text != "string":
+        return None
+    return (_value(node.parts[0], scope) == node.parts[1].source[1:-1]) is (node.text == "_==_")
+
+
+def _size(node: Node, scope: Mapping[str, Any]) -> int:
+    if node.kind == "list":
+        return len(node.parts)
+    found = _value(node, scope)
+    return len(found) if isinstance(found, (list, dict)) else USUAL_SIZE
+
+
+def _value(node: Node, scope: Mapping[str, Any]) -> Any:
+    """Return what a path leads to, if it is one."""
+    if node.kind == "name":
+        return scope.get(node.text)
+    holder = _value(node.parts[0], scope) if node.kind == "select" else None
+    return holder.get(node.text) if isinstance(holder, dict) else None

@@ -1,0 +1,223 @@
+"""The types of CEL expressions, as far as upstream's checker finds fault with them before they are ever run.
+
+Types are their names in errors, or tuples: ``("list", item)``, ``("map", key, value)``, ``("object", fields)`` whose
+fields have types of their own. ``dyn`` may be anything when it is run; ``UNKNOWN`` is what is not known here, with
+which no fault is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubesim.celfunctions import FUNCTIONS, NAMESPACES
+from kubesim.celsyntax import Node, SyntaxFault, parse
+
+Type = Any
+UNKNOWN = "?"
+NUMBERS = ("int", "uint", "double")
+ORDERED = (*NUMBERS, "string", "bool", "bytes", "timestamp", "duration")
+TYPES = ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint", "dyn")
+MACROS = {"all": "bool", "exists": "bool", "exists_one": "bool", "existsOne": "bool", "filter": "", "map": "",
+          "transformList": "", "transformMap": ""}  # fmt: skip
+RESULTS = {
+    "size": "int", "startsWith": "bool", "endsWith": "bool", "matches": "bool", "contains": "bool",
+    "string": "string",
+    "int": "int", "uint": "uint", "double": "double", "bool": "bool", "bytes": "bytes", "has": "bool",
+    "lowerAscii": "string", "upperAscii": "string", "trim": "string", "substring": "string", "charAt": "string",
+    "format": "string", "join": "string", "split": ("list", "string"), "allowed": "bool", "isURL": "bool",
+    "isIP": "bool", "isCIDR": "bool", "isQuantity": "bool", "hasValue": "bool", "type": "type",
+    "isGreaterThan": "bool", "isLessThan": "bool", "isSorted": "bool", "find": "string", "duration": "duration",
+    "timestamp": "timestamp", "exists": "bool", "all": "bool", "containsIP": "bool", "containsCIDR": "bool",
+}  # fmt: skip
+"""What a function returns, where that is always the same."""
+OTHERS = frozenset((
+    "dyn", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
+    "getMinutes", "getMonth", "getSeconds", "orValue", "or", "value", "optMap", "optFlatMap", "of", "none",
+    "ofNonZeroValue", "optional", "cel", "bind", "math", "base64", "encode", "decode", "greatest", "least", "abs",
+    "check", "ceil", "floor", "round", "sortBy", "indexOf", "lastIndexOf", "replace", "first", "last", "errored",
+    "error",
+))  # fmt: skip
+SPACES = frozenset({*NAMESPACES, "math", "optional", "cel", "base64"})
+OF_STRINGS = ("startsWith", "endsWith", "matches")
+
+
+@dataclass(slots=True)
+class Checked:
+    """What came of looking at an expression: its type, and each fault with its place."""
+
+    type: Type = UNKNOWN
+    faults: list[tuple[int, str]] = field(default_factory=list)
+
+    def text(self, expression: str) -> str:
+        """Return the faults as the checker prints them."""
+        shown = []
+        for at, said in sorted(self.faults):
+            before = expression[:at]
+            line, column = before.count("\n") + 1, at - (before.rfind("\n") + 1)
+            source = expression.split("\n")[line - 1]
+            shown.append(f"ERROR: <input>:{line}:{column + 1}: {said}\n | {source}\n | {'.' * column}^")
+        return "\n".join(shown)
+
+
+def show(found: Type) -> str:
+    """Return a type as errors name it."""
+    if not isinstance(found, tuple):
+        return str(found)
+    return "object" if found[0] == "object" else f"{found[0]}({', '.join(map(show, found[1:]))})"
+
+
+def checked(expression: str, names: Mapping[str, Type]) -> Checked:
+    """Look at an expression that may speak of ``names``; what does not parse has no type and no faults."""
+    found = Checked()
+    try:
+        tree = parse(expression)
+    except SyntaxFault:
+        return found
+    checker = _Checker(found)
+    found.type = checker.type_of(tree, dict(names))
+    return found
+
+
+class _Checker:
+    def __init__(self, found: Checked) -> None:
+        self.found = found
+        self.kinds: dict[str, Callable[[Node, dict[str, Type]], Type]] = {
+            "literal": lambda node, names: node.text, "name": self.name, "select": self.select, "index": self.index,
+            "call": self.call, "list": self.list_of, "map": self.map_of, "choice": self.choice,
+        }  # fmt: skip
+
+    def type_of(self, node: Node, names: dict[str, Type]) -> Type:
+        return self.kinds[node.kind](node, names)
+
+    def fault(self, node: Node, said: str) -> Type:
+        self.found.faults.append((node.at, said))
+        return UNKNOWN
+
+    def overload(self, node: Node, *given: Type) -> Type:
+        shown = ", ".join(map(show, given))
+        return self.fault(node, f"found no matching overload for '{node.text}' applied to '({shown})'")
+
+    def name(self, node: Node, names: dict[str, Type]) -> Type:
+        if node.text in names:
+            return names[node.text]
+        if node.text in TYPES:
+            return "type"
+        return self.fault(node, f"undeclared reference to '{node.text}' (in container '')")
+
+    def select(self, node: Node, names: dict[str, Type]) -> Type:
+        base = node.parts[0]
+        if base.kind == "name" and base.text in SPACES and base.text not in names:
+            return UNKNOWN
+        holder = self.type_of(base, names)
+        if isinstance(holder, tuple) and holder[0] == "map":
+            return holder[2]
+        if isinstance(holder, tuple) and holder[0] == "object":
+            found = holder[1](node.text)
+            return self.fault(node, f"undefined field '{node.text}'") if found is None else found
+        if holder in (UNKNOWN, "dyn"):
+            return holder
+        return self.fault(node, f"type '{show(holder)}' does not support field selection")
+
+    def index(self, node: Node, names: dict[str, Type]) -> Type:
+        holder, key = (self.type_of(part, names) for part in node.parts)
+        if isinstance(holder, tuple) and holder[0] in ("list", "map"):
+            return holder[-1]
+        if isinstance(holder, tuple) or holder in (UNKNOWN, "dyn"):
+            return UNKNOWN if isinstance(holder, tuple) else holder
+        return self.overload(node, holder, key)
+
+    def list_of(self, node: Node, names: dict[str, Type]) -> Type:
+        kinds = [self.type_of(part, names) for part in node.parts]
+        return ("list", kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else "dyn")
+
+    def map_of(self, node: Node, names: dict[str, Type]) -> Type:
+        for entry in node.parts:
+            for part in entry.parts:
+                self.type_of(part, names)
+        return UNKNOWN
+
+    def choice(self, node: Node, names: dict[str, Type]) -> Type:
+        condition, one, other = (self.type_of(part, names) for part in node.parts)
+        if condition not in ("bool", "dyn", UNKNOWN):
+            return self.overload(node, condition, one, other)
+        plain = {kind for kind in (one, other) if isinstance(kind, str) and kind not in ("dyn", "null_type", UNKNOWN)}
+        if len(plain) > 1:
+            return self.overload(node, condition, one, other)
+        return one if one == other else UNKNOWN
+
+    def call(self, node: Node, names: dict[str, Type]) -> Type:
+        if node.method and node.text in MACROS:
+            return self.comprehension(node, names)
+        if node.text[0] in "_!-@":
+            return self.operator(node, [self.type_of(part, names) for part in node.parts])
+        if node.text == "bind" and node.method and len(node.parts) == 4 and node.parts[1].kind == "name":
+            bound = {**names, node.parts[1].text: self.type_of(node.parts[2], names)}
+            return self.type_of(node.parts[3], bound)
+        if node.text in ("optMap", "optFlatMap", "sortBy"):
+            return UNKNOWN
+        owner = node.parts[0] if node.method else None
+        if owner is not None and owner.kind == "name" and owner.text in SPACES and owner.text not in names:
+            arguments = [self.type_of(part, names) for part in node.parts[1:]]
+            return RESULTS.get(node.text, UNKNOWN)
+        arguments = [self.type_of(part, names) for part in node.parts]
+        if node.text not in FUNCTIONS and node.text not in RESULTS and node.text not in OTHERS:
+            return self.fault(node, f"undeclared reference to '{node.text}' (in container '')")
+        if node.method and node.text in OF_STRINGS and arguments[0] not in ("string", "dyn", UNKNOWN):
+            shown = ", ".join(map(show, arguments[1:]))
+            text = f"found no matching overload for '{node.text}' applied to '{show(arguments[0])}.({shown})'"
+            return self.fault(node, text)
+        return RESULTS.get(node.text, UNKNOWN)
+
+    def comprehension(self, node: Node, names: dict[str, Type]) -> Type:
+        over = self.type_of(node.parts[0], names)
+        *variables, body = node.parts[1:] or (node,)
+        item: Type = over[1] if isinstance(over, tuple) and over[0] in ("list", "map") else UNKNOWN
+        if not isinstance(over, tuple) and over not in (UNKNOWN, "dyn"):
+            why = "(must be list, map, or dynamic)"
+            return self.fault(
+                node.parts[0], f"expression of type '{show(over)}' cannot be range of a comprehension {why}"
+            )
+        names = {**names, **{part.text: item for part in variables if part.kind == "name"}}
+        if len(variables) > 1:
+            names |= {part.text: UNKNOWN for part in variables if part.kind == "name"}
+        if body is not node:
+            made = self.type_of(body, names)
+            if node.text == "map" and len(variables) == 1:
+                return ("list", made)
+        return MACROS[node.text] or (over if node.text == "filter" else UNKNOWN)
+
+    def operator(self, node: Node, given: list[Type]) -> Type:
+        """Return the type of an operator's value."""
+        known = [kind for kind in given if kind not in (UNKNOWN, "dyn")]
+        match node.text:
+            case "_&&_" | "_||_":
+                for part, kind in zip(node.parts, given, strict=True):
+                    if kind not in ("bool", "dyn", UNKNOWN):
+                        self.fault(part, f"expected type 'bool' but found '{show(kind)}'")
+                return "bool"
+            case "!_":
+                return self.overload(node, *given) if known not in ([], ["bool"]) else "bool"
+            case "@in":
+                return "bool"
+            case "_==_" | "_!=_":
+                plain = [kind for kind in known if not isinstance(kind, tuple) and kind != "null_type"]
+                return self.overload(node, *given) if len({*plain}) > 1 else "bool"
+            case "_<_" | "_<=_" | "_>_" | "_>=_":
+                bad = any(isinstance(kind, tuple) or kind not in ORDERED for kind in known)
+                mixed = len({*map(show, known)}) > 1 and not all(kind in NUMBERS for kind in known)
+                return self.overload(node, *given) if bad or mixed else "bool"
+            case "-_":
+                return given[0]
+        return self.arithmetic(node, given, known)
+
+    def arithmetic(self, node: Node, given: list[Type], known: list[Type]) -> Type:
+        plain = [kind for kind in known if not isinstance(kind, tuple)]
+        timed = any(kind in ("timestamp", "duration") for kind in plain)
+        if timed or any(isinstance(kind, tuple) for kind in known):
+            return UNKNOWN
+        right = (*NUMBERS, "string", "bytes") if node.text == "_+_" else NUMBERS
+        if len({*plain}) > 1 or any(kind not in right for kind in plain):
+            return self.overload(node, *given)
+        return plain[0] if plain else UNKNOWN if UNKNOWN in given else "dyn"
