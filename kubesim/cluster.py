@@ -291,7 +291,11 @@ class Cluster:
         if "controllers" in self.spec.without:
             return
         manager = self._client("kube-controller-manager")
-        self._parts.append(await controllers.start(manager, self.clock, self._ca.decode(), self._certifier))
+        self._parts.append(
+            await controllers.start(
+                manager, self.clock, self._ca.decode(), self._certifier, self.api.aggregator.pod_usage
+            )
+        )
 
     def _client(self, user: str) -> InProcessClient:
         """Return the API as one of the control plane's programs sees it."""

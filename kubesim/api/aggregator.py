@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 import orjson
 from aiohttp import web
@@ -12,7 +13,7 @@ from kubesim.api.answers import NO_CACHE
 from kubesim.api.proxy import HOP_BY_HOP
 from kubesim.apiservices import RESOURCE
 from kubesim.auth.users import User
-from kubesim.errors import Obj
+from kubesim.errors import ApiError, Obj
 from kubesim.network.fabric import REASONS, Fabric, Request, Response
 from kubesim.schema.paths import is_true
 from kubesim.schema.registry import Registry
@@ -22,6 +23,7 @@ from kubesim.store import Store
 SLICES = "endpointslices.discovery.k8s.io"
 OWNER = "kubernetes.io/service-name"
 PORT = 443
+PODS = "(get pods.metrics.k8s.io)"
 SYSTEM = User("system:kube-aggregator", ("system:masters",))
 """Who asks whether a server is there."""
 GroupVersion = tuple[str, str]
@@ -87,6 +89,23 @@ class Aggregator:
         if not places:
             raise NetworkError("refused")
         return await self._fabric.find(*random.choice(places)).respond(asked)
+
+    async def pod_usage(self, namespace: str, selector: str) -> list[Obj]:
+        """Return what metrics.k8s.io tells of the pods of a namespace. Raises what its client is told: 404, 503."""
+        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
+        service = self.claimed(path)
+        if service is None:
+            raise ApiError(404, "NotFound", f"the server could not find the requested resource {PODS}")
+        if not is_available(service):
+            raise ApiError(503, "ServiceUnavailable", f"the server is currently unable to handle the request {PODS}")
+        try:
+            found = await self.ask(service, "GET", f"{path}?labelSelector={quote(selector)}", SYSTEM)
+        except NetworkError as error:
+            why = f"the server is currently unable to handle the request {PODS}"
+            raise ApiError(503, "ServiceUnavailable", why) from error
+        document = orjson.loads(found.body) if found.status == 200 else {}
+        items: list[Obj] = document.get("items") or []
+        return items
 
     def address(self, service: Obj) -> tuple[str, int]:
         """Return the address and the port by which a server is known: those of its service."""

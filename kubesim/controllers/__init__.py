@@ -7,7 +7,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.aggregation import AggregationController
 from kubesim.controllers.autoscaler import AutoscalerController
-from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.base import Context, Controller, Usage, nobody_measures
 from kubesim.controllers.certificates import CertificateController
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
@@ -43,9 +43,9 @@ NEEDED_VERBS = {"list", "watch", "delete", "patch"}
 class Controllers:
     """All controllers of one cluster."""
 
-    def __init__(self, client: Client, clock: Clock, root_ca: str, certifier: Certifier | None) -> None:
+    def __init__(self, client: Client, clock: Clock, root_ca: str, certifier: Certifier | None, usage: Usage) -> None:
         self._informers = Informers(client, clock)
-        context = Context(client, clock, self._informers)
+        context = Context(client, clock, self._informers, usage)
         kinds = [kind for kind in registry.stored() if set(kind.verbs) >= NEEDED_VERBS]
         collected = {k.resource: f"{k.api_version}/{k.kind}" for k in kinds if k.resource not in NOT_COLLECTED}
         namespaced = [kind.resource for kind in kinds if kind.namespaced]
@@ -100,11 +100,18 @@ class Controllers:
         await self._informers.stop()
 
 
-async def start(client: Client, clock: Clock, root_ca: str = "", certifier: Certifier | None = None) -> Controllers:
+async def start(
+    client: Client,
+    clock: Clock,
+    root_ca: str = "",
+    certifier: Certifier | None = None,
+    usage: Usage = nobody_measures,
+) -> Controllers:
     """Run the controllers of a cluster until ``stop``.
 
-    ``root_ca`` (PEM) goes into every namespace; ``certifier`` signs certificate requests, which wait without one.
+    ``root_ca`` (PEM) goes into every namespace; ``certifier`` signs certificate requests, which wait without one;
+    ``usage`` tells what pods use.
     """
-    controllers = Controllers(client, clock, root_ca, certifier)
+    controllers = Controllers(client, clock, root_ca, certifier, usage)
     await controllers.start()
     return controllers

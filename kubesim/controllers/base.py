@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kubesim.client import Client
@@ -9,6 +10,13 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.informer import FIRST_RETRY_S, Informer, Informers, WorkQueue
 from kubesim.recorder import Recorder
+
+Usage = Callable[[str, str], Awaitable[list[Obj]]]
+
+
+async def nobody_measures(namespace: str, selector: str) -> list[Obj]:
+    """Stand for metrics.k8s.io where nobody serves it. Raises 404."""
+    raise ApiError(404, "NotFound", "the server could not find the requested resource (get pods.metrics.k8s.io)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +26,8 @@ class Context:
     client: Client
     clock: Clock
     informers: Informers
+    usage: Usage = nobody_measures
+    """What the pods of a namespace use that a selector (as text) chooses: objects of metrics.k8s.io."""
 
 
 class Controller:
