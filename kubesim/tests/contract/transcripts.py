@@ -280,7 +280,7 @@ def judge(version: str, kubectl: str, options: Any) -> list[Finding]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the comparison; the status is 1 where a report says that the goal is missed, or of a difference no reason."""
+    """Run the comparison; the status is 1 where a report tells of a goal missed, or of a difference without reason."""
     parser = argparse.ArgumentParser(description="Compare what kubectl prints on two clusters.")
     parser.add_argument("--left", type=Path, required=True, help="kubeconfig of kubesim")
     parser.add_argument("--right", type=Path, required=True, help="kubeconfig of the real control plane")
