@@ -21,6 +21,7 @@ KNOWN = {
     "cluster-autoscaler": "kubesim.addons.autoscaler",
     "cnrm-manager": "kubesim.addons.cnrm",
     "mpi-operator": "kubesim.addons.mpi",
+    "prometheus-operator": "kubesim.addons.prometheus_operator",
     "mpirun": "kubesim.addons.mpi:launch",
     "nginx-ingress-controller": "kubesim.addons.ingress",
     "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
@@ -39,6 +40,7 @@ ALONE = frozenset(
         "janitor",
         "mpi-operator",
         "cluster-autoscaler",
+        "prometheus-operator",
     }
 )
 """Programs of which one works in a cluster while the others stand by."""

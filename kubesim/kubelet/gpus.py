@@ -34,7 +34,8 @@ NO_HEALTHY = (
 _CREATE = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
 _HOOK = (
     "runc create failed: unable to start container process: error during container init: "
-    "error running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: "
+    "error running prestart hook #0: exit status 1, stdout: , stderr: "
+    "Auto-detected mode as 'legacy'\nnvidia-container-cli: "
 )
 LOST = f"{_CREATE}{_HOOK}detection error: nvml error: gpu is lost: unknown"
 MISMATCHED = f"{_CREATE}{_HOOK}initialization error: nvml error: driver/library version mismatch: unknown"
