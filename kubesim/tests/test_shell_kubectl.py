@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from kubesim.shell.errors import UpgradeError
+from kubesim.shell.kubectl.verbs import VERBS
 from kubesim.tests import shell_world
 
 PODS = {
@@ -38,17 +42,24 @@ class Server:
 
     server, token, namespace = "https://kubernetes.default.svc", "t", "shop"
 
-    def __init__(self):
+    def __init__(self, more=None):
         self.asked = []
+        self.more = more or {}
 
     async def request(self, method, path, *, body=b"", headers=None):
         self.asked.append((method, path))
-        known = {"/api": {"items": [CORE]}, "/apis": {"items": []}, "/api/v1/namespaces/shop/pods": PODS}
-        found = known.get(path)
-        if found is None:
+        known = {"/api": {"items": [CORE]}, "/apis": {"items": []}, "/api/v1/namespaces/shop/pods": PODS, **self.more}
+        found = known.get(path.partition("?")[0])
+        if path.partition("?")[0] not in known:
             found = {"reason": "NotFound", "message": f'pods "{path.rsplit("/", 1)[-1]}" not found'}
             return 404, {}, json.dumps(found).encode()
         return 200, {}, json.dumps(found).encode()
+
+    async def stream(self, path, *, headers=None):
+        yield b"{}"
+
+    def open(self, path, *, headers=None):
+        raise UpgradeError(400, b"no")
 
 
 async def says(script):
@@ -78,3 +89,20 @@ async def test_a_kind_that_is_not_served_is_named():
 async def test_without_an_account_there_is_no_server():
     text, status = await shell_world.run("kubectl get pods")
     assert (text.startswith("The connection to the server localhost:8080 was refused"), status) == (True, 1)
+
+
+async def test_a_cell_is_one_line_and_commands_no_terminal():
+    hostile = {"kind": "Table", "columnDefinitions": [{"name": "Name"}], "rows": [{"cells": ["a\x1b[2Jb\nc"]}]}
+    made = shell_world.machine("toolbox")
+    made.kube = Server({"/api/v1/namespaces/shop/pods": hostile})
+    assert await shell_world.run("kubectl get pods", made=made) == ("NAME\na^[[2Jb...\n", 0)
+
+
+@pytest.mark.parametrize("answer", [[], None, 7, {}, {"items": 7}, {"items": [None]}, {"metadata": []}])
+async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answer):
+    for verb in VERBS:
+        made = shell_world.machine("toolbox")
+        made.kube = Server({"/api/v1/namespaces/shop/pods/x": answer, "/api/v1/namespaces/shop/pods": answer})
+        _, status = await shell_world.run(f"timeout 1 kubectl {verb} pod x", made=made)
+        assert status in (0, 1, 2, 124)
+        made.stop()

@@ -69,7 +69,11 @@ def _row(event: Obj, now: datetime, everywhere: bool) -> list[str]:
     shown = f"{about.get('kind', '')}/{about.get('name', '')}"
     space = [event["metadata"].get("namespace", "")] * everywhere
     text = str(event.get("message", "")).strip()
-    return [*space, _age(event, now), event.get("type", ""), event.get("reason", ""), shown, text]
+    return [
+        *space,
+        _age(event, now),
+        *map(printing.safe, (event.get("type", ""), event.get("reason", ""), shown, text)),
+    ]
 
 
 def _age(event: Obj, now: datetime) -> str:

@@ -44,7 +44,15 @@ def rows(
 
 
 def _cell(value: Any) -> str:
-    return "<none>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    """Return a cell: of text only the first line, and nothing that a terminal takes for a command."""
+    text = "<none>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    first = re.split(r"[\f\n\r\v]", text, maxsplit=1)[0]
+    return safe(first) + ("..." if first != text else "")
+
+
+def safe(text: str) -> str:
+    """Return text whose escape sequences a terminal shows instead of doing them."""
+    return text.replace("\x1b", "^[").replace("\r", "\\r")
 
 
 def formatted(form: str, obj: Obj, *, headers: bool = True) -> str:

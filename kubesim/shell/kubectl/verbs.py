@@ -95,7 +95,8 @@ VERBS: dict[str, Verb] = {
     "top pod": usage.top,
     "top node": usage.top,
 }
-INTERRUPTED = 130
+MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
+"""What comes of objects that are not what their kind says: custom ones, answers of servers that others register."""
 
 
 async def run(process: Process) -> int:
@@ -113,6 +114,10 @@ async def run(process: Process) -> int:
     except NetworkError as error:
         await process.flush()
         await process.error(f"error: {error.kind}\n")
+        return 1
+    except MISSHAPEN as error:
+        await process.flush()
+        await process.error(f"error: unable to decode an object of an unexpected shape: {error}\n")
         return 1
 
 
