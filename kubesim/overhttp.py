@@ -76,19 +76,24 @@ class HttpClient:
         self._agent = agent
         self._more = more
         self._session: ClientSession | None = None
+        self._retired: list[ClientSession] = []
 
     async def close(self) -> None:
         """Let go of every connection, at once: nobody waits for TLS's goodbye."""
-        session, self._session = self._session, None
-        if session is not None and isinstance(session.connector, TCPConnector):
-            await session.connector.close(abort_ssl=True)
+        sessions, self._retired = [*self._retired, *([self._session] if self._session else [])], []
+        self._session = None
+        for session in sessions:
+            if isinstance(session.connector, TCPConnector):
+                await session.connector.close(abort_ssl=True)
             await session.close()
             await settle(5)  # asyncio takes some turns to let sockets go
 
-    async def renew(self, context: ssl.SSLContext) -> None:
-        """Use another certificate; what is under way is cut off, as by a lost connection."""
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Use another certificate for every connection from now on; what is under way goes on with the old one."""
         self._context = context
-        await self.close()
+        if self._session is not None:
+            self._retired.append(self._session)
+            self._session = None
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""

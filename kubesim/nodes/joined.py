@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from socket import socket
 
 from kubesim import kubelet
@@ -24,6 +25,7 @@ from kubesim.nodes.certificates import NotSigned
 from kubesim.nodes.marks import NAMESPACE, ROLES, Group
 from kubesim.nodes.mirror import Mirror
 from kubesim.nodes.registration import Wanted
+from kubesim.nodes.renewal import Renewal, end_of
 from kubesim.nodes.server import KubeletServer
 from kubesim.nodes.split import SplitClient
 from kubesim.nodes.webhooks import Guard
@@ -66,9 +68,13 @@ class JoinedNode:
     kubelets: Kubelets
     announcer: Announcer
     server: KubeletServer
+    serving: ssl.SSLContext
+    renewal: Renewal | None = None
 
     async def stop(self) -> None:
         """Serve no more; what the API shows stays as it is."""
+        if self.renewal is not None:
+            await self.renewal.stop()
         await self.announcer.stop()
         await self.kubelets.stop()
         await self.server.stop()
@@ -96,6 +102,7 @@ class Joined:
         self._authorities = b""
         self._door = self.fabric.door = Door(self.access.server, self.access.ca)
         self._wider: Callable[[], HttpClient] | None = None
+        self._ends: dict[str, datetime] = {}
 
     async def start(self) -> None:
         """Remove what an earlier run left, then join. Raises JoinError, ``ApiError`` and ``ConnectionError``."""
@@ -184,9 +191,13 @@ class Joined:
         announcer = Announcer(split, self.clock, [name], fresh=[name], selector=only)
         announcer.on_removal = self._removed
         server = KubeletServer(name, kubelets, Guard(lambda: client, self.clock, name), self.clock)
-        self.nodes.append(JoinedNode(name, client, kubelets, announcer, server))
-        await server.start(sock, await self._serving(client, name))
+        joined = JoinedNode(name, client, kubelets, announcer, server, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        self.nodes.append(joined)
+        self._show(joined.serving, await self._serving(client, name))
+        await server.start(sock, joined.serving)
         await announcer.start()
+        if self._wider is None:
+            joined.renewal = Renewal(self.clock, self._ends[name], lambda: self._renew(joined))
 
     def _removed(self, name: str) -> None:
         log.error("the node %s was removed by somebody else", name)
@@ -196,12 +207,26 @@ class Joined:
         """Return a client with a node's own rights, or with wider ones where there are no certificates for nodes."""
         if self._wider is not None:
             return self._wider()
-        request = certificates.client_request(self._group.request(name, "client"), name, self._group.labels)
         try:
-            pem = await certificates.obtain(self._owner, self._owner, request, CLIENT_SECONDS, patient=True)
+            pem = await self._certificate(name)
         except NotSigned as error:
             return await self._widened(str(error))
         return self._opened(self.access.as_holder(pem), AGENT)
+
+    async def _certificate(self, name: str) -> bytes:
+        """Return a new client certificate of a node, and note when it ends. Raises NotSigned."""
+        request = certificates.client_request(self._group.request(name, "client"), name, self._group.labels)
+        pem = await certificates.obtain(self._owner, self._owner, request, CLIENT_SECONDS, patient=True)
+        self._ends[name] = end_of(pem)
+        return pem
+
+    async def _renew(self, node: JoinedNode) -> datetime:
+        """Get new certificates for a node; returns when the client's ends. Raises NotSigned."""
+        await removal.requests(self._owner, self._group, [node.name])
+        pem = await self._certificate(node.name)
+        node.client.renew(self.access.as_holder(pem).context())
+        load_chain(node.serving, await self._serving(node.client, node.name))
+        return self._ends[node.name]
 
     async def _widened(self, why: str) -> HttpClient:
         if not self.own:
@@ -211,23 +236,24 @@ class Joined:
         self._wider = lambda: self._as_account(AGENT)
         return self._wider()
 
-    async def _serving(self, client: Client, name: str) -> ssl.SSLContext:
-        """Return the TLS context of a kubelet: with a certificate of the cluster, or one that it signs itself."""
+    async def _serving(self, client: Client, name: str) -> bytes:
+        """Return what a kubelet shows (PEM, with its key): a certificate of the cluster, or one of its own."""
         hosts = [self.wanted.address, name]
         request = certificates.serving_request(self._group.request(name, "serving"), name, self._group.labels, hosts)
         try:
-            pem = await certificates.obtain(client, self._owner, request, SERVING_SECONDS, patient=False)
+            return await certificates.obtain(client, self._owner, request, SERVING_SECONDS, patient=False)
         except (NotSigned, ApiError) as error:
             log.info("%s; the kubelet of %s signs its certificate itself", error, name)
             issued = CertificateAuthority.create(self.clock.now()).issue_server(hosts, self.clock.now())
-            pem = issued.certificate + b"\n" + issued.key
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            return issued.certificate + b"\n" + issued.key
+
+    def _show(self, context: ssl.SSLContext, pem: bytes) -> None:
+        """Make a kubelet's TLS context: its certificate, and the authorities of those who come with one."""
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         load_chain(context, pem)
         if self._authorities:
             context.load_verify_locations(cadata=self._authorities.decode())
             context.verify_mode = ssl.CERT_OPTIONAL
-        return context
 
 
 async def remove(access: Access, group: Group, clock: Clock) -> list[str]:

@@ -3,17 +3,20 @@
 import asyncio
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
 import pytest
 from aiohttp import ClientSession, TCPConnector
 
-from kubesim.clock import RealClock, settle
+from kubesim.clock import ManualClock, RealClock, settle
 from kubesim.errors import ApiError
 from kubesim.nodes import access, certificates
 from kubesim.nodes.access import Bearer
 from kubesim.nodes.joined import Joined, Place, remove
 from kubesim.nodes.marks import TAINT, Group
 from kubesim.nodes.registration import Taken, Wanted
+from kubesim.nodes.renewal import Renewal
+from kubesim.overhttp import Unreachable
 from kubesim.pools import Pool
 from kubesim.tests.live import serving
 
@@ -264,6 +267,32 @@ async def test_a_node_reads_no_secret_of_pods_that_are_not_its_own(live):
             await first.patch("nodes", "test-0", "", {"spec": {"taints": []}})
         with pytest.raises(ApiError, match="cannot list resource"):
             await first.list("pods")
+
+
+async def test_a_certificate_is_renewed_while_the_node_goes_on(live):
+    async with administrator(live) as client, joined(live) as nodes:
+        await client.create("pods", pod("lasting", "sleep", "1000"))
+        await running(client, "lasting")
+        until = await nodes._renew(nodes.nodes[0])
+        assert (until - nodes.clock.now()).days > 300
+        await client.create("pods", pod("later", "sleep", "1000"))
+        await running(client, "later")
+
+
+async def test_a_renewal_comes_when_four_fifths_are_over_and_is_tried_again():
+    clock, tried = ManualClock(), []
+
+    async def renew():
+        tried.append(clock.now())
+        if len(tried) == 1:
+            raise Unreachable("away")
+        return clock.now() + timedelta(hours=100)
+
+    start = clock.now()
+    renewal = Renewal(clock, start + timedelta(hours=100), renew)
+    await clock.advance(200 * 3600)
+    await renewal.stop()
+    assert [(at - start) / timedelta(hours=1) for at in tried] == [80.0, 96.0, 176.0]
 
 
 async def test_leaving_leaves_no_trace(live):
