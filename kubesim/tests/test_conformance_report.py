@@ -27,8 +27,22 @@ def test_it_counts_and_names_what_failed(tmp_path):
     (tmp_path / "cli").mkdir()
     (tmp_path / "cli" / "report.json").write_text(json.dumps([{"SpecReports": specs}, {"SpecReports": None}]))
     text = conformance.table(tmp_path)
-    assert "| cli | 1 | 1 | 12 of 17 |" in text
+    assert "| cli | 1 | 1 | 0 | 12 of 17 |" in text
+    assert "Run on an unknown commit." in text
     assert "- [sig-cli] Kubectl waits: a suite timeout \\| &lt;nil>" in text
+
+
+def test_what_cannot_pass_is_listed_with_its_reason_and_each_commit_is_named(tmp_path):
+    name = "Should be able to support the 1.17 Sample API Server using the current Aggregator [Conformance]"
+    spec = {**entry(name, "failed"), "ContainerHierarchyTexts": ["[sig-api-machinery] Aggregator"]}
+    for group, commit in (("aggregator", "abc"), ("cli", "def")):
+        (tmp_path / group).mkdir()
+        (tmp_path / group / "report.json").write_text(json.dumps([{"SpecReports": [spec]}]))
+        (tmp_path / group / "commit").write_text(commit)
+    text = conformance.table(tmp_path)
+    assert "Run on abc, def." in text
+    assert "| aggregator | 0 | 0 | 1 |  |" in text
+    assert f"- [sig-api-machinery] Aggregator {name}: its pod is the suite's sample API server" in text
 
 
 def test_without_the_suite_it_says_what_to_run(tmp_path, capsys, monkeypatch):
