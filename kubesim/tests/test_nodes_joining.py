@@ -1,118 +1,22 @@
 """Simulated nodes that join a cluster over HTTP: kubesim without nodes of its own plays the cluster."""
 
-import asyncio
-import socket
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
+from contextlib import AsyncExitStack
 
 import pytest
-from aiohttp import ClientSession, TCPConnector
 
-from kubesim.clock import ManualClock, RealClock, settle
+from kubesim.clock import RealClock
 from kubesim.errors import ApiError
 from kubesim.nodes import access, certificates
 from kubesim.nodes.access import Bearer
-from kubesim.nodes.joined import Joined, Place, remove
-from kubesim.nodes.marks import TAINT, Group
-from kubesim.nodes.registration import Taken, Wanted
-from kubesim.nodes.renewal import Renewal
-from kubesim.overhttp import Unreachable
-from kubesim.pools import Pool
+from kubesim.nodes.marks import TAINT
+from kubesim.tests.joining import GROUP, administrator, joined, kubelet, pod, running, until
 from kubesim.tests.live import serving
-
-GROUP = Group("test")
-LISTED = (
-    *("nodes", "pods", "leases.coordination.k8s.io", "serviceaccounts"),
-    *("clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"),
-    *("rolebindings.rbac.authorization.k8s.io", "certificatesigningrequests.certificates.k8s.io"),
-)
-TOLERATION = {"key": TAINT["key"], "operator": "Exists"}
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("live"), nodes=0) as live:
         yield live
-
-
-def place(count):
-    sockets = []
-    for _ in range(count):
-        sockets.append(socket.socket())
-        sockets[-1].bind(("127.0.0.1", 0))
-    return Place(sockets)
-
-
-@asynccontextmanager
-async def administrator(live):
-    clock = RealClock()
-    client = (await access.load(live.kubeconfig, clock)).client(clock)
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-async def made(live, nodes=1, group=GROUP, **more):
-    clock = RealClock()
-    wanted = Wanted(group, Pool(nodes, 8, name=group.name), "127.0.0.1", **more)
-    return Joined(await access.load(live.kubeconfig, clock), wanted, place(nodes), clock)
-
-
-@asynccontextmanager
-async def joined(live, **more):
-    nodes = await made(live, **more)
-    try:
-        await nodes.start()
-        yield nodes
-    finally:
-        await nodes.stop()
-        close(nodes)
-
-
-def close(nodes):
-    for found in nodes.place.sockets:
-        found.close()
-
-
-async def until(true, seconds=8):
-    async with asyncio.timeout(seconds):
-        while not (found := await true()):
-            await asyncio.sleep(0.02)
-        return found
-
-
-def pod(name, *command, **spec):
-    main = {"name": "main", "image": "busybox:1.36", "command": [*command]}
-    spec = {"containers": [main], "tolerations": [TOLERATION], "terminationGracePeriodSeconds": 0, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
-
-
-async def running(client, name):
-    async def phase():
-        found = await client.get("pods", name, "default")
-        return found if found.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed") else None
-
-    return await until(phase)
-
-
-async def state_of(client):
-    """Everything that joining could leave behind, by resource."""
-    return {
-        resource: {item["metadata"]["name"] for item in (await client.list(resource)).items} for resource in LISTED
-    }
-
-
-@asynccontextmanager
-async def kubelet(nodes, token=""):
-    """Requests to the port of the first node's kubelet."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = f"https://127.0.0.1:{nodes.place.ports[0]}"
-    connector = TCPConnector(ssl=False)
-    async with ClientSession(url, connector=connector, headers=headers) as session:
-        yield session
-        await connector.close(abort_ssl=True)
-    await settle(5)
 
 
 async def test_nodes_register_tainted_with_their_gpus_and_an_own_port(live):
@@ -267,93 +171,6 @@ async def test_a_node_reads_no_secret_of_pods_that_are_not_its_own(live):
             await first.patch("nodes", "test-0", "", {"spec": {"taints": []}})
         with pytest.raises(ApiError, match="cannot list resource"):
             await first.list("pods")
-
-
-async def test_a_certificate_is_renewed_while_the_node_goes_on(live):
-    async with administrator(live) as client, joined(live) as nodes:
-        await client.create("pods", pod("lasting", "sleep", "1000"))
-        await running(client, "lasting")
-        until = await nodes._renew(nodes.nodes[0])
-        assert (until - nodes.clock.now()).days > 300
-        await client.create("pods", pod("later", "sleep", "1000"))
-        await running(client, "later")
-
-
-async def test_a_renewal_comes_when_four_fifths_are_over_and_is_tried_again():
-    clock, tried = ManualClock(), []
-
-    async def renew():
-        tried.append(clock.now())
-        if len(tried) == 1:
-            raise Unreachable("away")
-        return clock.now() + timedelta(hours=100)
-
-    start = clock.now()
-    renewal = Renewal(clock, start + timedelta(hours=100), renew)
-    await clock.advance(200 * 3600)
-    await renewal.stop()
-    assert [(at - start) / timedelta(hours=1) for at in tried] == [80.0, 96.0, 176.0]
-
-
-async def test_leaving_leaves_no_trace(live):
-    async with administrator(live) as client:
-        before = await state_of(client)
-        async with joined(live):
-            await client.create("pods", pod("left", "sleep", "1000"))
-            await running(client, "left")
-            assert await state_of(client) != before
-        assert await state_of(client) == before
-
-
-async def test_the_next_start_removes_what_a_killed_one_left(live):
-    async with administrator(live) as client:
-        before = await state_of(client)
-        killed = await made(live)
-        await killed.start()
-        await client.create("pods", pod("orphan", "sleep", "1000"))
-        await running(client, "orphan")
-        killed.lost.set()  # so that it ends without removing anything, as after a SIGKILL
-        await killed.stop()
-        close(killed)
-        assert "test-0" in (await state_of(client))["nodes"]
-        async with joined(live):
-            assert "orphan" not in (await state_of(client))["pods"]
-        assert await state_of(client) == before
-
-
-async def test_what_a_killed_one_left_is_removed_when_asked_for(live):
-    async with administrator(live) as client:
-        before = await state_of(client)
-        killed = await made(live)
-        await killed.start()
-        killed.lost.set()
-        await killed.stop()
-        close(killed)
-        assert await remove(killed.access, GROUP, RealClock()) == ["test-0"]
-        assert await state_of(client) == before
-
-
-async def test_a_second_one_of_the_same_group_takes_over(live):
-    first = await made(live)
-    await first.start()
-    async with joined(live):
-        async with asyncio.timeout(5):
-            await first.lost.wait()
-        await first.stop()
-        close(first)
-        async with administrator(live) as client:
-            assert (await client.get("nodes", "test-0"))["metadata"]["name"] == "test-0"
-
-
-async def test_a_node_of_somebody_else_is_left_alone(live):
-    async with administrator(live) as client:
-        await client.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-0"}})
-        nodes = await made(live)
-        with pytest.raises(Taken, match="the cluster has a node test-0 that is not ours"):
-            await nodes.start()
-        await nodes.stop()
-        close(nodes)
-        await client.delete("nodes", "test-0")
 
 
 async def test_a_request_that_nobody_approves_is_told(live):

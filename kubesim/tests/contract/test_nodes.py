@@ -22,7 +22,7 @@ from kubesim.nodes.marks import Group
 from kubesim.nodes.registration import Wanted
 from kubesim.pools import Pool
 from kubesim.tests.contract.tools import namespace_name
-from kubesim.tests.test_nodes_joining import place
+from kubesim.tests.joining import place
 
 _FILE = Path(__file__).parents[3] / "deploy" / "kubesim-nodes.yaml"
 MANIFEST = _FILE.read_text().replace("simulated", "shipped")  # the group has a name that nobody else uses here
