@@ -94,7 +94,15 @@ def report(findings: list[Finding]) -> str:
             f"| {version} | {len(own)} | {same} | {len(_again(own))} | {other} | {len(own) - same - other} "
             f"| {percent(own):.1f} % |"
         )
-    lines += ["", "## By scene", "", "| scene | " + " | ".join(versions) + " |", "| --- |" + " --- |" * len(versions)]
+    lines += [
+        "",
+        "## By scene",
+        "",
+        "A dash: not played with that kubectl yet.",
+        "",
+        "| scene | " + " | ".join(versions) + " |",
+        "| --- |" + " --- |" * len(versions),
+    ]
     for scene in dict.fromkeys(f.scene for f in findings):
         shares = [_share([f for f in own if f.scene == scene and f.known]) for own in versions.values()]
         lines.append(f"| {scene} | " + " | ".join(shares) + " |")
@@ -130,7 +138,7 @@ def _command(line: str) -> str:
 
 
 def _share(findings: list[Finding]) -> str:
-    return f"{sum(f.same for f in findings)} of {len(findings)}"
+    return f"{sum(f.same for f in findings)} of {len(findings)}" if findings else "-"
 
 
 def _differences(findings: list[Finding]) -> Iterable[str]:

@@ -263,10 +263,11 @@ def judge(version: str, kubectl: str, options: Any) -> list[Finding]:
     """Compare with one kubectl, printing every difference; scenes that ``--keep`` has are not played again."""
     file = options.keep / f"{version}.json" if options.keep else None
     findings = [Finding(**entry) for entry in json.loads(file.read_text())] if file and file.exists() else []
-    findings = explained([each for each in findings if each.scene not in options.scene])
-    known = {each.scene for each in findings}
     names = {scene.name for scene in load(script_of(options))[1]}
-    for verdicts in compare(kubectl, options, (names & set(options.scene) if options.scene else names) - known):
+    named = names & set(options.scene)
+    findings = explained([each for each in findings if each.scene not in named])
+    known = {each.scene for each in findings}
+    for verdicts in compare(kubectl, options, named if options.scene else names - known):
         findings += [finding(version, verdict) for verdict in verdicts]
         for verdict in verdicts:
             if not verdict.same:
@@ -280,7 +281,7 @@ def judge(version: str, kubectl: str, options: Any) -> list[Finding]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the comparison; the status is 1 where a report tells of a goal missed, or of a difference without reason."""
+    """Run the comparison; the status is 1 where a report tells of a goal missed or of a difference with no reason."""
     parser = argparse.ArgumentParser(description="Compare what kubectl prints on two clusters.")
     parser.add_argument("--left", type=Path, required=True, help="kubeconfig of kubesim")
     parser.add_argument("--right", type=Path, required=True, help="kubeconfig of the real control plane")
