@@ -12,10 +12,20 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.objects import (
+    BAD_QUANTITY,
+    QUANTITY,
+    RBAC,
+    container,
+    made,
+    name_of,
+    number,
+    subjects,
+    wrong,
+)
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
-RBAC = "rbac.authorization.k8s.io"
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 BAD_KEY = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
@@ -25,54 +35,15 @@ BAD_KEY = (
 RULE = re.compile(
     r"(?P<host>[\w\*\-\.]*)(?P<path>/.*)?=(?P<service>[\w\-]+):(?P<port>[\w\-]+)(?P<tls>,tls(?:=(?P<secret>[\w\-]+))?)?"
 )
-QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
-BAD_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-
-def name_of(opts: Flags) -> str:
-    """Return the one name of a command line. Raises KubectlError."""
-    if len(opts.args) != 1:
-        raise KubectlError(
-            f"error: exactly one NAME is required, got {len(opts.args)}\n"
-            f"See 'kubectl {opts.command} -h' for help and examples"
-        )
-    return opts.args[0]
-
-
-def _wrong(text: str) -> KubectlError:
-    return KubectlError(f"error: {text}")
-
-
-def number(opts: Flags, name: str) -> int:
-    """Return a flag's whole number; 0 where it is not given. Raises KubectlError in the parser's words."""
-    text = opts.get(name, "0")
-    if not re.fullmatch(r"[+-]?\d{1,18}", text):
-        reason = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-        raise _wrong(
-            f'invalid argument "{text}" for "--{name}" flag: {reason}\nSee \'kubectl {opts.command} --help\' '
-            f"for usage."
-        )
-    return int(text)
-
-
-def made(api_version: str, kind: str, name: str, **parts: Any) -> Obj:
-    """Return an object without what is None."""
-    found = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **parts}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def container(name: str, image: str, **more: Any) -> Obj:
-    """Return a container without what is empty, as clients write one."""
-    return {"name": name, "image": image, "resources": {}, **{key: value for key, value in more.items() if value}}
 
 
 async def deployment(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a deployment."""
     name, images = name_of(opts), opts.words("image")
     if not images:
-        raise _wrong('required flag(s) "image" not set')
+        raise wrong('required flag(s) "image" not set')
     if len(images) > 1 and opts.after:
-        raise _wrong("cannot specify multiple --image options and command")
+        raise wrong("cannot specify multiple --image options and command")
     port = number(opts, "port")
     labels = {"app": name}
     containers = [container(_short(image), image, command=opts.after) for image in images]
@@ -99,19 +70,19 @@ async def job(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a job of an image or a cron job."""
     name = name_of(opts)
     if bool(opts.get("image")) == bool(opts.get("from")):
-        raise _wrong("either --image or --from must be specified")
+        raise wrong("either --image or --from must be specified")
     if not opts.get("from"):
         pod = {"containers": [container(name, opts.get("image"), command=opts.after)], "restartPolicy": "Never"}
         return made("batch/v1", "Job", name, spec={"template": {"metadata": {}, "spec": pod}}, status={})
     if opts.after:
-        raise _wrong("cannot specify --from and command")
+        raise wrong("cannot specify --from and command")
     word, slash, source = opts.get("from").partition("/")
     if not slash:
-        raise _wrong("there is no need to specify a resource type as a separate argument")
+        raise wrong("there is no need to specify a resource type as a separate argument")
     kind = await client.resource(word)
     obj = await client.request("GET", kind.path(client.namespace, source))
     if kind.kind != "CronJob":
-        raise _wrong(f"unknown object type *{kind.version}.{kind.kind}")
+        raise wrong(f"unknown object type *{kind.version}.{kind.kind}")
     return _of_cron_job(name, obj)
 
 
@@ -140,7 +111,7 @@ async def cron_job(process: Process, client: Client, opts: Flags) -> Obj:
     name = name_of(opts)
     for flag in ("image", "schedule"):
         if not opts.get(flag):
-            raise _wrong(f'required flag(s) "{flag}" not set')
+            raise wrong(f'required flag(s) "{flag}" not set')
     pod = {
         "containers": [container(name, opts.get("image"), command=opts.after)],
         "restartPolicy": opts.get("restart") or "OnFailure",
@@ -155,7 +126,7 @@ async def _data(process: Process, opts: Flags, form: str) -> dict[str, bytes]:
     """Return the values of ``--from-literal``, ``--from-file`` and ``--from-env-file``."""
     found: dict[str, bytes] = {}
     if opts.all("from-env-file") and (opts.all("from-file") or opts.all("from-literal")):
-        raise _wrong("from-env-file cannot be combined with from-file or from-literal")
+        raise wrong("from-env-file cannot be combined with from-file or from-literal")
     for text in opts.all("from-file"):
         key, equals, path = text.rpartition("=")
         for name, data in _read(process, path, key).items():
@@ -163,7 +134,7 @@ async def _data(process: Process, opts: Flags, form: str) -> dict[str, bytes]:
     for text in opts.all("from-literal"):
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise _wrong(f"invalid literal source {text}, expected key=value")
+            raise wrong(f"invalid literal source {text}, expected key=value")
         _keep(found, key, value.strip("\"'").encode("utf-8", "surrogateescape"), opts, form)
     for path in opts.all("from-env-file"):
         for line in _read(process, path, "x").popitem()[1].decode("utf-8", "replace").splitlines():
@@ -178,22 +149,22 @@ def _read(process: Process, path: str, key: str) -> dict[str, bytes]:
         node = process.view.node(path)
         if isinstance(node, Directory):
             if key:
-                raise _wrong("cannot give a key name for a directory path")
+                raise wrong("cannot give a key name for a directory path")
             below = {name: node.get(name) for name in node.names()}
             return {name: bytes(each.content()) for name, each in below.items() if isinstance(each, File)}
         return {path.rpartition("/")[2]: process.view.read(path)}
     except FileError as error:
-        raise _wrong(f"error reading {path}: {error.text.lower()}") from error
+        raise wrong(f"error reading {path}: {error.text.lower()}") from error
 
 
 def _keep(found: dict[str, bytes], key: str, data: bytes, opts: Flags, form: str) -> None:
     if not KEY.fullmatch(key):
         text = {"configmap": "{key} is not a valid key name for a ConfigMap: {why}"}
-        raise _wrong(
+        raise wrong(
             text.get(form, "{key} is not valid key name for a Secret {why}").format(key=json.dumps(key), why=BAD_KEY)
         )
     if key in found:
-        raise _wrong(
+        raise wrong(
             f'cannot add key "{key}", another key by that name already exists in Data for ConfigMap "{opts.args[0]}"'
             if form == "configmap"
             else f"cannot add key {key}, another key by that name already exists"
@@ -233,7 +204,7 @@ async def pull_secret(process: Process, client: Client, opts: Flags) -> Obj:
         data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
     else:
         if not user or not password:
-            raise _wrong(
+            raise wrong(
                 "either --from-file or the combination of --docker-username, --docker-password and "
                 "--docker-server is "
                 "required"
@@ -250,16 +221,16 @@ async def tls_secret(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a secret with a certificate and its key."""
     name = name_of(opts)
     if not opts.get("cert") or not opts.get("key"):
-        raise _wrong("key and cert must be specified")
+        raise wrong("key and cert must be specified")
     found = {}
     for flag, key in (("cert", "tls.crt"), ("key", "tls.key")):
         try:
             data = process.view.read(opts.get(flag))
         except FileError as error:
             path = opts.get(flag)
-            raise _wrong(f"Cannot read file {path}, open {path}: {error.text.lower()}") from error
+            raise wrong(f"Cannot read file {path}, open {path}: {error.text.lower()}") from error
         if b"-----BEGIN " not in data:
-            raise _wrong(f"tls: failed to find any PEM data in {'certificate' if flag == 'cert' else 'key'} input")
+            raise wrong(f"tls: failed to find any PEM data in {'certificate' if flag == 'cert' else 'key'} input")
         found[key] = _encoded(data)
     return made("v1", "Secret", name, data=found, type="kubernetes.io/tls")
 
@@ -277,12 +248,12 @@ async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
 async def _rules(client: Client, opts: Flags) -> list[Obj]:
     verbs = list(dict.fromkeys(opts.words("verb")))
     if not verbs:
-        raise _wrong("at least one verb must be specified")
+        raise wrong("at least one verb must be specified")
     verbs = ["*"] if "*" in verbs else verbs
     urls, names = opts.words("non-resource-url"), opts.words("resource-name")
     if not opts.words("resource") and not urls:
         cluster = opts.command == "create clusterrole"
-        raise _wrong(
+        raise wrong(
             "one of resource or nonResourceURL must be specified"
             if cluster
             else "at least one resource must be specified"
@@ -316,29 +287,14 @@ async def role(process: Process, client: Client, opts: Flags) -> Obj:
     return made(f"{RBAC}/v1", kind, name, rules=await _rules(client, opts))
 
 
-def subjects(opts: Flags) -> list[Obj]:
-    """Return whom the flags name. Raises KubectlError."""
-    found: list[Obj] = [
-        {"apiGroup": RBAC, "kind": kind, "name": name}
-        for kind, flag in (("User", "user"), ("Group", "group"))
-        for name in opts.words(flag)
-    ]
-    for text in opts.words("serviceaccount"):
-        space, colon, name = text.partition(":")
-        if not colon or not name or ":" in name:
-            raise _wrong("serviceaccount must be <namespace>:<name>")
-        found.append({"kind": "ServiceAccount", "name": name, "namespace": space})
-    return found
-
-
 async def binding(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a role binding or cluster role binding."""
     name = name_of(opts)
     cluster = opts.command == "create clusterrolebinding"
     if cluster and not opts.get("clusterrole"):
-        raise _wrong('required flag(s) "clusterrole" not set')
+        raise wrong('required flag(s) "clusterrole" not set')
     if not cluster and bool(opts.get("role")) == bool(opts.get("clusterrole")):
-        raise _wrong("exactly one of clusterrole or role must be specified")
+        raise wrong("exactly one of clusterrole or role must be specified")
     kind = "Role" if opts.get("role") else "ClusterRole"
     ref = {"apiGroup": RBAC, "kind": kind, "name": opts.get("role") or opts.get("clusterrole")}
     sort = "ClusterRoleBinding" if cluster else "RoleBinding"
@@ -352,9 +308,9 @@ async def quota(process: Process, client: Client, opts: Flags) -> Obj:
     for text in opts.words("hard"):
         key, equals, value = text.partition("=")
         if not equals:
-            raise _wrong(f"Invalid argument syntax {text}, expected <resource>=<value>")
+            raise wrong(f"Invalid argument syntax {text}, expected <resource>=<value>")
         if not QUANTITY.fullmatch(value):
-            raise _wrong(BAD_QUANTITY)
+            raise wrong(BAD_QUANTITY)
         hard[key] = value
     spec: Obj = {"hard": hard} if hard else {}
     spec |= {"scopes": opts.words("scopes")} if opts.words("scopes") else {}
@@ -374,11 +330,11 @@ async def disruption_budget(process: Process, client: Client, opts: Flags) -> Ob
     name = name_of(opts)
     least, most = opts.get("min-available"), opts.get("max-unavailable")
     if not opts.get("selector"):
-        raise _wrong("a selector must be specified")
+        raise wrong("a selector must be specified")
     if not least and not most:
-        raise _wrong("one of min-available or max-unavailable must be specified")
+        raise wrong("one of min-available or max-unavailable must be specified")
     if least and most:
-        raise _wrong("min-available and max-unavailable cannot be both specified")
+        raise wrong("min-available and max-unavailable cannot be both specified")
     text = least or most
     value: Any = int(text) if text.isdecimal() else text
     labels = dict(word.split("=", 1) for word in opts.words("selector") if "=" in word)
@@ -392,7 +348,7 @@ async def ingress(process: Process, client: Client, opts: Flags) -> Obj:
     """Return an ingress."""
     name = name_of(opts)
     if not opts.all("rule") and not opts.get("default-backend"):
-        raise _wrong(
+        raise wrong(
             "not enough information provided: every ingress has to either specify a default-backend (which "
             "catches all "
             "traffic) or a list of rules (which catch specific paths)"
@@ -403,12 +359,12 @@ async def ingress(process: Process, client: Client, opts: Flags) -> Obj:
     for text in opts.all("rule"):
         found = RULE.fullmatch(text)
         if not found:
-            raise _wrong(f"rule {text} is invalid and should be in format host/path=svcname:svcport[,tls[=secret]]")
+            raise wrong(f"rule {text} is invalid and should be in format host/path=svcname:svcport[,tls[=secret]]")
         _rule(found, rules, hidden)
     if opts.get("default-backend"):
         service, colon, port = opts.get("default-backend").partition(":")
         if not colon:
-            raise _wrong("default-backend should be in format servicename:serviceport")
+            raise wrong("default-backend should be in format servicename:serviceport")
         spec["defaultBackend"] = _backend(service, port)
     spec |= {"rules": [*rules.values()]} if rules else {}
     spec |= {"tls": [*hidden.values()]} if hidden else {}
@@ -439,7 +395,7 @@ def _ports(opts: Flags) -> list[Obj]:
     for text in opts.words("tcp"):
         port, _, target = text.partition(":")
         if not port.isdecimal() or not 0 < int(port) < 65536:
-            raise _wrong(
+            raise wrong(
                 "must be between 1 and 65535, inclusive" if port.lstrip("-").isdecimal() else _not_number(port)
             )
         wanted: Any = int(target or port) if (target or port).isdecimal() else target
@@ -461,7 +417,7 @@ async def service(process: Process, client: Client, opts: Flags) -> Obj:
         spec: Obj = {"externalName": opts.get("external-name"), "type": "ExternalName"}
     else:
         if not ports and opts.get("clusterip") != "None":
-            raise _wrong("at least one tcp port specifier must be provided")
+            raise wrong("at least one tcp port specifier must be provided")
         spec = {"type": types[kind]} | ({"clusterIP": opts.get("clusterip")} if opts.get("clusterip") else {})
     if number(opts, "node-port"):
         ports = [{**port, "nodePort": number(opts, "node-port")} for port in ports]

@@ -13,7 +13,8 @@ from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.debugging import joined, started
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.generators import GENERATORS, container, made, name_of, number
+from kubesim.shell.kubectl.generators import GENERATORS
+from kubesim.shell.kubectl.objects import container, made, name_of, number
 from kubesim.shell.kubectl.results import complain, dry, report, validation
 from kubesim.shell.kubectl.targets import chosen, located, seconds, sources
 from kubesim.shell.machine import Process

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.generators import BAD_QUANTITY, QUANTITY, subjects
+from kubesim.shell.kubectl.objects import BAD_QUANTITY, QUANTITY, subjects
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import complain, dry, report
 from kubesim.shell.kubectl.targets import MERGE, NOTHING, STRATEGIC, chosen, place
