@@ -27,7 +27,10 @@ BREAKER = {"enabled": True, "percentage": 50, "duration": "5m"}
 BREAKER_STATUS = "circuit-breaker"
 RECHECK_S = 10.0
 PRESENT = "nvidia.com/gpu.present"
-SYSTEM = r"^(nvsentinel|kube-.*|gpu-operator|network-operator|monitoring|cnrm-system|ingress-nginx|mpi-operator)$"
+SYSTEM = (
+    r"^(nvsentinel|kube-.*|gpu-operator|network-operator|monitoring|observability|cnrm-system|ingress-nginx|"
+    r"mpi-operator)$"
+)
 
 
 def fatal(node: Obj) -> str:

@@ -15,6 +15,8 @@ from kubesim.schema.registry import Kind
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
+GPU = "nvidia.com/gpu"
+GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 TOKEN_SECONDS = 3607
@@ -29,6 +31,7 @@ SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critica
 def admit(ops: Operations, kind: Kind, new: Obj) -> None:
     """Complete a new pod as the default admission plugins do. Raises 403."""
     add_service_account(ops, kind, new)
+    add_resource_tolerations(ops, new["spec"])
     add_tolerations(new["spec"])
     add_priority(ops, kind, new)
     apply_runtime_class(ops, kind, new)
@@ -137,6 +140,26 @@ def add_tolerations(spec: Obj) -> None:
     ]
     if added:
         spec["tolerations"] = [*tolerations, *added]
+
+
+def add_resource_tolerations(ops: Operations, spec: Obj) -> None:
+    """Let a pod that asks for GPUs on to nodes that are kept for such pods, as ExtendedResourceToleration does.
+
+    The plugin is not among the default ones; GKE has it, and taints the nodes of GPU pools: one tells of the other.
+    """
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    asked = any(GPU in ((item.get("resources") or {}).get("requests") or {}) for item in containers)
+    if not asked or not any(GPU_TAINT.items() <= taint.items() for taint in _kept(ops)):
+        return
+    own = spec.get("tolerations") or []
+    if not any(item.get("key") == GPU and item.get("operator") == "Exists" for item in own):
+        spec["tolerations"] = [*own, {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def _kept(ops: Operations) -> Iterator[Obj]:
+    """Yield the taints of all nodes."""
+    for node in ops.store.list(ops.registry.by_resource("nodes")):
+        yield from node["spec"].get("taints") or ()
 
 
 def _covers(toleration: Obj, key: str) -> bool:

@@ -258,6 +258,21 @@ async def test_without_the_toolkit_no_container_gets_a_gpu():
         assert state(await w.pod("late"))["state"].get("running")
 
 
+async def test_where_gpu_nodes_are_tainted_as_gke_does_pods_with_gpus_tolerate_it():
+    async with world(count=1) as w:
+        await w.create("pods", pod("before", trainer(1)))
+        taint = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+        await w.client.patch("nodes", w.node_names[0], "", {"spec": {"taints": [taint]}})
+        await w.create("pods", pod("asking", trainer(1)))
+        await w.create("pods", pod("other", container("nginx:1.27")))
+        await w.tick(10)
+        tolerations = (await w.pod("asking"))["spec"]["tolerations"]
+        assert {"key": GPU, "operator": "Exists", "effect": "NoSchedule"} in tolerations
+        assert all(item.get("key") != GPU for item in (await w.pod("before"))["spec"]["tolerations"])
+        assert (await w.pod("asking"))["status"]["phase"] == "Running"
+        assert (await w.pod("other"))["status"]["phase"] == "Pending"
+
+
 def test_the_operators_manifest_has_a_device_plugin():
     text = (clusterfile.ADDONS / "gpu-operator.yaml").read_text(encoding="utf-8")
     assert any(obj["metadata"]["name"] == "nvidia-device-plugin-daemonset" for obj in yaml.safe_load_all(text))
