@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 def stamp(at: datetime) -> str:
     """Return a meta/v1 Time: RFC 3339 in UTC with whole seconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return at.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def micro(at: datetime) -> str:
     """Return a meta/v1 MicroTime: RFC 3339 in UTC with six decimals."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def nano(at: datetime) -> str:
     """Return RFC 3339 with nine decimals, as container logs carry it."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "000Z"
 
 
 def parse(text: str) -> datetime:

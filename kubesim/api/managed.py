@@ -48,7 +48,10 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         new["metadata"].pop("managedFields", None)  # nobody is noted until somebody applies
         return
     shape = kind.shape
-    changed, present, before = (_changed(*pair, shape) for pair in ((old, new), ({}, new), ({}, old)))
+    parts = [name for name in {**old, **new} if name == "metadata" or old.get(name) != new.get(name)]
+    was, now_is = ({name: obj[name] for name in parts if name in obj} for obj in (old, new))
+    # what is the same in both has the owners that it had
+    changed, present, before = (_changed(*pair, shape) for pair in ((was, now_is), ({}, now_is), ({}, was)))
     given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
     found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known
     entries = [{"fieldsV1": {}, **entry} for entry in found]

@@ -43,7 +43,7 @@ REPEATED_OWNERS = (
 
 def rfc3339(moment: datetime) -> str:
     """Return a time as metav1.Time is written: UTC, whole seconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.isoformat(timespec="seconds")[:19] + "Z"
 
 
 def generated_name(prefix: str) -> str:

@@ -179,7 +179,8 @@ class Operations:
         if patch_type != "apply":
             meta.check_named(served, name)
         options.disowned = _disowned(served)
-        new = to_stored(kind, stored, admission.decode(kind, served, options, _described(served, change, patch_type)))
+        described = _described(served, change, patch_type)
+        new = to_stored(kind, stored, _decoded_change(kind, current, served, subresource, options, described))
         meta.check_uid(kind, current, new)
         meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
@@ -406,6 +407,17 @@ class Operations:
 
 async def _nobody(question: Question) -> Answer:
     return Answer(error="nobody can be asked")
+
+
+def _decoded_change(
+    kind: Kind, current: Obj, served: Obj, subresource: str, options: Options, patch: admission.Patched | None
+) -> Obj:
+    """Return a patched object as its type has it; the specification beside a changed status needs no second look."""
+    spec = current.get("spec")
+    kept = subresource == "status" and kind.custom is None and not kind.storage and spec is not None
+    if not kept or served.get("spec") is not spec:
+        return admission.decode(kind, served, options, patch)
+    return admission.decode(kind, {**served, "spec": {}}, options, patch) | {"spec": spec}
 
 
 def _described(patched: Obj, change: Any, patch_type: PatchType) -> admission.Patched:
