@@ -60,8 +60,13 @@ class Module(Controller):
             if error.code != 404:
                 raise
 
+    def say(self, message: str, **fields: str) -> None:
+        """Log something."""
+        self.post.say(orjson.dumps({"level": "INFO", "msg": message, **fields}).decode())
+
     async def enter(self, name: str, state: str | None) -> None:
         """Put a node into a state."""
+        self.say("Node state changed", node=name, state=str(state))
         await self.change(name, {"labels": {STATE: state}})
 
 
@@ -91,6 +96,7 @@ class Quarantine(Module):
 
     async def _cordon(self, node: Obj, message: str) -> None:
         if await self._trips():
+            self.say("Circuit breaker is tripped, no node is cordoned", node=node["metadata"]["name"])
             return
         now = self.clock.now()
         event = {"version": 1, "agent": "syslog-health-monitor", "componentClass": "GPU", "checkName": CHECK}
@@ -102,6 +108,7 @@ class Quarantine(Module):
         gone = {f"{UNCORDON}by": None, f"{UNCORDON}timestamp": None}
         metadata = {"annotations": notes, "labels": {**labels, **gone, STATE: "quarantined"}}
         await self.change(node["metadata"]["name"], metadata, unschedulable=True)
+        self.say("Node cordoned", node=node["metadata"]["name"], ruleset=RULES)
 
     async def _release(self, node: Obj) -> None:
         notes = node["metadata"].get("annotations") or {}
@@ -110,6 +117,7 @@ class Quarantine(Module):
         metadata = {"annotations": {EVENT: None, CORDONED: None, BEFORE: None}, "labels": labels}
         more = {} if BEFORE in notes else {"unschedulable": None}
         await self.change(node["metadata"]["name"], metadata, **more)
+        self.say("Node uncordoned", node=node["metadata"]["name"])
 
     # The circuit breaker.
 

@@ -10,6 +10,8 @@ import logging
 import re
 from dataclasses import dataclass, field
 
+import orjson
+
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.xids import xids
@@ -105,6 +107,9 @@ class Monitor:
         action = ACTIONS.get(known.catalog if known else "", PEOPLE)
         gpu = f" GPU_UUID:{device.uuid}" if device else ""
         text = f"ErrorCode:{code} PCI:{bus}{gpu} {line} Recommended Action={action};"
+        self.post.say(
+            orjson.dumps({"level": "INFO", "msg": "XID error detected", "xid": code, "event": text}).decode()
+        )
         if action == "NONE":
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.post.node, "uid": self.post.node}}
             await self._recorder.warning(node, f"{CHECK}IsNotHealthy", text)

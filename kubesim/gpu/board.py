@@ -75,6 +75,8 @@ class Board:
         """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
         self.toolkit = True
         """Whether the container toolkit is installed."""
+        self.struck: Callable[[Device, int, bool], None] = lambda device, code, marked: None
+        """Told of each Xid, and whether the device plugin marks its device for it."""
         self.changed: Callable[[], None] = lambda: None
         """Called when the node has other resources, or other healthy ones, than before."""
         self._ended = ended
@@ -151,6 +153,8 @@ class Board:
     def xid(self, index: int, code: int, at: datetime) -> None:
         """Let an Xid happen on a device. Raises KeyError for an unknown code, IndexError for an unknown device."""
         struck = strike(self.devices[index], self.log, code, at, self._ended or (lambda task, error: None))
+        for each in sorted(struck):
+            self.struck(self.devices[index], each, each not in APPLICATION_XIDS)
         if struck - APPLICATION_XIDS:
             self.marked.add(index)
         self.changed()

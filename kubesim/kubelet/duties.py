@@ -84,6 +84,8 @@ class Post:
     argv: tuple[str, ...] = ()
     die: Callable[[str], None] = lambda text: None
     """Ends the program with a text on standard error."""
+    say: Callable[[str], None] = lambda text: None
+    """Adds a line to the program's log."""
     resumed: bool = False
     """Whether it ran already before the kubelet was started again."""
 

@@ -13,7 +13,7 @@ from kubesim.errors import Obj
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, SHORT, Board
 from kubesim.gpu.demand import wanted_mib
-from kubesim.gpu.devices import Task
+from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import Product, products
 from kubesim.kubelet.programs import Program
@@ -28,6 +28,9 @@ ON_CPU = "training-cpu"
 """What does the work of training without its devices."""
 GONE_S = 300.0
 """How long a kubelet waits for a device plugin that has gone before the resource itself goes."""
+SKIPPED = "I health.go:160] Skipping event {{Device:{uuid} EventType:8 EventData:{code}}}"
+MARKED = "I health.go:195] XidCriticalError: Xid={code} on Device={uuid}; marking device as unhealthy."
+UNHEALTHY = "I server.go:264] 'nvidia.com/gpu' device marked unhealthy: {uuid}"
 NO_HEALTHY = (
     "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {}, which is unexpected"
 )
@@ -56,8 +59,8 @@ class NodeGpus:
     since: datetime | None = None
     victims: dict[int, Callable[[int], None]] = field(default_factory=dict)
     """Process -> called with the CUDA error that ends it."""
-    plugins: set[str] = field(default_factory=set)
-    """The containers whose device plugin speaks for the devices now."""
+    plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)
+    """The containers whose device plugin speaks for the devices now; each is called with what it logs."""
     stopped_at: datetime | None = None
     """When the last of them went; None where one is there, or never was: then nobody's pod manages the devices."""
     changed: Callable[[], None] = lambda: None
@@ -70,6 +73,7 @@ class NodeGpus:
         assert self.since is not None
         board = Board(self.node, known, self.count, self.since - UPTIME, ended=self._ended)
         board.changed = lambda: self.changed()
+        board.struck = self._struck
         return board
 
     def resources(self, now: datetime) -> dict[str, tuple[int, int]]:
@@ -86,10 +90,10 @@ class NodeGpus:
         """Return for how many seconds the device plugin has been gone; 0 while it is there."""
         return max((now - self.stopped_at).total_seconds(), 0.001) if self.stopped_at is not None else 0.0
 
-    def plugin_starts(self, owner: str, *, resumed: bool = False) -> None:
+    def plugin_starts(self, owner: str, say: Callable[[str], None], *, resumed: bool = False) -> None:
         """Let a container's device plugin speak for the devices from now on; a ``resumed`` one has looked before."""
         if self.count:
-            self.plugins.add(owner)
+            self.plugins[owner] = say
             self.stopped_at, self.board.managed = None, False
             if not resumed:
                 self.board.look_again()
@@ -97,7 +101,7 @@ class NodeGpus:
     def plugin_ends(self, owner: str, at: datetime) -> None:
         """The container's device plugin is gone: no device can be given until there is another one."""
         if owner in self.plugins:
-            self.plugins.discard(owner)
+            del self.plugins[owner]
             self.stopped_at = None if self.plugins else at
             self.changed()
 
@@ -212,6 +216,15 @@ class NodeGpus:
     def given(self) -> dict[str, object]:
         """The owners; nobody where the board was never wanted."""
         return dict(self.board.given) if "board" in self.__dict__ else {}
+
+    def _struck(self, device: Device, code: int, marked: bool) -> None:
+        """Let the device plugin say what it makes of an Xid."""
+        lines = [SKIPPED.format(code=code, uuid=device.uuid)]
+        if marked:
+            lines = [MARKED.format(code=code, uuid=device.uuid), UNHEALTHY.format(uuid=device.uuid)]
+        for say in self.plugins.values():
+            for line in lines:
+                say(line)
 
     def _ended(self, task: Task, error: int) -> None:
         die = self.victims.pop(task.pid, None)

@@ -29,5 +29,5 @@ def begin(post: Post) -> DevicePlugin:
     if post.machines.gpus(post.node).mismatched:
         post.clock.call_later(NVML_S, lambda: post.die(FAILED))
         return DevicePlugin(post)
-    post.machines.gpus(post.node).plugin_starts(post.owner, resumed=post.resumed)
+    post.machines.gpus(post.node).plugin_starts(post.owner, post.say, resumed=post.resumed)
     return DevicePlugin(post)

@@ -17,7 +17,7 @@ from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.mounts import Mounts
 from kubesim.kubelet.probes import Probes
-from kubesim.kubelet.programs import Program
+from kubesim.kubelet.programs import Program, noted
 from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
@@ -204,6 +204,8 @@ class PodWorker:
         env = behaviours.environment(spec, self.record.pod)
         program = behaviours.program(image, self.argv(container), env, self._architecture, seed=self.record.uid)
         instance = container.instance
+        if instance is not None and instance.notes:
+            program = noted(program, instance.notes)
         return cut(program, *instance.cut) if instance is not None and instance.cut is not None else program
 
     def argv(self, container: Container) -> tuple[str, ...]:

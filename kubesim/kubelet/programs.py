@@ -6,9 +6,10 @@ container that has logged for three hours costs nothing until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import merge
 
 FOREVER_S = 30 * 24 * 3600.0
 SCAN_LIMIT = 5000
@@ -61,6 +62,17 @@ class Program:
             if isinstance(out, Exit) or out.at > until:
                 return
             yield out
+
+
+def noted(program: Program, notes: Sequence[tuple[float, str]]) -> Program:
+    """Return a program that prints some lines more, each ``at`` seconds after its start, on standard error."""
+    more = [Line(at, text, "stderr") for at, text in notes]
+
+    def run(horizon: float, limit: int) -> Iterator[Output]:
+        due = (line for line in more if line.at <= horizon)
+        return merge(program.run(horizon, limit), due, key=lambda out: out.at)
+
+    return replace(program, run=run)
 
 
 def fixed(*outputs: Output) -> Run:

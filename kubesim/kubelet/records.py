@@ -28,6 +28,8 @@ class Instance:
     """What it was started from: the pod may ask for another by now."""
     cut: tuple[float, str] | None = None
     """(seconds after the start, what is printed) where a fault of a GPU ends a computed process."""
+    notes: list[tuple[float, str]] = field(default_factory=list)
+    """(seconds after the start, line) of what a computed process says of what it has met."""
     log: LogFile | None = None
     """What a process that really runs has printed; a computed one's log is computed."""
 

@@ -53,6 +53,7 @@ FORWARD_ERROR = (
 MESSAGE_PATH = "/dev/termination-log"
 LONGEST_MESSAGE = 4096  # bytes, as the next
 LONGEST_LOG_MESSAGE = 2048
+MOST_NOTES = 500
 REFRESH_S = 40.0
 """How often a kubelet brings volumes up to date with the objects that they show."""
 
@@ -137,6 +138,7 @@ class Sandbox:
                 self.owner(container),
                 argv,
                 lambda text: self._cut(container, text),
+                lambda text: self._say(container, text),
                 resumed,
             )
         )
@@ -147,6 +149,13 @@ class Sandbox:
         if instance is not None and instance.cut is None:
             instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), text)
             self.host.wake()
+
+    def _say(self, container: Container, text: str) -> None:
+        """Let a computed process print a line now; of very many, the oldest are forgotten."""
+        instance = container.instance
+        if instance is not None:
+            at = (self.host.clock.now() - instance.started_at).total_seconds()
+            instance.notes = [*instance.notes[1 - MOST_NOTES :], (at, text)]
 
     def _devices(self, container: Container, spec: Obj) -> dict[str, str]:
         """Give a container its GPUs; returns the variables that come with them. Raises ``ConfigError``."""

@@ -273,6 +273,22 @@ async def test_where_gpu_nodes_are_tainted_as_gke_does_pods_with_gpus_tolerate_i
         assert (await w.pod("other"))["status"]["phase"] == "Pending"
 
 
+async def test_the_device_plugin_logs_what_it_makes_of_an_xid():
+    async with world(count=1) as w:
+        await w.create("daemonsets.apps", daemon_set("plugin", PLUGIN))
+        await w.tick(5)
+        board(w).xid(0, 79, w.clock.now())
+        board(w).xid(1, 31, w.clock.now())
+        await w.tick(2)
+        name, first, second = (await w.pod("plugin"))["metadata"]["name"], *board(w).devices[:2]
+        lines = w.kubelets.logs("default", name, "main").decode().splitlines()[-3:]
+        assert lines == [
+            f"I health.go:195] XidCriticalError: Xid=79 on Device={first.uuid}; marking device as unhealthy.",
+            f"I server.go:264] 'nvidia.com/gpu' device marked unhealthy: {first.uuid}",
+            f"I health.go:160] Skipping event {{Device:{second.uuid} EventType:8 EventData:31}}",
+        ]
+
+
 def test_the_operators_manifest_has_a_device_plugin():
     text = (clusterfile.ADDONS / "gpu-operator.yaml").read_text(encoding="utf-8")
     assert any(obj["metadata"]["name"] == "nvidia-device-plugin-daemonset" for obj in yaml.safe_load_all(text))

@@ -61,6 +61,14 @@ async def test_a_lost_gpu_is_told_on_the_node_in_nvsentinels_words(guarded):
     )
 
 
+async def test_the_monitor_logs_what_it_finds(guarded):
+    strike(guarded, 79)
+    await guarded.tick(35)
+    names = [p["metadata"]["name"] for p in await guarded.items("pods", "nvsentinel")]
+    logs = [guarded.kubelets.logs("nvsentinel", n, n.rpartition("-")[0]) for n in names if n.startswith("syslog")]
+    assert any(b"XID error detected" in text for text in logs)
+
+
 @pytest.mark.parametrize("code", [13, 31, 43, 94])
 async def test_what_needs_only_a_new_start_is_an_event_and_no_cordon(guarded, code):
     strike(guarded, code)
