@@ -32,6 +32,8 @@ PRIORITIES = {
 }
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 SERVICE_IP = "10.96.0.1"
+AUTHORITIES = "extension-apiserver-authentication"
+"""Where kubelets and other servers learn whose client certificates the API server takes."""
 API_PORT = 443
 
 
@@ -57,6 +59,8 @@ class Seeder:
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
         self._create("services", "default", _kubernetes_service())
+        authorities = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": AUTHORITIES}}
+        self._create("configmaps", "kube-system", authorities | {"data": {"client-ca-file": self._ca}})
         for resource, obj in _fair_queues():
             self._create(resource, "", obj)
         for name, (value, description) in PRIORITIES.items():
