@@ -106,3 +106,36 @@ async def test_an_idle_cluster_only_beats(caplog):
         await w.tick(60)
         assert w.store.resource_version - before == 3 * 6  # each of three leases every ten seconds
     assert not caplog.records
+
+
+class Forgetful:
+    """A client whose server has forgotten the version from which a watch is to go on, so many times."""
+
+    def __init__(self, client, times):
+        self._client = client
+        self._left = times
+        self.lists = 0
+
+    async def list(self, resource, namespace="", **options):
+        self.lists += 1
+        return await self._client.list(resource, namespace, **options)
+
+    async def watch(self, resource, namespace="", **options):
+        if self._left:
+            self._left -= 1
+            raise ApiError(410, "Expired", "too old resource version: 1 (2)")
+        async for event in self._client.watch(resource, namespace, **options):
+            yield event
+
+
+async def test_a_cache_whose_version_is_gone_lists_anew_at_once():
+    async with world() as w:
+        client = Forgetful(w.client, times=2)
+        cache = Informer(client, w.clock, "configmaps")
+        await cache.start()
+        await w.tick(0)
+        assert client.lists == 3
+        await w.create("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+        await w.tick(0)
+        assert cache.get("default", "a") is not None
+        await cache.stop()

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import stat
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
 import yaml
 
-from kubesim.clock import RealClock
+from kubesim.clock import RealClock, settle
 from kubesim.errors import ApiError
 from kubesim.informer import Informer
 from kubesim.nodes import access
@@ -81,6 +82,58 @@ async def test_a_cache_over_http_sees_only_what_its_selector_chooses(live):
         await client.delete("configmaps", "chosen", "default")
         await until(lambda: not cache.items())
         await cache.stop()
+
+
+class Relay:
+    """A way to a server that can be cut and mended."""
+
+    def __init__(self, port):
+        self._target = port
+        self._writers = set()
+        self._server = None
+        self.port = 0
+
+    async def mend(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self):
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await settle(20)
+
+    async def _serve(self, reader, writer):
+        there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers |= {writer, back}
+        with suppress(ConnectionError):
+            await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
+        writer.transport.abort()
+        back.transport.abort()
+
+    async def _copy(self, reader, writer):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+
+
+async def test_a_cache_outlives_a_lost_connection_and_misses_nothing(live):
+    relay = Relay(live.port)
+    await relay.mend()
+    way = await access.load(live.kubeconfig, RealClock())
+    client = replace(way, server=f"https://127.0.0.1:{relay.port}").client(RealClock())
+    cache = Informer(client, RealClock(factor=20), "configmaps")
+    await cache.start()
+    await relay.cut()
+    async with connected(live) as direct:
+        await direct.create("configmaps", config_map("meanwhile", a="1"), namespace="default")
+        await relay.mend()
+        await until(lambda: cache.get("default", "meanwhile"))
+        await direct.delete("configmaps", "meanwhile", "default")
+        await until(lambda: not cache.get("default", "meanwhile"))
+    await cache.stop()
+    await client.close()
+    await relay.cut()
 
 
 async def test_nobody_there_is_a_connection_error(tmp_path):
