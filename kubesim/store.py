@@ -78,7 +78,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """A change as it is remembered: JSON, which takes a quarter of the room, and is mostly shared with what is kept."""
+    """A change as it is remembered: JSON, a quarter of the room, and mostly shared with what is kept."""
 
     type: Change
     kind: Kind
