@@ -9,7 +9,7 @@ from kubesim.errors import ApiError
 from kubesim.nodes import access, certificates
 from kubesim.nodes.access import Bearer
 from kubesim.nodes.marks import TAINT
-from kubesim.tests.joining import GROUP, administrator, joined, kubelet, pod, running, until
+from kubesim.tests.joining import GROUP, administrator, joined, kubelet, pod, running, state_of, until
 from kubesim.tests.live import serving
 
 
@@ -171,6 +171,24 @@ async def test_a_node_reads_no_secret_of_pods_that_are_not_its_own(live):
             await first.patch("nodes", "test-0", "", {"spec": {"taints": []}})
         with pytest.raises(ApiError, match="cannot list resource"):
             await first.list("pods")
+
+
+async def test_where_nodes_get_no_certificates_the_account_has_their_role_and_a_line_says_so(
+    live, monkeypatch, caplog
+):
+    async def unsigned(*args, **options):
+        raise certificates.NotSigned("the request was approved but not signed within 30 s")
+
+    monkeypatch.setattr(certificates, "obtain", unsigned)
+    async with administrator(live) as client:
+        before = await state_of(client)
+        async with joined(live, nodes=2):
+            await client.create("pods", pod("wide", "sleep", "1000"))
+            await running(client, "wide")
+            bindings = (await state_of(client))["clusterrolebindings.rbac.authorization.k8s.io"]
+            assert "kubesim-nodes-test-as-node" in bindings
+        assert await state_of(client) == before
+    assert "has the rights of the role system:node on every object of the cluster" in caplog.text
 
 
 async def test_a_request_that_nobody_approves_is_told(live):
