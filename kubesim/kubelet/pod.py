@@ -431,8 +431,9 @@ class PodWorker:
             return
         metadata = self.record.pod["metadata"]
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        # merged by their types, conditions that others have set in the meantime stay
         self.record.pod = await self._client.patch(
-            "pods", metadata["name"], metadata["namespace"], patch, subresource="status"
+            "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
         )
         self._reported = status
 

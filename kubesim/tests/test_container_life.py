@@ -327,3 +327,17 @@ async def test_the_end_of_a_log_is_the_message_of_a_failure_that_left_none():
         await w.tick(3)
         assert state(await w.pod())["state"]["terminated"]["message"] == "DONE"
         assert log(w, "p") == "DONE"
+
+
+async def test_a_condition_that_somebody_else_sets_outlives_the_kubelets_next_status():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.tick(2)
+        worker = w.kubelets.containers._worker("default/web")
+        known = worker.record.pod
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        patch = {"status": {"conditions": [target]}}
+        await w.client.patch("pods", "web", "default", patch, patch_type="strategic", subresource="status")
+        worker.record.pod, worker._reported = known, {}
+        await worker._report()
+        assert "DisruptionTarget" in {found["type"] for found in (await w.pod())["status"]["conditions"]}
