@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
+from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import PRODUCTS, node, register
 from kubesim.located import FileError
 
@@ -16,6 +17,8 @@ MAX_NODES, MAX_GPUS = 1000, 16
 PROFILES = ("gke", "plain")
 CLOUD = ("cloud.google.com/", "topology.", "node.kubernetes.io/", "beta.kubernetes.io/instance-type")
 """How the labels begin that only a cloud's nodes have."""
+GKE_GPU = "cloud.google.com/gke-gpu"
+"""The label of nodes that GKE keeps for pods with GPUs: those pods then tolerate the taint without saying so."""
 PLAIN_KERNEL = "5.15.0-119-generic"
 
 
@@ -44,6 +47,8 @@ class Pool:
             made["metadata"]["labels"] |= self.labels
             if self.taints:
                 made["spec"]["taints"] = list(self.taints)
+            if self.profile == "gke" and any(taint["key"] == GPU for taint in self.taints):
+                made["metadata"]["labels"][GKE_GPU] = "true"
             yield made
 
 

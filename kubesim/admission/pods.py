@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
 GPU = "nvidia.com/gpu"
+GKE_GPU = "cloud.google.com/gke-gpu"
 GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
@@ -145,7 +146,7 @@ def add_tolerations(spec: Obj) -> None:
 def add_resource_tolerations(ops: Operations, spec: Obj) -> None:
     """Let a pod that asks for GPUs on to nodes that are kept for such pods, as ExtendedResourceToleration does.
 
-    The plugin is not among the default ones; GKE has it, and taints the nodes of GPU pools: one tells of the other.
+    The plugin is not among the default ones; GKE has it, and labels the nodes of GPU pools that it taints.
     """
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     asked = any(GPU in ((item.get("resources") or {}).get("requests") or {}) for item in containers)
@@ -157,9 +158,10 @@ def add_resource_tolerations(ops: Operations, spec: Obj) -> None:
 
 
 def _kept(ops: Operations) -> Iterator[Obj]:
-    """Yield the taints of all nodes."""
+    """Yield the taints of the nodes of GKE's GPU pools."""
     for node in ops.store.list(ops.registry.by_resource("nodes")):
-        yield from node["spec"].get("taints") or ()
+        if (node["metadata"].get("labels") or {}).get(GKE_GPU) == "true":
+            yield from node["spec"].get("taints") or ()
 
 
 def _covers(toleration: Obj, key: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -262,7 +263,8 @@ async def test_where_gpu_nodes_are_tainted_as_gke_does_pods_with_gpus_tolerate_i
     async with world(count=1) as w:
         await w.create("pods", pod("before", trainer(1)))
         taint = {"key": GPU, "value": "present", "effect": "NoSchedule"}
-        await w.client.patch("nodes", w.node_names[0], "", {"spec": {"taints": [taint]}})
+        pool = {"metadata": {"labels": {"cloud.google.com/gke-gpu": "true"}}, "spec": {"taints": [taint]}}
+        await w.client.patch("nodes", w.node_names[0], "", pool)
         await w.create("pods", pod("asking", trainer(1)))
         await w.create("pods", pod("other", container("nginx:1.27")))
         await w.tick(10)
@@ -287,6 +289,15 @@ async def test_the_device_plugin_logs_what_it_makes_of_an_xid():
             f"I server.go:264] 'nvidia.com/gpu' device marked unhealthy: {first.uuid}",
             f"I health.go:160] Skipping event {{Device:{second.uuid} EventType:8 EventData:31}}",
         ]
+
+
+def test_a_pool_that_is_kept_for_gpus_is_labelled_as_gke_does(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    taint = "{key: nvidia.com/gpu, value: present, effect: NoSchedule}"
+    file.write_text(f"nodes:\n- {{count: 1, taints: [{taint}]}}\n- {{count: 1}}\n", encoding="utf-8")
+    pools = clusterfile.read(file).pools
+    made = [node for pool in pools for node in pool.nodes(0, datetime(2026, 1, 5, tzinfo=UTC))]
+    assert [node["metadata"]["labels"].get("cloud.google.com/gke-gpu") for node in made] == ["true", None]
 
 
 def test_the_operators_manifest_has_a_device_plugin():
