@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from kubesim import garbage
 from kubesim.clock import Clock, RealClock
 from kubesim.errors import ApiError
+from kubesim.informer import cancel
 from kubesim.nodes import access
 from kubesim.nodes.access import Access, AccessError
 from kubesim.nodes.joined import Joined, JoinError, Place, remove
@@ -79,9 +80,9 @@ async def _serve(options: Options, way: Access, clock: Clock, stop: asyncio.Even
     wanted = Wanted(Group(options.group), options.pool, address, options.tainted)
     joined = Joined(way, wanted, Place(sockets), clock, own=options.kubeconfig is not None)
     try:
-        await joined.start()
-        print(f"{len(sockets)} nodes of the group {options.group} have joined {way.server}", flush=True)
-        await _first(stop, joined.lost)
+        if await _started(joined, stop):
+            print(f"{len(sockets)} nodes of the group {options.group} have joined {way.server}", flush=True)
+            await _first(stop, joined.lost)
     finally:
         await joined.stop()
     if joined.lost.is_set():
@@ -109,6 +110,20 @@ def _reachable(server: str) -> str:
             return str(probe.getsockname()[0])
     except OSError as error:
         raise AccessError(f"{server}: {error.strerror}; is it the cluster's address?") from error
+
+
+async def _started(joined: Joined, stop: asyncio.Event) -> bool:
+    """Join; False where we are told to end before that is done."""
+    joining = asyncio.ensure_future(joined.start())
+    told = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([joining, told], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    await asyncio.gather(told, return_exceptions=True)
+    if joining.done():
+        await joining
+        return True
+    await cancel(joining)
+    return False
 
 
 async def _first(*events: asyncio.Event) -> None:
