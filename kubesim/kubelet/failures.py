@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -49,15 +50,21 @@ def _is_new(image: Image) -> bool:
     return first is None or match is None or (int(match[1]), int(match[2])) >= first
 
 
-def cut(program: Program, at: float, text: str) -> Program:
-    """Return a program that goes on until ``at`` seconds and then dies with a text on standard error."""
+def cut(program: Program, at: float, text: str, code: int = KILLED_CODE, reason: str = "") -> Program:
+    """Return a program that goes on until ``at`` seconds and then dies with a text on standard error.
+
+    One that has ended before that ends as it did.
+    """
+    own = program.ending
+    if own is not None and own.at <= at:
+        return program
     last: list[Output] = [Line(at, line, "stderr") for line in text.splitlines()]
 
     def run(horizon: float, limit: int) -> list[Output]:
         before = [out for out in program.run(min(horizon, at), limit) if isinstance(out, Line) and out.at < at]
-        return [*before, *last, Exit(at + 0.1, KILLED_CODE)] if horizon >= at else [*before]
+        return [*before, *last, Exit(at + 0.1, code, reason)] if horizon >= at else [*before]
 
-    return Program(lambda horizon, limit: iter(run(horizon, limit)), term_code=program.term_code)
+    return replace(program, run=lambda horizon, limit: iter(run(horizon, limit)))
 
 
 @cache

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import behaviours, knocks, timings
+from kubesim.kubelet import behaviours, knocks, memory, timings
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
@@ -206,7 +206,11 @@ class PodWorker:
         instance = container.instance
         if instance is not None and instance.notes:
             program = noted(program, instance.notes)
-        return cut(program, *instance.cut) if instance is not None and instance.cut is not None else program
+        if instance is not None and instance.cut is not None:
+            program = cut(program, *instance.cut)
+        if instance is not None and instance.oom_at is not None:
+            program = memory.killed(program, instance.oom_at)
+        return memory.bounded(program, memory.limit_of(spec))
 
     def argv(self, container: Container) -> tuple[str, ...]:
         """Return the command line of a container whose image is on the node."""
@@ -341,6 +345,8 @@ class PodWorker:
         else:
             code, at, reason = ending.code, instance.started_at + timedelta(seconds=ending.at), ending.reason
         instance.end(at, code, reason, self.sandbox.message(container, code))
+        if reason == memory.OOM_REASON:
+            self.sandbox.tell_of_memory(container, at)
         self._stops.done(container)
         self.sandbox.ended(container)
         if self._started_ending:

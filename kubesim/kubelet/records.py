@@ -28,6 +28,8 @@ class Instance:
     """What it was started from: the pod may ask for another by now."""
     cut: tuple[float, str] | None = None
     """(seconds after the start, what is printed) where a fault of a GPU ends a computed process."""
+    oom_at: float | None = None
+    """Seconds after the start when a program that somebody has started inside filled its memory."""
     notes: list[tuple[float, str]] = field(default_factory=list)
     """(seconds after the start, line) of what a computed process says of what it has met."""
     log: LogFile | None = None

@@ -13,9 +13,10 @@ import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
@@ -25,6 +26,7 @@ from kubesim.kubelet.environment import ConfigError, Sources, environment, expan
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
+from kubesim.kubelet.memory import overrun, tell
 from kubesim.kubelet.monitoring import EXPORTERS
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container, container_id
@@ -252,12 +254,19 @@ class Sandbox:
         """How a container's own process ends by itself, or has; None while nobody knows."""
         box = self.boxes.get(container.name)
         if box is not None and box.main is not None:
-            return box.main.exit
+            return overrun(box.main.exit, container.instance.oom_at if container.instance is not None else None)
         if box is not None and box.machine is not None and not box.started:
             return None
         if container.instance is not None and container.instance.log is not None:
             return None
         return self.worker.program(container).ending
+
+    def tell_of_memory(self, container: Container, at: datetime) -> None:
+        """Let the node's kernel log say that a container's memory was full."""
+        record, node, instance = self.worker.record, self.host.node, container.instance
+        assert instance is not None
+        argv, size = self.worker.argv(container), int(quantity.parse(node.capacity.get("memory", "4Gi")))
+        tell(node.gpus.board.log, at, record.pod, record.spec(container), instance.id, argv[0] if argv else "", size)
 
     def real(self, container: Container) -> bool:
         """Whether a container's own process really runs."""

@@ -26,6 +26,7 @@ class Usage:
     low: float
     high: float
     memory_mib: float
+    needs_mib: float
     period: float
     received_kb: float
     sent_kb: float
@@ -62,6 +63,14 @@ class Usage:
         wanted = self.memory_mib * MIB * min(0.25 + 0.75 * elapsed_s / WARM_S, 1.0)
         return min(wanted, self.memory_limit * 0.97) if self.memory_limit else wanted
 
+    def full_at(self) -> float | None:
+        """Return when it needs more than its limit, in seconds since the start; None: its limit is enough.
+
+        What it holds beyond its need are pages of files and buffers, which it gives back where memory is short.
+        """
+        needed, limit = self.needs_mib * MIB, self.memory_limit
+        return max((limit / needed - 0.25) / 0.75, 0.02) * WARM_S if limit and needed > limit else None
+
     def received(self, elapsed_s: float) -> float:
         """Return the bytes received since the start."""
         return self.received_kb * 1000 * elapsed_s
@@ -76,7 +85,8 @@ def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: flo
     entry = _table().get(workload) or _table()[""]
     low, high = entry["cpu"]
     received, sent = entry["network"]
-    return Usage(low, high, entry["memory"], entry["period"], received, sent, seed, cpu_limit, memory_limit)
+    memory, needs = entry["memory"], entry["needs"]
+    return Usage(low, high, memory, needs, entry["period"], received, sent, seed, cpu_limit, memory_limit)
 
 
 @cache
