@@ -5,6 +5,7 @@ The order is upstream's: the kind's own preparation, then the admission steps th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -45,14 +46,14 @@ IN_PLACE = {"ephemeralcontainers": inplace.ephemeral_errors, "resize": inplace.r
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """Where an object came from that is decoded after a patch: ``shown`` is what an error calls the patch."""
+    """Where an object came from that is decoded after a patch: ``shown`` returns what an error calls the patch."""
 
-    shown: str
+    shown: Callable[[], str]
     strategic: bool = False
 
     def refused(self, why: str) -> ApiError:
         """422: what the patch makes of the object is no object of its kind."""
-        cause = status.invalid_value("patch", self.shown, why)
+        cause = status.invalid_value("patch", self.shown(), why)
         causes = [{"reason": cause.reason, "message": cause.detail, "field": cause.field}]
         return ApiError(422, "Invalid", f' "" is invalid: {cause.text()}', {"causes": causes})
 

@@ -5,7 +5,9 @@ A field set is written as fieldsV1: ``{"f:spec": {"f:replicas": {}}}``, entries 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -23,8 +25,24 @@ SYSTEM = frozenset(
 )
 MISSING: Any = object()
 DEFAULT_MANAGER = "unknown"
+UNOWNED = ("kind", "apiVersion", "metadata")
+"""What nobody owns, or only parts of."""
+LONE = b'{".":{}}'
 KEY_DEFAULTS = {"protocol": "TCP"}
 """What a field that identifies an entry is taken for where it is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is gone inside a field that is there still. ``leaf`` says that it has no fields inside any longer."""
+
+    inside: Lost
+    leaf: bool = False
+
+
+Lost = dict[str, Loss | None]
+"""What an object has lost, by the names of a field set; None for what is gone as a whole."""
+NOTHING = Loss({})
 
 
 def record_new(kind: Kind, new: Obj, options: Options, now: datetime) -> None:
@@ -51,9 +69,9 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
     parts = [name for name in {**old, **new} if name == "metadata" or old.get(name) != new.get(name)]
     was, now_is = ({name: obj[name] for name in parts if name in obj} for obj in (old, new))
     # what is the same in both has the owners that it had
-    changed, present, before = (_changed(*pair, shape) for pair in ((was, now_is), ({}, now_is), ({}, was)))
+    changed, lost = _changed(was, now_is, shape), _lost_of_object(was, now_is, shape)
     given, known = new["metadata"].get("managedFields") or (), old["metadata"].get("managedFields", ())
-    found = given if given and all(isinstance(e, dict) and _is_set(e.get("fieldsV1", {})) for e in given) else known
+    found = given if given and given != known and all(map(_is_entry, given)) else known
     entries = [{"fieldsV1": {}, **entry} for entry in found]
     if options.wanted is not None:
         if not entries:
@@ -75,7 +93,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         if options.through:
             del mine["time"]
     for entry in entries:
-        entry["fieldsV1"] = _within(entry["fieldsV1"], present, before)
+        entry["fieldsV1"] = _plain(_within(entry["fieldsV1"], lost) if lost else entry["fieldsV1"])
     kept = [entry for entry in entries if entry["fieldsV1"]]
     if kept:
         new["metadata"]["managedFields"] = sorted(kept, key=_rank)
@@ -100,6 +118,10 @@ def _before_first(kind: Kind, old: Obj, now: datetime) -> Obj:
 def _above(kind: Kind, wanted: Obj, subresource: str) -> Obj:
     """Return what of a wanted object counts: its status only where it is written as such."""
     return {name: value for name, value in wanted.items() if subresource or name != "status" or not kind.has_status}
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and _is_set(entry.get("fieldsV1", {}))
 
 
 def _is_set(fields: Any) -> bool:
@@ -174,8 +196,7 @@ def _is_leaf(field: FieldType | None) -> bool:
 
 
 def _metadata(old: Obj, new: Obj) -> Fields:
-    plain = {name: value for name, value in new.items() if name not in SYSTEM}
-    return _changed(old, plain, shape_of("V1ObjectMeta"), top=False)
+    return _changed(old, _ownable(new), shape_of("V1ObjectMeta"), top=False)
 
 
 def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
@@ -253,16 +274,84 @@ def _without(fields: Fields, taken: Fields) -> Fields:
     return kept
 
 
-def _within(fields: Fields, present: Fields, before: Fields) -> Fields:
+def _within(fields: Fields, lost: Lost) -> Fields:
     """Return the fields that the object has not lost; what it never had, because it was applied empty, stays."""
     kept: Fields = {}
     for name, inner in fields.items():
-        if name == ".":
-            kept[name] = inner
-        elif name in present:
-            rest = _within(inner, present[name], before.get(name, {}))
-            if rest or not inner or not present[name]:
-                kept[name] = {} if rest.keys() == {"."} else rest  # "." stands only beside others
-        elif name not in before:
-            kept[name] = inner
+        gone = lost.get(name, NOTHING)
+        if gone is None:
+            continue
+        rest = _within(inner, gone.inside) if gone.inside else inner
+        if rest or not inner or gone.leaf:
+            kept[name] = rest
     return kept
+
+
+def _plain(fields: Fields) -> Fields:
+    """Return a field set in which "." stands only beside others."""
+    if LONE not in orjson.dumps(fields):
+        return fields
+    return {name: _without_lone(inner) for name, inner in fields.items()}
+
+
+def _without_lone(fields: Fields) -> Fields:
+    return {} if fields.keys() == {"."} else {name: _without_lone(inner) for name, inner in fields.items()}
+
+
+def _lost_of_object(old: Obj, new: Obj, shape: Shape | None) -> Lost:
+    """Return what an object has lost; its kind and what the system sets nobody owns."""
+    was, now_is = ({name: obj[name] for name in obj if name not in UNOWNED} for obj in (old, new))
+    lost = _lost(was, now_is, shape)
+    before, after = (_ownable(obj["metadata"]) for obj in (old, new))
+    if inside := _lost(before, after, shape_of("V1ObjectMeta")):
+        lost["f:metadata"] = Loss(inside) if after else None
+    return lost
+
+
+def _ownable(metadata: Obj) -> Obj:
+    return {name: value for name, value in metadata.items() if name not in SYSTEM}
+
+
+def _lost(old: Obj, new: Obj, shape: Shape | None) -> Lost:
+    lost: Lost = {}
+    for name, before in old.items():
+        value = new.get(name, MISSING)
+        if value is MISSING:
+            lost[f"f:{name}"] = None
+        elif value is not before and value != before:
+            field = shape.field(name) if shape else None
+            if inside := _lost_inside(before, value, field):
+                lost[f"f:{name}"] = Loss(inside, not _has_parts(value, field))
+    return lost
+
+
+def _has_parts(value: Any, field: FieldType | None) -> bool:
+    """Tell whether what is in a value is owned apart from it."""
+    if isinstance(value, list):
+        return field is not None and field.list_type != "atomic"
+    return isinstance(value, dict) and bool(value) and not _is_leaf(field)
+
+
+def _lost_inside(before: Any, value: Any, field: FieldType | None) -> Lost:
+    if not _has_parts(before, field):
+        return {}
+    if isinstance(before, dict):
+        shape = field.shape if field and field.form == "object" else None
+        return _lost(before, value if isinstance(value, dict) else {}, shape)
+    assert field is not None
+    old, new = (_by_key(items, field) for items in (before, value))
+    return {key: loss for key in old if (loss := _lost_item(old[key], new.get(key, MISSING), field)) is not NOTHING}
+
+
+def _by_key(items: Any, field: FieldType) -> Obj:
+    """Return the entries of a list that have owners of their own, by their names in a field set."""
+    key_of = set_key if field.list_type == "set" else partial(item_key, field=field)
+    return {key_of(item): item for item in items} if isinstance(items, list) else {}
+
+
+def _lost_item(before: Any, value: Any, field: FieldType) -> Loss | None:
+    if value is MISSING:
+        return None
+    apart = field.list_type == "map" and not field.atomic and value != before
+    inside = _lost(before, value, field.shape) if apart else None
+    return Loss(inside) if inside else NOTHING

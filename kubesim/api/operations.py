@@ -423,7 +423,7 @@ def _decoded_change(
 def _described(patched: Obj, change: Any, patch_type: PatchType) -> admission.Patched:
     """Tell how an error speaks of a patch: of what it says, or of the whole object that it makes."""
     strategic = patch_type == "strategic"
-    return admission.Patched(go_print(change) if strategic else orjson.dumps(patched).decode(), strategic)
+    return admission.Patched(lambda: go_print(change) if strategic else orjson.dumps(patched).decode(), strategic)
 
 
 def _key(obj: Obj) -> tuple[str, str]:
