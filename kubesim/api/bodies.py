@@ -13,6 +13,7 @@ from aiohttp import ClientPayloadError, web
 from kubesim.api import protobuf
 from kubesim.api.duplicates import NOTHING, Repeated, in_json, in_yaml
 from kubesim.api.status import bad_request
+from kubesim.data import Bounded
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
@@ -228,7 +229,7 @@ def _go_rune(mark: str) -> str:
 def _yaml(body: bytes) -> Any:
     """Parse one YAML document into what JSON can hold; raises ValueError."""
     try:
-        value = yaml.load(body, Loader=SafeLoader)  # noqa: S506 - a safe loader without aliases and dates
+        value = yaml.load(body, Loader=SafeLoader)  # noqa: S506 - a safe loader without dates
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(_go_yaml(error)) from error
     _check_depth(value, "object")
@@ -251,14 +252,8 @@ def _check_depth(value: Any, kind: str) -> None:
         raise ValueError(f"exceeded max depth ({error})") from error
 
 
-class SafeLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: dates stay text, and aliases (which can explode) are refused."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """Refuse aliases."""
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not supported")
-        return super().compose_node(parent, index)
+class SafeLoader(Bounded):
+    """YAML as Kubernetes reads it: dates stay text."""
 
 
 SafeLoader.yaml_implicit_resolvers = {

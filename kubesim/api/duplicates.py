@@ -73,8 +73,12 @@ def in_yaml(body: bytes) -> Repeated:
     found: dict[str, str] = {}
     root = yaml.compose(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     pending = [root] if root is not None else []
+    looked: set[int] = set()
     while pending:
         node = pending.pop()
+        if id(node) in looked:
+            continue
+        looked.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             pending += node.value
         elif isinstance(node, yaml.MappingNode):

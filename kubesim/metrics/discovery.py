@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from kubesim import data
 from kubesim.errors import Obj
 from kubesim.metrics import relabel
 from kubesim.metrics.promql.values import QueryError
@@ -54,7 +55,7 @@ class Found:
 def load(text: str, duration: Callable[[str, str], float]) -> tuple[Job, ...]:
     """Return the jobs of a ``prometheus.yml``; ``duration`` reads times such as 15s. Raises ConfigError."""
     try:
-        document = yaml.safe_load(text) or {}
+        document = data.parse_sent(text) or {}
         fallback = str(document.get("global", {}).get("scrape_interval", "1m"))
         return tuple(_job(entry, fallback, duration) for entry in document.get("scrape_configs") or ())
     except yaml.YAMLError as error:

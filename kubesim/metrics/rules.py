@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from kubesim import data
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import NAME, Labels, QueryError, Sample, Source, number
 
@@ -74,7 +75,7 @@ class Rules:
 def load(text: str, file: str) -> tuple[Group, ...]:
     """Return the groups of a rules file. Raises RulesError."""
     try:
-        document = yaml.safe_load(text)
+        document = data.parse_sent(text)
         return tuple(_group(entry, file) for entry in (document or {}).get("groups", ()))
     except yaml.YAMLError as error:
         raise RulesError(f"{file}: {error}") from error

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import yaml
 
+from kubesim import data
 from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
@@ -150,7 +151,7 @@ async def patch(process: Process, client: Client, opts: Flags) -> int:
     body: object = text.encode("utf-8", "surrogateescape")
     if text.lstrip()[:1] not in ("{", "["):
         try:
-            body = yaml.safe_load(text)
+            body = data.parse_sent(text)
         except yaml.YAMLError as error:
             raise KubectlError(f'error: unable to parse "{text}": yaml: {str(error).splitlines()[0]}') from error
     for kind, obj in await chosen(process, client, opts, opts.args):

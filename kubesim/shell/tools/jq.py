@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from kubesim.data import Bounded
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
@@ -195,15 +196,8 @@ async def _plain(process: Process, text: str) -> int:
     return 1
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without aliases that multiply, and with dates left as text."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            self.aliases = getattr(self, "aliases", 0) + 1
-            if self.aliases > 100:
-                raise yaml.YAMLError("document contains excessive aliasing")
-        return super().compose_node(parent, index)
+class _Loader(Bounded):
+    """YAML with dates left as text."""
 
 
 _Loader.yaml_implicit_resolvers = {
