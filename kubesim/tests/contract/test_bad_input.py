@@ -37,9 +37,6 @@ OTHERWISE = {
     "patch application/json-patch+json null": "no patch at all, and told so",
     "patch application/json-patch+json [5]": "refused as an operation that cannot be applied",
     "patch nesting of 10,000": "refused for its depth",
-    "ask with a group without a user": "a 500 there",
-    "ask with an extra without a user": "a 500 there",
-    "ask with a uid without a user": "a 500 there",
 }
 """Where kubesim says something else, and why; it is a refusal in any case, or what a request without effect gets."""
 
