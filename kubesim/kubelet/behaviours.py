@@ -38,9 +38,18 @@ SERVERS = frozenset(
 
 @lru_cache(maxsize=1024)
 def program(
-    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], architecture: str, *, seed: str
+    image: Image,
+    argv: tuple[str, ...],
+    env: tuple[tuple[str, str], ...],
+    architecture: str,
+    *,
+    seed: str,
+    memory: int = 0,
 ) -> Program:
-    """Return what ``argv`` does in ``image`` on a node of ``architecture``; ``seed`` varies the numbers it prints."""
+    """Return what ``argv`` does in ``image`` on a node of ``architecture``; ``seed`` varies the numbers it prints.
+
+    ``memory`` is the limit of what it may hold, in bytes; 0: none.
+    """
     if not argv:
         return Program(fixed(), start_error="no command specified")
     path = _path(image, argv[0])
@@ -52,7 +61,7 @@ def program(
     if any(len(word.encode()) >= LONGEST_WORD for word in argv):
         line = Line(0.005, f"exec {path}: argument list too long", "stderr")
         return Program(fixed(line, Exit(0.008, EXEC_FORMAT_CODE)))
-    return _native(image, argv, env, seed)
+    return _native(image, argv, env, seed, memory)
 
 
 def stand_in(seed: str, *, ends: bool) -> Program:
@@ -134,15 +143,17 @@ def _not_found(word: str) -> str:
     return f'"{word}": executable file not found in $PATH'
 
 
-def _native(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program:
+def _native(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int) -> Program:
     """Return what a known program does; one that is only known to be there ends at once."""
-    return _known(image, argv, env, seed) or Program(fixed(Exit(0.01, 0)))
+    return _known(image, argv, env, seed, memory) or Program(fixed(Exit(0.01, 0)))
 
 
-def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program | None:
+def _known(
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int
+) -> Program | None:
     name = argv[0].rpartition("/")[2]
     if name.startswith("python"):
-        return _python(image, argv, env, seed)
+        return _python(image, argv, env, seed, memory)
     if _is_server(image, name) or name.endswith(".sh"):
         return _work(image, argv, env, seed, "server")
     if name == "tail" and "-f" in argv:
@@ -152,7 +163,7 @@ def _known(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...]
     return None
 
 
-def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str) -> Program:
+def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int) -> Program:
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
     unbuffered = "-u" in argv
     if not words:
@@ -160,7 +171,7 @@ def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...
     modules = MACHINE_LEARNING if image.scripts else frozenset()
     if words[0] == "-c":
         text = words[1] if len(words) > 1 else ""
-        return Program(python.script(text, modules, dict(env), unbuffered=unbuffered))
+        return Program(python.script(text, modules, dict(env), unbuffered=unbuffered, memory=memory))
     if words[0] in ("--version", "-V"):
         return Program(fixed(Line(0.02, "Python " + image.reference.tag.split("-")[0]), Exit(0.03, 0)))
     if words[0] == "-m" and len(words) > 1:

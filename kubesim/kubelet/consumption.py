@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.usage import Usage, usage
+from kubesim.shell.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,26 @@ class Process:
         return at - self.started if self.started <= at and (self.ended is None or at < self.ended) else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inhabited(Usage):
+    """What a container uses in whose machine something really runs; ``since`` is its start in seconds since 1970."""
+
+    machine: Machine
+    since: float
+
+    def cpu(self, elapsed_s: float) -> float:
+        """Return the cores used at a moment."""
+        return Usage.cpu(self, elapsed_s) + self.machine.meter.cores(self.since + elapsed_s)
+
+    def cpu_seconds(self, elapsed_s: float) -> float:
+        """Return the CPU time used since the start."""
+        return Usage.cpu_seconds(self, elapsed_s) + self.machine.meter.seconds(self.since + elapsed_s)
+
+    def memory(self, elapsed_s: float) -> float:
+        """Return the bytes of the working set."""
+        return Usage.memory(self, elapsed_s) + self.machine.held
+
+
 def processes(worker: PodWorker) -> Iterator[Process]:
     """Yield the processes of a pod: those that run, and those before them."""
     for container in worker.record.containers:
@@ -34,6 +55,8 @@ def processes(worker: PodWorker) -> Iterator[Process]:
             found = _usage(worker, container)
             for instance in (container.previous, container.instance):
                 if instance is not None:
+                    if instance is container.instance and (machine := worker.sandbox.entered(container)) is not None:
+                        found = Inhabited(*astuple(found), machine=machine, since=instance.started_at.timestamp())
                     ended = instance.finished_at.timestamp() if instance.finished_at else None
                     started = instance.started_at.timestamp()
                     yield Process(worker.record.pod, container.name, found, started, ended)

@@ -11,7 +11,7 @@ from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
-from kubesim.kubelet import agnhost, behaviours, servers, tools
+from kubesim.kubelet import agnhost, behaviours, memory, servers, tools
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
@@ -90,6 +90,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
     made.memory = int(quantity.parse(host.node.capacity.get("memory", "4Gi")))
     made.cpus = int(quantity.parse(host.node.capacity.get("cpu", "2")))
+    made.meter.most = float(quantity.parse(str(limits["cpu"]))) if "cpu" in limits else float(made.cpus)
+    made.memory_limit = memory.limit_of(spec)
     _add_limits(made, limits)
     made.address = record.ip
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
@@ -109,10 +111,12 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
 
 def _add_limits(made: Machine, limits: Obj) -> None:
     """Show a container's limits as its control group (version 2) does; the node's own size is in /proc."""
-    memory, cpu = limits.get("memory"), limits.get("cpu")
+    most, cpu = limits.get("memory"), limits.get("cpu")
     quota = f"{int(quantity.parse(str(cpu)) * CPU_PERIOD_US)}" if cpu else "max"
     rows = {
-        "memory.max": str(int(quantity.parse(str(memory)))) if memory else "max",
+        "memory.max": str(int(quantity.parse(str(most)))) if most else "max",
+        "memory.oom.group": "1",
+        "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0",
         "cpu.max": f"{quota} {CPU_PERIOD_US}",
     }
     for name, text in rows.items():

@@ -12,11 +12,10 @@ from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.kubelet.failures import cut
-from kubesim.kubelet.programs import Exit, Program
+from kubesim.kubelet.programs import OOM_CODE, OOM_REASON, Exit, Program
 from kubesim.kubelet.status import qos_class
 from kubesim.kubelet.usage import usage
 
-OOM_CODE, OOM_REASON = 137, "OOMKilled"
 LEAST_SCORE, MOST_SCORE, GUARANTEED_SCORE, BEST_EFFORT_SCORE = 3, 999, -997, 1000
 """The kubelet's bounds of oom_score_adj for burstable pods, and its values for the others."""
 KIB, NAME_LENGTH = 1024, 15

@@ -17,7 +17,7 @@ from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.mounts import Mounts
 from kubesim.kubelet.probes import Probes
-from kubesim.kubelet.programs import Program, noted
+from kubesim.kubelet.programs import OOM_REASON, Program, noted
 from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
@@ -202,7 +202,8 @@ class PodWorker:
         if image.stands_in:
             return behaviours.stand_in(self.record.uid, ends=container.init and not self.record.is_sidecar(container))
         env = behaviours.environment(spec, self.record.pod)
-        program = behaviours.program(image, self.argv(container), env, self._architecture, seed=self.record.uid)
+        limit, uid = memory.limit_of(spec), self.record.uid
+        program = behaviours.program(image, self.argv(container), env, self._architecture, seed=uid, memory=limit)
         instance = container.instance
         if instance is not None and instance.notes:
             program = noted(program, instance.notes)
@@ -210,7 +211,7 @@ class PodWorker:
             program = cut(program, *instance.cut)
         if instance is not None and instance.oom_at is not None:
             program = memory.killed(program, instance.oom_at)
-        return memory.bounded(program, memory.limit_of(spec))
+        return memory.bounded(program, limit)
 
     def argv(self, container: Container) -> tuple[str, ...]:
         """Return the command line of a container whose image is on the node."""
@@ -345,7 +346,7 @@ class PodWorker:
         else:
             code, at, reason = ending.code, instance.started_at + timedelta(seconds=ending.at), ending.reason
         instance.end(at, code, reason, self.sandbox.message(container, code))
-        if reason == memory.OOM_REASON:
+        if reason == OOM_REASON:
             self.sandbox.tell_of_memory(container, at)
         self._stops.done(container)
         self.sandbox.ended(container)

@@ -7,13 +7,15 @@ container that has logged for three hours costs nothing until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import merge
 
 FOREVER_S = 30 * 24 * 3600.0
 SCAN_LIMIT = 5000
 BUFFER_BYTES = 8192
+OOM_CODE, OOM_REASON = 137, "OOMKilled"
+"""How a process ends whose container's memory is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,10 @@ def buffered(run: Run) -> Run:
 class Halt(Exception):
     """Ends an interpreted program: by its own exit, or because nobody looks further (``code`` None)."""
 
-    def __init__(self, code: int | None) -> None:
+    def __init__(self, code: int | None, reason: str = "") -> None:
         super().__init__(code)
         self.code = code
+        self.reason = reason
 
 
 @dataclass
@@ -121,6 +124,16 @@ class Watch:
     limit: int
     at: float = 0.01
     steps: int = 0
+    memory: int = 0
+    """The bytes that it may hold; 0: no limit."""
+    held: dict[str, int] = field(default_factory=dict)
+    """Large values, by the variables that hold them, in bytes."""
+
+    def hold(self, name: str, size: int) -> None:
+        """Hold a large value; where that is more than it may, the kernel ends it."""
+        self.held[name] = size
+        if self.memory and sum(self.held.values()) > self.memory:
+            raise Halt(OOM_CODE, OOM_REASON)
 
     def spend(self, seconds: float = 0.001) -> None:
         """Let time pass."""

@@ -31,17 +31,23 @@ _COMPARISONS: dict[type[ast.cmpop], Any] = {
 }
 _HEADER = 'Traceback (most recent call last):\n  File "<string>", line {line}, in <module>\n{error}'
 LARGEST = 10**6
+MOST_POWER = 64
 
 
 class _Unknown(Exception):
     """An expression beyond this interpreter."""
 
 
-def script(text: str, modules: frozenset[str], env: Mapping[str, str], *, unbuffered: bool = False) -> Run:
-    """Return the run of ``python -c text`` where ``modules`` are installed beside the standard library."""
+def script(
+    text: str, modules: frozenset[str], env: Mapping[str, str], *, unbuffered: bool = False, memory: int = 0
+) -> Run:
+    """Return the run of ``python -c text`` where ``modules`` are installed beside the standard library.
+
+    ``memory`` is what it may hold, in bytes; 0: no limit.
+    """
 
     def run(horizon: float, limit: int) -> Iterator[Output]:
-        watch = Watch(horizon, limit, at=0.03)
+        watch = Watch(horizon, limit, at=0.03, memory=memory)
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
@@ -57,7 +63,7 @@ def script(text: str, modules: frozenset[str], env: Mapping[str, str], *, unbuff
             return
         except Halt as halt:
             if halt.code is not None:
-                yield Exit(watch.at, halt.code)
+                yield Exit(watch.at, halt.code, halt.reason)
             return
         yield Exit(watch.at, 0)
 
@@ -125,6 +131,8 @@ class _Walk:
         if name == "print":
             words = " ".join(str(self.value(argument)) for argument in call.args)
             yield from (Line(self.watch.at, line) for line in words.split("\n"))
+        elif name.endswith((".append", ".extend", ".write")) and call.args:
+            self._hold(name.rpartition(".")[0], call.args[0], more=True)
         elif name in ("time.sleep", "sleep") and call.args:
             self.watch.spend(float(self.value(call.args[0])))
         elif name in ("sys.exit", "exit", "quit", "os._exit"):
@@ -160,7 +168,50 @@ class _Walk:
             yield Line(self.watch.at, line, "stderr")
         raise Halt(1)
 
+    def _hold(self, name: str, node: ast.expr, *, more: bool = False) -> None:
+        """Count a large value that a variable takes, or that is added to it."""
+        size = self._size(node)
+        if size:
+            self.watch.hold(name, size + (self.watch.held.get(name, 0) if more else 0))
+
+    def _size(self, node: ast.expr) -> int:
+        """Return the bytes of ``"x" * n``, ``[0] * n``, ``bytearray(n)``, or a list of such; 0 for what is small."""
+        if isinstance(node, ast.List | ast.Tuple):
+            return sum(map(self._size, node.elts))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("bytearray", "bytes") and node.args:
+            return max(self._number(node.args[0]), 0)
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+            return self.watch.held.get(node.id, 0) if isinstance(node, ast.Name) else 0
+        for value, count in ((node.left, node.right), (node.right, node.left)):
+            one = self._size(value) or self._unit(value)
+            if one:
+                return one * max(self._number(count), 0)
+        return 0
+
+    @staticmethod
+    def _unit(node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            return len(node.value)
+        return 8 * len(node.elts) if isinstance(node, ast.List | ast.Tuple) else 0
+
+    def _number(self, node: ast.expr) -> int:
+        """Return an integer, which may be a large power; 0 for anything else."""
+        if isinstance(node, ast.BinOp):
+            left, right = self._number(node.left), self._number(node.right)
+            if isinstance(node.op, ast.Pow):
+                return left**right if 0 <= right <= MOST_POWER and 0 <= left <= LARGEST else 0
+            if isinstance(node.op, ast.LShift):
+                return left << right if 0 <= right <= MOST_POWER and 0 <= left <= LARGEST else 0
+            return left * right if isinstance(node.op, ast.Mult) else 0
+        try:
+            found = self.value(node)
+        except _Unknown:
+            return 0
+        return found if isinstance(found, int) else 0
+
     def _assign(self, node: ast.Assign | ast.AugAssign) -> None:
+        for target in [node.target] if isinstance(node, ast.AugAssign) else node.targets:
+            self._hold(ast.unparse(target), node.value, more=isinstance(node, ast.AugAssign))
         if isinstance(node, ast.AugAssign):
             value = self._operate(node.op, self.value(node.target), self.value(node.value))
             targets: list[ast.expr] = [node.target]

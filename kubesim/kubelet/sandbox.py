@@ -152,6 +152,13 @@ class Sandbox:
             instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), text)
             self.host.wake()
 
+    def _full(self, container: Container) -> None:
+        """Note that a container's memory is full: everything in it is killed, whoever has filled it."""
+        instance = container.instance
+        if instance is not None and instance.oom_at is None:
+            instance.oom_at = max((self.host.clock.now() - instance.started_at).total_seconds(), 0.0)
+            self.host.wake()
+
     def _say(self, container: Container, text: str) -> None:
         """Let a computed process print a line now; of very many, the oldest are forgotten."""
         instance = container.instance
@@ -267,6 +274,11 @@ class Sandbox:
         assert instance is not None
         argv, size = self.worker.argv(container), int(quantity.parse(node.capacity.get("memory", "4Gi")))
         tell(node.gpus.board.log, at, record.pod, record.spec(container), instance.id, argv[0] if argv else "", size)
+
+    def entered(self, container: Container) -> Machine | None:
+        """Return the machine of a container in which something runs, or has."""
+        box = self.boxes.get(container.name)
+        return box.machine if box is not None else None
 
     def real(self, container: Container) -> bool:
         """Whether a container's own process really runs."""
@@ -390,6 +402,7 @@ class Sandbox:
         except MountError as error:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
+        machine.on_full = lambda: self._full(container)
         inside.mount(machine, record, spec, mounts, box.env)
         rooted.enter_all(machine, record.pod, spec, self.host)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)

@@ -11,7 +11,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.nodes import Arith, Array, Param, Part, ProcSub, Sub, Text, Word
 from kubesim.shell.pieces import Piece, Pieces
-from kubesim.shell.state import ShellError
+from kubesim.shell.state import OutOfMemory, ShellError
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
@@ -38,7 +38,7 @@ class Expander:
                 found.extend(more)
                 size += sum(map(len, more))
                 if len(found) > MOST_FIELDS or size > LONGEST:
-                    raise ShellError("memory exhausted", 2)
+                    raise OutOfMemory("memory exhausted", 2)
         return found
 
     async def _fields(self, word: Word) -> list[str]:
@@ -68,7 +68,7 @@ class Expander:
 
     def _bound(self, size: int) -> None:
         if size > LONGEST:
-            raise ShellError(f"xrealloc: cannot allocate {size} bytes", 2)
+            raise OutOfMemory(f"xrealloc: cannot allocate {size} bytes", 2)
 
     async def pieces(self, word: Word, *, assigning: bool = False, splitting: bool = False) -> Pieces:
         """Return what a word's parts give, one after the other."""

@@ -16,7 +16,7 @@ from kubesim.shell.jobs import Jobs
 from kubesim.shell.machine import Process
 from kubesim.shell.nodes import Node, Simple
 from kubesim.shell.parse import parse
-from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, State, Variable
+from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
 from kubesim.shell.syntax import ScriptError
 
@@ -184,6 +184,8 @@ class Shell(Subshells):
             status = await self.builtins.table[argv[0]](self, argv)
             await self.process.flush()
         except ShellError as error:
+            if isinstance(error, OutOfMemory):
+                await self.process.outgrow()
             name, readonly, _ = error.text.partition("\0")
             text = f"{name}: {dialects.READONLY[self.dialect]}" if readonly else error.text
             await self.complain(text.lstrip("\1"), "" if text[:1] == "\1" else argv[0])

@@ -21,6 +21,7 @@ from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, Messages, OpenFile, Outside, Reader, Writer
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.lookup import Answer, ResolvConf
+from kubesim.shell.meter import Meter
 from kubesim.shell.programs import Program, find
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
@@ -28,6 +29,7 @@ from kubesim.shell.terminal import Terminal
 MOST_PROCESSES = 256
 OUTPUT_BUFFER = 8192
 SLICE_S = 0.005  # a process yields to the event loop after this long
+STALL_S = 1.0  # a gap without a wait is computing if it is shorter: others had the event loop
 BURST_S = 1.0  # a machine may compute this long at full speed
 SHARE = 0.2  # of a core, for a machine that has used up its burst
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -116,6 +118,9 @@ class Machine:
     gid: int = 0
     cpus: int = 2
     memory: int = 4 << 30  # bytes
+    memory_limit: int = 0  # bytes that all processes may hold together; 0: no limit
+    on_full: Callable[[], None] = field(default=lambda: None)
+    """Called when they hold more: then the kernel kills them all (memory.oom.group)."""
     kernel: str = "5.15.0-1073-gke"
     address: str = "10.0.0.2"
     network: Network | None = None
@@ -132,6 +137,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.booted = self.clock.now()
+        self.meter = Meter(self.now())
+        self.paced = self.now()
+        self.rested = True
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""
@@ -152,6 +160,11 @@ class Machine:
         """Kill every process, as the kernel does when the first one ends."""
         for process in list(self.processes.values()):
             process.signal("KILL")
+
+    @property
+    def held(self) -> int:
+        """The bytes of memory that its processes have claimed."""
+        return sum(process.held for process in self.processes.values())
 
 
 class Process:
@@ -180,6 +193,7 @@ class Process:
         self.stopped: asyncio.Event | None = None
         self.on_stop: Callable[[], None] | None = None
         self.steps = 0
+        self.held = 0
         self._fatal = ""
         self._out = bytearray()
         self._task: asyncio.Task[None] | None = None
@@ -297,6 +311,18 @@ class Process:
         if self.pid == 1:
             self.machine.stop()
 
+    async def claim(self, size: int) -> None:
+        """Hold ``size`` bytes of memory from now on; more than the container may hold ends everything in it."""
+        self.held = size
+        if self.machine.memory_limit and self.machine.held > self.machine.memory_limit:
+            self.machine.on_full()
+            self.machine.stop()
+            await asyncio.sleep(0)
+
+    async def outgrow(self) -> None:
+        """Claim ever more memory: returns only where there is no limit."""
+        await self.claim(self.machine.memory_limit + 1)
+
     async def tick(self, steps: int = 1) -> None:
         """Count work; yields to the event loop, and waits where this machine has had more than its share."""
         self.steps += steps
@@ -310,6 +336,7 @@ class Process:
     async def sleep(self, seconds: float) -> None:
         """Sleep on the clock."""
         await self.flush()
+        self.machine.rested = True
         await self.machine.clock.sleep(seconds)
         if self.stopped:
             await self.stopped.wait()
@@ -317,6 +344,7 @@ class Process:
     async def read(self, count: int = CHUNK, fd: int = 0) -> bytes:
         """Return at most ``count`` bytes of a descriptor, ``b""`` at the end."""
         await self.flush()
+        self.machine.rested = True
         if self.stopped:
             await self.stopped.wait()
         if fd not in self.fds:
@@ -437,6 +465,10 @@ async def pace(machine: Machine) -> None:
     if used < SLICE_S:
         return
     busy = used < 4 * SLICE_S  # a longer gap was no computing: somebody waited
+    clock = machine.now()
+    if busy or not machine.rested and used < STALL_S:
+        machine.meter.note(clock, max(clock - machine.paced, 0.0))
+    machine.paced, machine.rested = clock, False
     machine.heat = machine.heat + used if busy else max(machine.heat - used * SHARE, 0.0)
     await asyncio.sleep(used * (1 / SHARE - 1) if machine.heat > BURST_S and busy else 0)
     machine.seen = loop.time()

@@ -9,7 +9,7 @@ from kubesim.shell import patterns
 from kubesim.shell.nodes import Param
 from kubesim.shell.pieces import Piece, Pieces
 from kubesim.shell.quoting import quote
-from kubesim.shell.state import ShellError
+from kubesim.shell.state import OutOfMemory, ShellError
 
 if TYPE_CHECKING:
     from kubesim.shell.expand import Expander
@@ -195,7 +195,7 @@ async def _operate(expander: Expander, param: Param, value: str) -> str:
             pattern, op = ((op[1], True), *pattern), "/"
         found = patterns.substitute(pattern, value, new, op)
         if len(found) > 1 << 20:
-            raise ShellError(f"xrealloc: cannot allocate {len(found)} bytes", 2)
+            raise OutOfMemory(f"xrealloc: cannot allocate {len(found)} bytes", 2)
         return found
     if op in ("^^", ",,"):
         return value.upper() if op == "^^" else value.lower()

@@ -11,7 +11,7 @@ from kubesim.shell.expand import Expander
 from kubesim.shell.handles import Bytes, Handle
 from kubesim.shell.machine import Process
 from kubesim.shell.nodes import Redirect
-from kubesim.shell.state import ExitShell, ShellError, State
+from kubesim.shell.state import ExitShell, OutOfMemory, ShellError, State
 from kubesim.shell.values import Values
 
 Result = TypeVar("Result")
@@ -39,6 +39,8 @@ class Redirects(Values):
 
     async def fault(self, error: ShellError) -> NoReturn:
         """Print an expansion's error and leave."""
+        if isinstance(error, OutOfMemory):
+            await self.process.outgrow()
         name, readonly, _ = error.text.partition("\0")
         text = f"{name}: {dialects.READONLY[self.dialect]}" if readonly else error.text
         await self.complain(text)

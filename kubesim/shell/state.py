@@ -34,6 +34,10 @@ class ShellError(Exception):
         self.fatal = fatal
 
 
+class OutOfMemory(ShellError):
+    """More than a shell may hold here: on a real machine it would go on growing until its container is full."""
+
+
 class BreakLoop(Exception):
     """``break`` or ``continue`` (``again``) of ``count`` loops."""
 
@@ -157,7 +161,7 @@ class State:
         self.memory = max(self.memory + size, 0)
         if size > LONGEST_VALUE or self.memory > MOST_MEMORY:
             self.memory = max(self.memory - size, 0)
-            raise ShellError(f"xrealloc: cannot allocate {size} bytes", 2)
+            raise OutOfMemory(f"xrealloc: cannot allocate {size} bytes", 2)
 
     def unset(self, name: str) -> None:
         """Forget a variable."""

@@ -1,7 +1,10 @@
 """Containers that want more memory than their limit: the kernel kills them, and everybody who looks can see it."""
 
+import pytest
+
 from kubesim.gpu.kernel_log import dmesg
-from kubesim.tests.containers import log, state
+from kubesim.kubelet.consumption import processes
+from kubesim.tests.containers import log, run, state
 from kubesim.tests.world import container, pod, world
 
 TRAINING = ("nvcr.io/nvidia/pytorch:25.01-py3", "python", "train.py")
@@ -54,3 +57,77 @@ async def test_a_training_with_little_more_than_it_needs_lives_within_its_limit(
         await w.tick(120)
         assert "running" in state(await w.pod())["state"]
         assert state(await w.pod())["restartCount"] == 0
+
+
+EATERS = {
+    "tail": ("busybox:1.36", "tail", "/dev/zero"),
+    "piped": ("busybox:1.36", "sh", "-c", "head -c 2G /dev/zero | tail"),
+    "a variable": ("busybox:1.36", "sh", "-c", "x=aaaaaaaa; while true; do x=$x$x; done"),
+    "python": ("python:3.12", "python3", "-c", "x='a'*10**10"),
+    "a list": ("python:3.12", "python3", "-c", "l=[]\nwhile True:\n  l.append(' '*10**6)"),
+    "stress": ("polinux/stress", "stress", "--vm", "1", "--vm-bytes", "250M", "--vm-hang", "1"),
+}
+
+
+@pytest.mark.parametrize("name", EATERS)
+async def test_who_fills_its_memory_is_killed_with_everything_in_its_container(name):
+    async with world(count=1) as w:
+        await w.create("pods", pod("eater", limited("8Mi", *EATERS[name]), restartPolicy="Never"))
+        await w.tick(5)
+        obj = await w.pod()
+        ended = state(obj)["state"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+        assert "Memory cgroup out of memory: Killed process" in kernel(w, obj)
+        await w.check_models()
+
+
+async def test_a_shell_that_somebody_has_opened_takes_its_container_along():
+    async with world(count=1) as w:
+        await w.create("pods", pod("web", limited("100Mi", "nginx:1.27")))
+        await w.tick(2)
+        status, _, _ = await run(w, "web", "sh", "-c", "tail /dev/zero; echo survived")
+        assert status == 137
+        await w.tick(2)
+        obj = await w.pod()
+        assert state(obj)["restartCount"] == 1
+        assert state(obj)["lastState"]["terminated"]["reason"] == "OOMKilled"
+        assert "running" in state(obj)["state"]
+
+
+async def test_who_stays_within_its_limit_lives_and_its_memory_is_seen():
+    async with world(count=1) as w:
+        words = ("stress", "--vm", "1", "--vm-bytes", "150M", "--vm-hang", "1")
+        await w.create("pods", pod("eater", limited("200Mi", "polinux/stress", *words)))
+        await w.tick(30)
+        assert "running" in state(await w.pod())["state"]
+        assert log(w, "eater") == "stress: info: [1] dispatching hogs: 0 cpu, 0 io, 1 vm, 0 hdd\n"
+        (used,) = used_by(w, "eater")
+        assert 150 << 20 < used.memory(25) < 170 << 20
+
+
+async def test_nobody_is_killed_without_a_limit():
+    async with world(count=1) as w:
+        await w.create(
+            "pods", pod("eater", container("busybox:1.36", "sh", "-c", "tail /dev/zero"), restartPolicy="Never")
+        )
+        await w.tick(5)
+        assert state(await w.pod())["state"]["terminated"]["reason"] == "Error"
+
+
+def used_by(w, name):
+    """Return what a pod's processes use."""
+    (worker,) = [each for each in w.kubelets._workers.values() if each.record.name == name]
+    return [process.usage for process in processes(worker)]
+
+
+async def test_a_busy_container_uses_the_cores_that_it_may():
+    async with world(count=1) as w:
+        words = container("vish/stress", resources={"limits": {"cpu": "1"}}) | {"args": ["-cpus", "2"]}
+        await w.create("pods", pod("busy", words))
+        await w.create("pods", pod("idle", container("busybox:1.36", "sh", "-c", "sleep 600; true")))
+        await w.tick(60)
+        assert "Spawning a thread to consume CPU" in log(w, "busy")
+        (busy,), (idle,) = used_by(w, "busy"), used_by(w, "idle")
+        assert busy.cpu(40) == pytest.approx(1, abs=0.01)
+        assert busy.cpu_seconds(40) - busy.cpu_seconds(20) == pytest.approx(20, abs=0.1)
+        assert idle.cpu(40) < 0.002

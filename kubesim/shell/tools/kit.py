@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.handles import CHUNK, Handle
@@ -11,6 +12,8 @@ from kubesim.shell.machine import Process
 
 LONGEST_LINE = 1 << 20
 MOST_DATA = 32 << 20
+MOST_COUNTED = 256 << 20
+"""Who has read so much without an end in sight is taken to read for ever."""
 BUSYBOX = "BusyBox v1.36.1 (2024-06-10 07:11:47 UTC) multi-call binary."
 USAGE_STATUS = {
     "ls": 2,
@@ -217,10 +220,22 @@ async def everything(process: Process, handle: Handle, limit: int = MOST_DATA) -
     while piece := await handle.read(CHUNK):
         whole += piece
         await process.tick()
+        await process.claim(len(whole))
         if len(whole) > limit:
-            await process.fail("memory exhausted")
-            raise Leave(2)
+            await exhausted(process, handle, len(whole))
     return bytes(whole)
+
+
+async def exhausted(process: Process, handle: Handle, size: int) -> NoReturn:
+    """End a program that has read too much: by the kernel's hand if it reads on to the limit of its container."""
+    while process.machine.memory_limit and size < MOST_COUNTED and (piece := await handle.read(CHUNK)):
+        size += len(piece)
+        await process.tick()
+        await process.claim(size)
+    if size >= MOST_COUNTED:
+        await process.outgrow()
+    await process.fail("memory exhausted")
+    raise Leave(2)
 
 
 async def every_line(process: Process, names: list[str]) -> tuple[list[bytes], int]:
@@ -235,8 +250,7 @@ async def every_line(process: Process, names: list[str]) -> tuple[list[bytes], i
         async for line in lines(process, handle):
             size += len(line)
             if size > MOST_DATA:
-                await process.fail("memory exhausted")
-                raise Leave(2)
+                await exhausted(process, handle, size)
             found.append(line.removesuffix(b"\n"))
     return found, status
 

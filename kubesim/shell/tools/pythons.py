@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from kubesim.kubelet import python
-from kubesim.kubelet.programs import FOREVER_S, Exit, Line
+from kubesim.kubelet.programs import FOREVER_S, OOM_REASON, Exit, Line
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory
 from kubesim.shell.machine import Process, Tool
@@ -171,13 +171,16 @@ async def python3(process: Process) -> int:
 
 async def _run(process: Process, text: str) -> int:
     started = process.machine.now()
-    run = python.script(await _answered(process, text), _packages(process), process.env, unbuffered=True)
+    answered, limit = await _answered(process, text), process.machine.memory_limit
+    run = python.script(answered, _packages(process), process.env, unbuffered=True, memory=limit)
     for out in run(FOREVER_S, MOST_STEPS):
         await process.tick(8)
         wait = out.at - (process.machine.now() - started)
         if wait > 0.5:
             await process.sleep(wait)
         if isinstance(out, Exit):
+            if out.reason == OOM_REASON:
+                await process.outgrow()
             return out.code
         if isinstance(out, Line) and out.stream == "stderr":
             await process.error(out.text + "\n")

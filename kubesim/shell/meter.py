@@ -1,0 +1,53 @@
+"""How much CPU time a container's processes have used, now and at any moment before."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+MOST_SAMPLES = 3600
+WINDOW_S = 15.0
+"""Over how long metrics-server takes the use of CPU."""
+
+
+@dataclass
+class Meter:
+    """``total`` core seconds until ``at`` (seconds since 1970); ``rate`` cores are in use until further notice."""
+
+    at: float
+    total: float = 0.0
+    rate: float = 0.0
+    most: float = float("inf")
+    """The cores that may be in use at once."""
+    samples: list[tuple[float, float]] = field(default_factory=list)
+    """(moment, total), one a second at most."""
+
+    def note(self, now: float, computed: float = 0.0) -> None:
+        """Come up to now, with ``computed`` core seconds beside what ``rate`` says."""
+        if not self.samples or now - self.samples[-1][0] >= 1:
+            self.samples.append((self.at, self.total))
+            del self.samples[:-MOST_SAMPLES]
+        passed = max(now - self.at, 0.0)
+        self.total += min(computed + self.rate * passed, self.most * passed)
+        self.at = now
+
+    def occupy(self, now: float, cores: float) -> None:
+        """Use so many cores more (less, if negative) from now on."""
+        self.note(now)
+        self.samples.append((now, self.total))
+        self.rate = max(self.rate + cores, 0.0)
+
+    def seconds(self, when: float) -> float:
+        """Return the core seconds used until a moment."""
+        if when >= self.at:
+            return self.total + min(self.rate, self.most) * (when - self.at)
+        after = bisect_right(self.samples, (when, float("inf")))
+        if not after:
+            return 0.0
+        before, here = self.samples[after - 1], [*self.samples, (self.at, self.total)][after]
+        share = (when - before[0]) / (here[0] - before[0]) if here[0] > before[0] else 0.0
+        return before[1] + (here[1] - before[1]) * share
+
+    def cores(self, when: float) -> float:
+        """Return the cores in use at a moment, as metrics-server measures it."""
+        return (self.seconds(when) - self.seconds(when - WINDOW_S)) / WINDOW_S
