@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+import regex
+
 from kubesim.addons.operator import Operator
 from kubesim.controllers.base import Context, Controller
 from kubesim.errors import ApiError, Obj
@@ -27,6 +29,8 @@ PAGE = (
     "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
     "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
 )
+MATCH_S = 0.05
+"""Seconds after which an expression is given up."""
 FAILURES = {"refused": 502, "reset": 502, "unreachable": 502, "timeout": 504}
 
 
@@ -42,7 +46,7 @@ class Route:
     def fits(self, path: str) -> bool:
         """Whether a request's path is this one's."""
         if self._regex:
-            return re.match(self.path, path) is not None
+            return self._match(path) is not None
         whole = self.path.rstrip("/")
         return path == self.path if self.exact else path.rstrip("/") == whole or path.startswith(whole + "/")
 
@@ -53,12 +57,19 @@ class Route:
             return target
         path, mark, query = target.partition("?")
         if "$" in wanted:
-            found = re.match(self.path, path)
+            found = self._match(path)
             groups = found.groups() if found else ()
             wanted = re.sub(
                 r"\$(\d)", lambda m: (groups[int(m[1]) - 1] or "") if int(m[1]) <= len(groups) else "", wanted
             )
         return wanted + mark + query
+
+    def _match(self, path: str) -> regex.Match[str] | None:
+        """Return what the path's expression finds; one that is none, or that takes too long, finds nothing."""
+        try:
+            return regex.match(self.path, path, timeout=MATCH_S)
+        except (regex.error, TimeoutError):
+            return None
 
     @property
     def _regex(self) -> bool:

@@ -22,6 +22,8 @@ BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in DECIMAL.items()}
 _BINARY_SUFFIX = {power: suffix for suffix, power in BINARY.items()}
 NANO = Fraction(1, 10**9)
+MOST_DIGITS = 1000
+"""Longer numbers are refused: to work with them takes the square of their length."""
 REGEX_ERROR = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )  # fmt: skip
@@ -81,6 +83,8 @@ def _read(text: str) -> tuple[Fraction, Format]:
     number, suffix = found.groups()
     if _NUMBER.fullmatch(number) is None:
         raise QuantityError(REGEX_ERROR)
+    if len(number) > MOST_DIGITS:
+        raise QuantityError("unable to parse numeric part of quantity")
     scale, form = _scale(suffix)
     nanos = Fraction(Decimal(number)) * scale / NANO
     rounded = -(-abs(nanos.numerator) // nanos.denominator)

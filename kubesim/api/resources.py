@@ -22,6 +22,7 @@ from kubesim.api.status import bad_request, no_resource
 from kubesim.api.tables import include_policy
 from kubesim.asking import answered
 from kubesim.auth import tokenrequests
+from kubesim.auth.authn import readable
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -131,7 +132,7 @@ class Resources:
         if call.info.verb in optionrules.NAMES:
             given = {"fieldManager": call.query("fieldManager"), "dryRun": dry_run, "fieldValidation": validation}
             optionrules.check_write(call.info.verb, {**given, "force": force, "applies": applies})
-        agent = call.request.headers.get("User-Agent", "unknown").partition("/")[0]
+        agent = readable(call.request.headers.get("User-Agent", "unknown")).partition("/")[0]
         return Options(
             user=call.user.name,
             requester=call.user,

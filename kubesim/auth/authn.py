@@ -124,10 +124,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:
     """Return the user that a request acts as; raises 403 when ``user`` may not act as it."""
-    name: str = headers.get("Impersonate-User", "")
-    groups = list(headers.getall("Impersonate-Group", ()))
+    name = readable(headers.get("Impersonate-User", ""))
+    groups = [readable(group) for group in headers.getall("Impersonate-Group", ())]
     extra = _extra(headers)
-    uid: str = headers.get("Impersonate-Uid", "")
+    uid = readable(headers.get("Impersonate-Uid", ""))
     if not name:
         if groups or extra or uid:
             asked = " ".join(_shown(*entry) for entry in _asked(groups, extra, uid))
@@ -155,7 +155,12 @@ def _shown(kind: str, name: str, version: str, field: str) -> str:
 def _extra(headers: Headers) -> dict[str, list[str]]:
     """Return the Impersonate-Extra-* headers."""
     keys = {key for key in headers if key.lower().startswith(IMPERSONATE_EXTRA)}
-    return {unquote(key[len(IMPERSONATE_EXTRA) :].lower()): headers.getall(key) for key in keys}
+    return {unquote(key[len(IMPERSONATE_EXTRA) :].lower()): list(map(readable, headers.getall(key))) for key in keys}
+
+
+def readable(header: str) -> str:
+    """Return a header's value with what is no UTF-8 replaced, as Go's encoder of JSON does it."""
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _wanted(name: str, groups: list[str], extra: dict[str, list[str]], uid: str) -> list[Attributes]:

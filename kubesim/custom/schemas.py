@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+
+import re2
 
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
 from kubesim.cel import CelError, compiled
@@ -85,10 +86,14 @@ def _other_errors(schema: Obj, path: str) -> Iterator[FieldError]:
     yield from _list_type_errors(schema, path)
 
 
+_QUIET = re2.Options()
+_QUIET.log_errors = False
+
+
 def _compiles(pattern: str) -> bool:
     try:
-        re.compile(pattern.replace(r"\z", r"\Z"))
-    except re.error:
+        re2.compile(pattern, _QUIET)
+    except re2.error:
         return False
     return True
 

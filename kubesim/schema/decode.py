@@ -118,12 +118,21 @@ class Decoder:
             raise _mismatch(shape, field, item, path, go_scalar(form, field.name))
         if form == "bytes":
             _check_base64(item)
+        elif form == "int" and not -(1 << 31) <= item < 1 << 31:
+            _check_range(shape, field, item, path)
         return item
 
     def _checked(self, shape: Shape, field: FieldType, item: Any, wanted: type, path: str) -> Any:
         if not isinstance(item, wanted):
             raise _mismatch(shape, field, item, path, go_type(field))
         return item
+
+
+def _check_range(shape: Shape, field: FieldType, item: int, path: str) -> None:
+    """Raise for an integer that its Go type cannot hold."""
+    wanted = go_scalar("int", field.name)
+    if wanted == "int32" or not -(1 << 63) <= item < 1 << 63:
+        raise _mismatch(shape, field, item, path, wanted)
 
 
 def _check_base64(text: str) -> None:
@@ -140,7 +149,7 @@ def _check_base64(text: str) -> None:
 
 def _mismatch(shape: Shape, field: FieldType, item: Any, path: str, wanted: str) -> DecodeError:
     given = json_name(item)
-    if isinstance(item, float) and wanted.startswith("int"):
+    if type(item) in (int, float) and wanted.startswith("int"):
         given = f"number {item}"
     where = go_name(shape.name) + "." + re.sub(r"\[\d+\]", "", path)
     message = f"json: cannot unmarshal {given} into Go struct field {where} of type {wanted}"

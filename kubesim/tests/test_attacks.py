@@ -1,0 +1,69 @@
+"""What the hostile send: numbers that no type holds, expressions that never end, names that are no text."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from kubesim.addons.ingress import Route
+from kubesim.api.quantity import QuantityError, canonical
+from kubesim.auth.authn import readable
+from kubesim.custom import schemas, values
+from kubesim.schema.decode import DecodeError, Decoder
+from kubesim.schema.types import Shape, shape_of
+
+DEPLOYMENT = cast(Shape, shape_of("V1Deployment"))
+EVIL, LONG = "^(a+)+$", "a" * 60 + "!"
+
+
+def test_a_pattern_of_a_definition_takes_no_longer_than_its_text() -> None:
+    (error,) = values._text_errors(LONG, {"type": "string", "pattern": EVIL}, "s")
+    assert f"s in body should match '{EVIL}'" in str(error)
+
+
+@pytest.mark.parametrize(("pattern", "taken"), [(EVIL, True), (r"^\d+\z", True), ("(?=a)", False), ("(", False)])
+def test_patterns_are_of_gos_syntax(pattern: str, taken: bool) -> None:
+    assert schemas._compiles(pattern) is taken
+
+
+@pytest.mark.parametrize("path", ["/(a+)+$", "/("])
+def test_the_path_of_an_ingress_that_never_ends_or_never_begins_matches_nothing(path: str) -> None:
+    annotations = {"nginx.ingress.kubernetes.io/use-regex": "true"}
+    route = Route({"metadata": {"name": "i", "annotations": annotations}}, path, False, {})
+    assert not route.fits(f"/{LONG}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {"replicas": 99999999999},
+            "number 99999999999 into Go .* DeploymentSpec.spec.replicas of type int32",
+        ),
+        ({"replicas": -(1 << 31) - 1}, "DeploymentSpec.spec.replicas of type int32"),
+        (
+            {"template": {"spec": {"terminationGracePeriodSeconds": 1 << 63}}},
+            "PodSpec.spec.template.spec.terminationGracePeriodSeconds of type int64",
+        ),
+    ],
+)
+def test_a_number_that_its_type_cannot_hold_is_refused(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(DecodeError, match=message):
+        Decoder().object(DEPLOYMENT, {"spec": spec})
+
+
+def test_a_number_that_its_type_can_just_hold_is_taken() -> None:
+    spec = {"replicas": (1 << 31) - 1, "template": {"spec": {"terminationGracePeriodSeconds": (1 << 63) - 1}}}
+    assert Decoder().object(DEPLOYMENT, {"spec": spec})["spec"]["replicas"] == (1 << 31) - 1
+
+
+def test_a_quantity_of_thousands_of_digits_is_refused() -> None:
+    with pytest.raises(QuantityError, match="unable to parse numeric part of quantity"):
+        canonical("9" * 5000)
+    assert len(canonical("9" * 500)) == 500
+
+
+def test_a_header_that_is_no_text_becomes_one() -> None:
+    assert readable("a\udcff") == "a\ufffd"
+    assert readable("\udcc3\udca9") == "é"
