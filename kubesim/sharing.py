@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from sys import intern
 from typing import Any
 
 import orjson
@@ -15,6 +16,9 @@ import orjson
 from kubesim.errors import Obj
 
 MOST_BYTES = 1024 * 1024
+PLAIN = frozenset((str, int, bool, type(None)))
+SMALL = 128
+"""What is shorter as JSON is shared as a whole or not at all."""
 _seen: OrderedDict[bytes, Any] = OrderedDict()
 _names: dict[str, bytes] = {}
 _size = 0
@@ -41,17 +45,25 @@ def _copies(values: Any) -> tuple[Any, bytes]:
 def _part(value: Any) -> tuple[Any, bytes]:
     """Return a value, or one that was seen before and is equal, and its JSON."""
     raw = orjson.dumps(value)
-    if value is None or isinstance(value, str | int):
+    if type(value) in PLAIN:
         return value, raw
     found = _seen.get(raw)
     if found is not None:
         _seen.move_to_end(raw)
         return found, raw
-    found = orjson.loads(raw)
+    large = len(raw) >= SMALL and isinstance(value, dict | list)
+    found = _apart(value) if large else orjson.loads(raw)
     # once more a copy: what the encoder returns holds on to all of its buffer
     _seen[bytes(memoryview(raw))] = found
     _make_room(len(raw))
     return found, raw
+
+
+def _apart(value: Any) -> Any:
+    """Return a copy of a large value, in which what is equal to something that was seen before is shared."""
+    if isinstance(value, dict):
+        return {intern(name): inner if type(inner) in PLAIN else _part(inner)[0] for name, inner in value.items()}
+    return [inner if type(inner) in PLAIN else _part(inner)[0] for inner in value]
 
 
 def _make_room(size: int) -> None:

@@ -412,12 +412,20 @@ async def _nobody(question: Question) -> Answer:
 def _decoded_change(
     kind: Kind, current: Obj, served: Obj, subresource: str, options: Options, patch: admission.Patched | None
 ) -> Obj:
-    """Return a patched object as its type has it; the specification beside a changed status needs no second look."""
-    spec = current.get("spec")
+    """Return a patched object as its type has it; what stays the same beside a status needs no second look."""
+    spec, metadata = current.get("spec"), current["metadata"]
     kept = subresource == "status" and kind.custom is None and not kind.storage and spec is not None
     if not kept or served.get("spec") is not spec:
         return admission.decode(kind, served, options, patch)
-    return admission.decode(kind, {**served, "spec": {}}, options, patch) | {"spec": spec}
+    same: Obj = {"spec": spec}
+    if options.wanted is None and _is_same(served.get("metadata"), metadata):
+        same["metadata"] = dict(metadata)
+    return admission.decode(kind, {**served, **dict.fromkeys(same, {})}, options, patch) | same
+
+
+def _is_same(one: Any, other: Obj) -> bool:
+    """Tell whether two values are the same as JSON; for Python, 1 is true as well."""
+    return one == other and orjson.dumps(one) == orjson.dumps(other)
 
 
 def _described(patched: Obj, change: Any, patch_type: PatchType) -> admission.Patched:

@@ -157,6 +157,8 @@ def first_refusal(checks: list[Check], node: NodeState) -> Refusal | None:
 
 def refuse(pod: PodInfo, node: NodeState, cluster: Cluster, checks: list[Check]) -> Refusal | None:
     """Return why a pod cannot be on a node, which must also hold those that are to come before it."""
+    if not cluster.nominated:
+        return first_refusal(checks, node)
     rivals = [
         rival
         for rival in cluster.nominated.values()

@@ -64,14 +64,13 @@ def least_allocated(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> l
 
 
 def _free(wanted: Amounts, node: NodeState) -> int:
-    known = [name for name in COMPARED if node.allocatable.get(name)]
-    if not known:
-        return 0
-    return sum(_share_left(node.nonzero[name] + wanted[name], node.allocatable[name]) for name in known) // len(known)
-
-
-def _share_left(requested: int, allocatable: int) -> int:
-    return max(0, (allocatable - requested) * FULL // allocatable)
+    share, known = 0, 0
+    for name in COMPARED:
+        if allocatable := node.allocatable.get(name):
+            known += 1
+            left = allocatable - node.nonzero[name] - wanted[name]
+            share += left * FULL // allocatable if left > 0 else 0
+    return share // known if known else 0
 
 
 def balanced(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int] | None:

@@ -23,6 +23,16 @@ def test_equal_parts_are_one_and_different_ones_are_not():
     assert first["metadata"] is not second["metadata"]
 
 
+def test_equal_parts_of_two_specs_are_one():
+    tolerations = [{"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable")]
+    first, second = (
+        copy({"spec": {"nodeName": node, "labels": {"node": node * 200}, "tolerations": [*tolerations]}})[0]["spec"]
+        for node in ("one", "two")
+    )
+    assert first["tolerations"] is second["tolerations"] is not tolerations
+    assert first["labels"] != second["labels"]
+
+
 @pytest.mark.parametrize("values", [(1, True), (1, 1.0), (0, False), ({"a": 1}, {"a": 1.0})])
 def test_what_python_takes_for_equal_is_not_for_json(values):
     for value in values:
