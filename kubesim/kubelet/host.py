@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.errors import Obj
 from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
@@ -71,7 +72,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node as one of its pods sees it. ``wake`` makes the kubelet look at the pod again."""
+    """A node as one of its pods sees it. ``wake`` makes the kubelet look at the pod again.
+
+    ``fits`` takes a pod of the node that asks for another size: why it cannot have it (reason, message), or None.
+    """
 
     client: Client
     clock: Clock
@@ -81,3 +85,4 @@ class Host:
     telemetry: Monitoring
     machines: Machines
     duties: Duties
+    fits: Callable[[Obj], tuple[str, str] | None]

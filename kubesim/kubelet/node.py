@@ -296,6 +296,7 @@ class Kubelets:
                 self.telemetry,
                 self.machines,
                 self.duties,
+                self._rooms[node.name].resize,
             ),
             record,
         )

@@ -20,8 +20,9 @@ from kubesim.kubelet.probes import Probes
 from kubesim.kubelet.programs import OOM_REASON, Program, noted
 from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
+from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.status import PodRecord, group, pod_status
+from kubesim.kubelet.status import PodRecord, group, over, pod_status
 from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
 from kubesim.times import parse
@@ -64,6 +65,7 @@ class PodWorker:
         self._architecture = host.node.architecture
         self._stops = Stops(self.sandbox, self._warning)
         self._mounts = Mounts(self.sandbox, host.node.recorder)
+        self._resizing = Resizing(record, self.sandbox, host.fits)
         self._probes: dict[str, Probes] = {}
         self._hooks: dict[str, asyncio.Task[None]] = {}
         self._resumed = False
@@ -85,6 +87,9 @@ class PodWorker:
             await self._resume()
         if not ending:
             await self._mounts.sync()
+            done = self._resizing.sync(self.now)
+            if done:
+                await self._recorder.normal(self.record.pod, "ResizeCompleted", done)
             await self._stop_changed()
         if ending and not self._started_ending:
             await self._begin_ending()
@@ -101,7 +106,8 @@ class PodWorker:
         if all(container.done for container in self.record.main):
             self.sandbox.release()
         await self._report()
-        moments = [at for at in (due[0] if due else None, self._mounts.retry_at, self._deadline()) if at is not None]
+        dues = (due[0] if due else None, self._mounts.retry_at, self._deadline(), self._resizing.due)
+        moments = [at for at in dues if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
 
     async def _stop_changed(self) -> None:
@@ -110,6 +116,8 @@ class PodWorker:
             if self.record.changed(container):
                 text = f"Container {container.name} definition changed, will be restarted"
                 await self._halt(container, text, self._grace)
+            elif self.record.must_restart(container):
+                await self._halt(container, f"Container {container.name} resize requires restart", self._grace)
 
     def _deadline(self) -> datetime | None:
         """When the pod has been active for as long as it may."""
@@ -289,6 +297,7 @@ class PodWorker:
 
     async def start(self, container: Container) -> None:
         """Create the container and start its process."""
+        container.actual = container.resources
         try:
             await self.sandbox.prepare(container)
         except ConfigError as error:
@@ -336,7 +345,8 @@ class PodWorker:
 
     async def exited(self, container: Container) -> None:
         """Note the end of the process, by itself or by our signal."""
-        instance, changed = container.instance, self.record.changed(container)
+        instance = container.instance
+        changed = self.record.changed(container) or self.record.must_restart(container)
         assert instance is not None
         ending, natural = self.sandbox.ending(container), self.process_ends(container)
         self._unwatch(container)
@@ -437,7 +447,8 @@ class PodWorker:
         if status == self._reported:
             return
         metadata = self.record.pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        told = [*status["conditions"], *over(self.record)]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {**status, "conditions": told}}
         # merged by their types, conditions that others have set in the meantime stay
         self.record.pod = await self._client.patch(
             "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"

@@ -82,6 +82,10 @@ class Container:
     startup_done: bool = True
     ready: bool = True
     """What the probes have found; without a probe always true."""
+    resources: Obj | None = None
+    """What its node has granted it (None: not looked yet), and ..."""
+    actual: Obj | None = None
+    """... what is in force: another until a change of its size is through."""
 
     @property
     def running(self) -> bool:

@@ -12,6 +12,7 @@ from kubesim.times import go_duration, stamp
 
 WAITING = ("pulling", "pullFailed", "pullWaiting", "neverPulled", "waiting", "configError", "postStart")
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 RUNTIME = "containerd"
 
 
@@ -32,6 +33,8 @@ class PodRecord:
     images: dict[str, Image] = field(default_factory=dict)
     failure: tuple[str, str] = ("", "")
     """Why the kubelet has ended the pod, as reason and message; empty unless it has."""
+    resize: dict[str, Obj] = field(default_factory=dict)
+    """The conditions of a change of its size, by type."""
 
     @property
     def name(self) -> str:
@@ -81,11 +84,28 @@ class PodRecord:
     def spec(self, container: Container) -> Obj:
         """Return the spec of a container; while it runs, with the image that it runs."""
         found, instance = self._wanted(container), container.instance
+        if container.actual is not None and container.actual != (found.get("resources") or {}):
+            found = {**found, "resources": container.actual}
         return {**found, "image": instance.image} if instance is not None and self.changed(container) else found
 
     def _wanted(self, container: Container) -> Obj:
         found: Obj = next(item for item in self.pod["spec"][group(container)] if item["name"] == container.name)
         return found
+
+    def asked(self, container: Container) -> Obj:
+        """Return the resources that a container's pod asks for."""
+        found: Obj = self._wanted(container).get("resources") or {}
+        return found
+
+    def must_restart(self, container: Container) -> bool:
+        """Whether a container has been granted another size and its policy is to start anew for that."""
+        granted, actual = container.resources or {}, container.actual or {}
+        if granted == actual or not container.running:
+            return False
+        policies = self._wanted(container).get("resizePolicy") or ()
+        anew = {item["resourceName"] for item in policies if item["restartPolicy"] == "RestartContainer"}
+        kinds = ("requests", "limits")
+        return any((granted.get(k) or {}).get(n) != (actual.get(k) or {}).get(n) for k in kinds for n in anew)
 
     def changed(self, container: Container) -> bool:
         """Whether a container runs another image than its pod asks for."""
@@ -196,7 +216,14 @@ def _conditions(record: PodRecord, phase: str, now: datetime) -> list[Obj]:
     }
     old = {item["type"]: item for item in record.pod.get("status", {}).get("conditions", ())}
     own = [_condition(name, *wanted[name], old.get(name), record, now) for name in OWN_CONDITIONS]
-    return own + [item for name, item in old.items() if name not in OWN_CONDITIONS]
+    others = [item for name, item in old.items() if name not in (*OWN_CONDITIONS, PENDING, IN_PROGRESS)]
+    return [*own, *record.resize.values(), *others]
+
+
+def over(record: PodRecord) -> list[Obj]:
+    """Return what removes, in a strategic merge, the conditions of a change of size that is over."""
+    shown = {item["type"] for item in record.pod.get("status", {}).get("conditions", ())}
+    return [{"$patch": "delete", "type": kind} for kind in (PENDING, IN_PROGRESS) if kind in shown - {*record.resize}]
 
 
 def _truth(names: list[str], phase: str, reason: str, message: str) -> tuple[str, str, str]:
@@ -247,8 +274,9 @@ def _resources(spec: Obj, container: Container) -> Obj:
     shown: Obj = {}
     if container.running:
         shown["resources"] = resources
-        if resources.get("requests"):
-            shown["allocatedResources"] = resources["requests"]
+        granted = (container.resources if container.resources is not None else resources).get("requests")
+        if granted:
+            shown["allocatedResources"] = granted
     mounts = [_mount(mount) for mount in spec.get("volumeMounts") or ()]
     return shown | ({"volumeMounts": mounts} if mounts else {})
 

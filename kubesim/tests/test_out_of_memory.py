@@ -4,6 +4,7 @@ import pytest
 
 from kubesim.gpu.kernel_log import dmesg
 from kubesim.kubelet.consumption import processes
+from kubesim.tests import shell_world
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.world import container, pod, world
 
@@ -131,3 +132,12 @@ async def test_a_busy_container_uses_the_cores_that_it_may():
         assert busy.cpu(40) == pytest.approx(1, abs=0.01)
         assert busy.cpu_seconds(40) - busy.cpu_seconds(20) == pytest.approx(20, abs=0.1)
         assert idle.cpu(40) < 0.002
+
+
+async def test_a_loop_that_never_rests_uses_a_core():
+    made = shell_world.machine("busybox")
+    await shell_world.run("timeout 0.4 sh -c 'while :; do :; done'", "ash", made=made)
+    busy = made.meter.total
+    await shell_world.run("sleep 0.2", "ash", made=made)
+    assert 0.15 < busy < 0.6
+    assert made.meter.total - busy < 0.1
