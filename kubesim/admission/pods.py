@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 GPU = "nvidia.com/gpu"
 GKE_GPU = "cloud.google.com/gke-gpu"
 GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+MIRROR = "kubernetes.io/config.mirror"
 LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 TOKEN_SECONDS = 3607
@@ -47,6 +48,9 @@ def add_service_account(ops: Operations, kind: Kind, new: Obj) -> None:
     retries until it is there.
     """
     spec, namespace = new["spec"], new["metadata"]["namespace"]
+    if MIRROR in (new["metadata"].get("annotations") or {}):
+        _check_mirror(kind, new)
+        return
     name = spec.get("serviceAccountName") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     found = ops.store.get(ops.registry.by_resource("serviceaccounts"), namespace, name)
@@ -61,6 +65,14 @@ def add_service_account(ops: Operations, kind: Kind, new: Obj) -> None:
     wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
     if wanted:
         _mount_token(spec)
+
+
+def _check_mirror(kind: Kind, new: Obj) -> None:
+    """Raise 403 for a mirror pod, which nothing is mounted into, that wants an account or a secret."""
+    spec = new["spec"]
+    wanted = "service accounts" if spec.get("serviceAccountName") else "secrets" if any(_secrets_used(spec)) else ""
+    if wanted:
+        raise status.forbidden(kind, new["metadata"].get("name", ""), f"a mirror pod may not reference {wanted}")
 
 
 def _check_secrets(kind: Kind, new: Obj, account: Obj) -> None:

@@ -23,6 +23,7 @@ from kubesim.api.tables import include_policy
 from kubesim.asking import answered
 from kubesim.auth import tokenrequests
 from kubesim.auth.authn import readable
+from kubesim.auth.nodes import restrict_token
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -228,6 +229,7 @@ class Resources:
         """Answer a TokenRequest."""
         backend, now = self._backend, self._backend.clock.now()
         registry, name = backend.operations.registry, call.info.name
+        restrict_token(backend.operations, call.user, call.kind, call.namespace, name, review)
         return tokenrequests.answer(backend.store, registry, backend.signer, now, call.namespace, name, review)
 
     async def _update(self, call: Call) -> web.StreamResponse:

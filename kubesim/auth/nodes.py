@@ -40,6 +40,9 @@ OWN_LABELS = {
     "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
 }  # fmt: skip
+MIRROR = "kubernetes.io/config.mirror"
+MIRRORED = ("serviceaccounts", "secrets", "configmaps", "persistentvolumeclaims")
+"""What a mirror pod may not name, in the order in which it is looked for."""
 DOING = "update pod status for pods with spec.nodeName set to itself"
 OWN_LABEL_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
@@ -149,12 +152,48 @@ def _is_reserved(label: str) -> bool:
     return any(domain == reserved or domain.endswith(f".{reserved}") for reserved in RESERVED_DOMAINS)
 
 
+def _wrong_mirror(node: str, pod: Obj) -> str:
+    """Return why a node may not create a pod: it would read through it what is not its own."""
+    if MIRROR not in (pod["metadata"].get("annotations") or {}):
+        return f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods'
+    if pod["spec"].get("nodeName") != node:
+        return f'node "{node}" can only create pods with spec.nodeName set to itself'
+    owners = pod["metadata"].get("ownerReferences") or []
+    if len(owners) > 1:
+        return f'node "{node}" can only create pods with a single owner reference set to itself'
+    if [_named(owner) for owner in owners] != [("v1", "Node", node)]:
+        return f'node "{node}" can only create pods with an owner reference set to itself'
+    fields = {(around, field) for around, field, _ in _texts("spec", pod["spec"])}
+    named = next((resource for resource in MIRRORED if fields & REFERENCES[resource]), "")
+    return f'node "{node}" can not create pods that reference {named}' if named else ""
+
+
+def _named(reference: Any) -> tuple[object, ...]:
+    """Return (apiVersion, kind, name) of a reference; nothing of what is none."""
+    fields = ("apiVersion", "kind", "name")
+    return tuple(reference.get(field) for field in fields) if isinstance(reference, dict) else ()
+
+
+def restrict_token(ops: Operations, user: User, kind: Kind, namespace: str, name: str, review: Obj) -> None:
+    """Raise 403 where a node asks for a token that does not end with a pod of its own."""
+    node = node_of(user)
+    if not node:
+        return
+    spec = review.get("spec")
+    reference = spec.get("boundObjectRef") if isinstance(spec, dict) else None
+    *what, bound = _named(reference) or ("", "", "")
+    if not isinstance(reference, dict) or what != ["v1", "Pod"] or not isinstance(bound, str) or not bound:
+        raise status.forbidden(kind, name, "node requested token not bound to a pod")
+    if not reference.get("uid"):
+        raise status.forbidden(kind, name, "node requested token with a pod binding without a uid")
+    pod = ops.store.get(ops.registry.by_resource("pods"), namespace, bound)
+    if pod is not None and pod["spec"].get("nodeName") != node:
+        raise status.forbidden(kind, name, "node requested token bound to a pod scheduled on a different node")
+
+
 def _wrong_pod(node: str, old: Obj | None, new: Obj) -> str:
     if old is None:
-        mirror = "kubernetes.io/config.mirror"
-        if mirror not in (new["metadata"].get("annotations") or {}):
-            return f'pod does not have "{mirror}" annotation, node "{node}" can only create mirror pods'
-        return ""
+        return _wrong_mirror(node, new)
     if old["spec"].get("nodeName") != node:
         return f'node "{node}" can only {DOING}'
     if old["metadata"].get("labels") != new["metadata"].get("labels"):

@@ -173,6 +173,47 @@ async def test_a_node_reads_no_secret_of_pods_that_are_not_its_own(live):
             await first.list("pods")
 
 
+async def test_a_node_gets_no_token_but_for_its_own_pods_and_makes_no_pod_that_reads_for_it(live):
+    async with administrator(live) as client, joined(live, nodes=2) as nodes:
+        first, second = (node.client for node in nodes.nodes)
+        own = await client.create("pods", pod("own", "sleep", "1000", nodeName="test-0"), namespace="default")
+        await client.create("pods", pod("other", "sleep", "1000", nodeName="test-1"), namespace="default")
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": "own"}
+
+        async def token(node, reference):
+            wanted = {"metadata": {"name": "default"}, "spec": {"boundObjectRef": reference}}
+            return await node.create("serviceaccounts", wanted, namespace="default", subresource="token")
+
+        uid = own["metadata"]["uid"]
+        assert (await token(first, bound | {"uid": uid}))["status"]["token"]
+        for node, reference, why in (
+            (first, None, "token not bound to a pod"),
+            (first, {"kind": ["Pod"], "apiVersion": {}, "name": 3}, "token not bound to a pod"),
+            (first, bound, "a pod binding without a uid"),
+            (second, bound | {"uid": uid}, "bound to a pod scheduled on a different node"),
+        ):
+            with pytest.raises(ApiError, match=f'serviceaccounts "default" is forbidden: node requested.* {why}'):
+                await token(node, reference)
+        mirror = pod("mirror", "sleep", "1000", nodeName="test-1")
+        mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+        with pytest.raises(ApiError, match='"test-0" can only create pods with spec.nodeName set to itself'):
+            await first.create("pods", mirror, namespace="default")
+        with pytest.raises(ApiError, match="with an owner reference set to itself"):
+            await second.create("pods", mirror, namespace="default")
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "test-1", "uid": "x", "controller": True}
+        mirror["metadata"]["ownerReferences"] = [owner]
+        for volume, why in (
+            ({"secret": {"secretName": "theirs"}}, "not (create pods that )?reference secrets"),
+            ({"configMap": {"name": "theirs"}}, 'node "test-1" can not create pods that reference configmaps'),
+        ):
+            mirror["spec"]["volumes"] = [{"name": "v", **volume}]
+            with pytest.raises(ApiError, match=why):
+                await second.create("pods", mirror, namespace="default")
+        del mirror["spec"]["volumes"]
+        made = await second.create("pods", mirror, namespace="default")
+        assert "volumes" not in made["spec"]
+
+
 async def test_where_nodes_get_no_certificates_the_account_has_their_role_and_a_line_says_so(
     live, monkeypatch, caplog
 ):
