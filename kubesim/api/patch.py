@@ -111,6 +111,8 @@ def strategic_patch(target: Obj, patch: Obj, shape: Shape | None) -> Obj:
 
 def _merge_map(target: Obj, patch: Obj, shape: Shape | None) -> Obj | None:
     """Merge one object; None means that the patch deletes it."""
+    if "$" not in "".join(patch):
+        return _merge_plain(target, patch, shape)
     directive = patch.get(DIRECTIVE)
     if directive == "delete":
         return None
@@ -122,6 +124,17 @@ def _merge_map(target: Obj, patch: Obj, shape: Shape | None) -> Obj | None:
     merged = _retained(target, patch.get(RETAIN))
     for key in dict.fromkeys(map(_plain_key, patch)):
         if key:
+            _merge_field(merged, key, patch, shape)
+    return merged
+
+
+def _merge_plain(target: Obj, patch: Obj, shape: Shape | None) -> Obj:
+    """Merge one object by a patch without directives."""
+    merged = dict(target)
+    for key, value in patch.items():
+        if key and isinstance(value, str):
+            merged[key] = value
+        elif key:
             _merge_field(merged, key, patch, shape)
     return merged
 
