@@ -18,8 +18,8 @@ from kubesim.schema.types import FieldType, Shape
 _JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _SCALARS = {"string": (str,), "time": (str,), "bytes": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
 _SCALARS["int-or-string"] = (int, str)
-_TAKEN = {form: types for form, types in _SCALARS.items() if form != "bytes"}
-"""What is taken as it is, where it is not zero."""
+_TAKEN = {form: types for form, types in _SCALARS.items() if form not in ("bytes", "int")}
+"""What is taken as it is, where it is not zero; integers have a range."""
 _GO = {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}
 _GO_KIND = {str: "string", int: "int64", float: "float64", bool: "bool", list: "slice", dict: "map"}
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
