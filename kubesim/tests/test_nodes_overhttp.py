@@ -89,7 +89,7 @@ class Relay:
 
     def __init__(self, port):
         self._target = port
-        self._writers = set()
+        self._serving = set()
         self._server = None
         self.port = 0
 
@@ -99,17 +99,23 @@ class Relay:
 
     async def cut(self):
         self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
+        for task in [*self._serving]:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
         await settle(20)
 
     async def _serve(self, reader, writer):
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers |= {writer, back}
-        with suppress(ConnectionError):
-            await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
-        writer.transport.abort()
-        back.transport.abort()
+        self._serving.add(asyncio.current_task())
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            try:
+                with suppress(ConnectionError, asyncio.CancelledError):
+                    await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
+            finally:
+                back.transport.abort()
+        finally:
+            writer.transport.abort()
+            self._serving.discard(asyncio.current_task())
 
     async def _copy(self, reader, writer):
         while data := await reader.read(65536):
