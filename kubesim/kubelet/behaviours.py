@@ -73,6 +73,8 @@ def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, 
     """Return argv of a container: its command and args over the image's, with $(NAME) filled in from its env."""
     command = tuple(container.get("command") or ())
     args = tuple(container.get("args") or ())
+    if not command and args and args[0].startswith("-"):
+        args = image.before_options + args
     words = command + args if command else image.entrypoint + (args or image.cmd)
     return tuple(_substitute(word, dict(env)) for word in words)
 

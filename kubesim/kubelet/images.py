@@ -49,6 +49,8 @@ class Image:
     """Path of each program, by name."""
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
+    before_options: tuple[str, ...] = ()
+    """What the script that is its entry point puts before arguments that begin with a hyphen."""
     behaviour: str = ""
     base: str = "none"
     """The distribution it is built on."""
@@ -192,6 +194,7 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
         programs=programs,
         entrypoint=tuple(entry.get("entrypoint", ())),
         cmd=tuple(entry.get("cmd", ())),
+        before_options=tuple(entry.get("before_options", ())),
         behaviour=entry.get("behaviour", ""),
         base=entry.get("base", "none"),
         scripts=entry.get("scripts", False),

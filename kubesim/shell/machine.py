@@ -8,23 +8,22 @@ share of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from kubesim.clock import Clock
 from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
-from kubesim.shell.handles import CHUNK, Handle, Messages, OpenFile, Outside, Reader, Writer
+from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
 from kubesim.shell.hostside import HostSide
-from kubesim.shell.lookup import Answer, ResolvConf
 from kubesim.shell.meter import Meter
 from kubesim.shell.programs import Program, find
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
+from kubesim.shell.wayout import KubeAccess, Network
 
 MOST_PROCESSES = 256
 OUTPUT_BUFFER = 8192
@@ -59,50 +58,6 @@ class Stdio:
         self.size = (rows, columns)
         if self.on_resize:
             self.on_resize()
-
-
-class Network(Protocol):
-    """The network as this container reaches it; all raise ``errors.NetworkError``."""
-
-    @property
-    def config(self) -> ResolvConf:
-        """Whom the container asks for names, and how it completes them."""
-
-    async def ask(self, name: str, kind: str, server: str = "") -> Answer:
-        """Return what a name server (the container's own, unless one is given) says of an absolute name."""
-
-    async def resolve(self, name: str) -> list[str]:
-        """Return the addresses of a name, short or absolute."""
-
-    async def connect(self, host: str, port: int) -> tuple[Reader, Writer]:
-        """Open a TCP connection."""
-
-    async def http(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Make one HTTP request: the status, headers and body of the answer."""
-
-
-class KubeAccess(Protocol):
-    """The pod's own way to the API server."""
-
-    server: str
-    namespace: str
-
-    @property
-    def token(self) -> str:
-        """The token of the pod's account as it is now: it is renewed in its file."""
-
-    async def request(
-        self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] = {}
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Make one request with the caller's headers: the status, headers and body of the answer."""
-
-    def stream(self, path: str, *, headers: Mapping[str, str] = {}) -> AsyncIterator[bytes]:
-        """Yield the pieces of a long answer: a watch, a followed log."""
-
-    def open(self, path: str, *, headers: Mapping[str, str] = {}) -> AbstractAsyncContextManager[Messages]:
-        """Open a WebSocket: exec, attach, port-forward. Raises ``errors.UpgradeError`` where that is refused."""
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ import pytest
 
 from kubesim.kubelet import images
 from kubesim.shell import rootfs
-from kubesim.tests.containers import cat, run
+from kubesim.tests.containers import cat, log, run
 from kubesim.tests.world import container, pod, world
 
 
@@ -68,3 +68,15 @@ async def test_secrets_are_kept_in_memory_and_other_volumes_on_the_disk():
         kinds = dict(line.split()[1:3] for line in (await cat(w, "web", "/proc/mounts")).splitlines())
         assert kinds["/scratch"] == "ext4"
         assert kinds["/var/run/secrets/kubernetes.io/serviceaccount"] == "tmpfs"
+
+
+async def test_an_image_whose_entry_point_takes_options_runs_its_program_with_them():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.tick(2)
+        url = f"http://{(await w.pod('web'))['status']['podIP']}"
+        spec = {"name": "main", "image": "curlimages/curl", "args": ["-sS", url]}
+        await w.create("pods", pod("ask", spec, restartPolicy="Never"))
+        await w.tick(5)
+        assert "Welcome to nginx" in log(w, "ask")
+        assert (await w.pod("ask"))["status"]["phase"] == "Succeeded"

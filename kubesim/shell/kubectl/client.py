@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from kubesim.shell.errors import NetworkError
-from kubesim.shell.machine import KubeAccess, Process
+from kubesim.shell.machine import Process
+from kubesim.shell.wayout import KubeAccess
 
 Obj = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

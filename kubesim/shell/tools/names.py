@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File
 from kubesim.shell.lookup import Answer, Record, search
-from kubesim.shell.machine import Network, Process, Tool
+from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
+from kubesim.shell.wayout import Network
 
 ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 WAIT_S = 5.0
