@@ -46,13 +46,15 @@ async def lives(server: Server, look: Look) -> float:
 async def _all_run(client: ClientSession, look: Look) -> None:
     """Return once all pods run and have been looked at."""
     running: set[str] = set()
-    async with client.get(PATH, params={"watch": "true"}) as stream, asyncio.TaskGroup() as looks:
-        while len(running) < PODS:
-            pod = orjson.loads(await stream.content.readline())["object"]
-            name = pod["metadata"]["name"]
-            if name not in running and pod.get("status", {}).get("phase") == "Running":
-                running.add(name)
-                looks.create_task(look(client, name))
+    async with asyncio.TaskGroup() as looks:
+        while len(running) < PODS:  # a server may end the watch of somebody who is slow: it begins with all there is
+            async with client.get(PATH, params={"watch": "true"}) as stream:
+                while len(running) < PODS and (line := await stream.content.readline()):
+                    pod = orjson.loads(line)["object"]
+                    name = pod["metadata"]["name"]
+                    if name not in running and pod.get("status", {}).get("phase") == "Running":
+                        running.add(name)
+                        looks.create_task(look(client, name))
 
 
 async def read_log(client: ClientSession, name: str) -> None:
