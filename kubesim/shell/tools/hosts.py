@@ -24,6 +24,7 @@ NO_RUNTIME = (
     'dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
 )
 SHOWN_ID = 13
+TAIL = ("--tail", "-n")
 
 
 def host_of(process: Process) -> HostSide | None:
@@ -261,8 +262,19 @@ async def _images(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
+def _named(words: list[str]) -> str:
+    """Return what a command line names: the first word that is no option, nor the value of one."""
+    rest = iter(words)
+    for word in rest:
+        if word in TAIL:
+            next(rest, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
 async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None:
-    prefix = next((word for word in words if not word.startswith("-") and not word.isdecimal()), "")
+    prefix = _named(words)  # an id may well be all digits
     found = [each for each in await side.containers() if prefix and each.id.startswith(prefix)]
     if not found:
         await process.error(
@@ -279,7 +291,7 @@ async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None
 
 
 async def _logs(process: Process, side: HostSide, words: list[str]) -> int:
-    tail = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in ("--tail", "-n")), "")
+    tail = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in TAIL), "")
     found = await _one(process, side, words)
     if found is None:
         return 1
