@@ -34,8 +34,8 @@ class ObjectList:
     resource_version: str
 
 
-class Client(Protocol):
-    """A Kubernetes client of seven verbs. Every verb raises ``ApiError`` as the API answers it."""
+class Reader(Protocol):
+    """The three verbs that read. Every verb raises ``ApiError`` as the API answers it."""
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
@@ -49,6 +49,10 @@ class Client(Protocol):
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after ``resource_version``; close the iterator to stop."""
+
+
+class Client(Reader, Protocol):
+    """A Kubernetes client of seven verbs. Every verb raises ``ApiError`` as the API answers it."""
 
     async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
         """Create an object (or post to a subresource such as ``binding`` or ``eviction``) and return the answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import abstractmethod
 
 from kubesim.addons.operator import Operator, ensure
 from kubesim.addons.sentinel import STATE, Module, fatal
@@ -96,13 +97,13 @@ class Janitor(Controller):
             return
         self.queue.add_after(f"/{name}", REBOOTING_S)
 
+    @abstractmethod
     async def carry_out(self, order: Obj) -> str:
         """Begin; returns what is said of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def is_over(self, order: Obj) -> bool:
         """Whether it is done."""
-        raise NotImplementedError
 
     async def _write(self, order: Obj, status: Obj, kind: str, reason: str, message: str) -> None:
         now = stamp(self.clock.now())

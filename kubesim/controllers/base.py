@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ class Context:
     """What the pods of a namespace use that a selector (as text) chooses: objects of metrics.k8s.io."""
 
 
-class Controller:
+class Controller(ABC):
     """Brings the objects of one kind to what they ask for. ``source`` is the component its events name."""
 
     source = ""
@@ -44,17 +45,17 @@ class Controller:
         self.recorder = Recorder(context.client, context.clock, self.source)
         self.queue = WorkQueue(context.clock, self._sync, self.source, retry_s=self.retry_s)
 
+    @abstractmethod
     async def sync(self, namespace: str, name: str) -> None:
         """Bring one object to what it asks for; safe to repeat. ``ApiError`` means: try again later."""
-        raise NotImplementedError
 
     async def _sync(self, key: str) -> None:
         namespace, _, name = key.partition("/")
         await self.sync(namespace, name)
 
+    @abstractmethod
     def listen(self) -> None:
         """Begin to take changes from the (filled) caches."""
-        raise NotImplementedError
 
     def watch_own(self, informer: Informer) -> None:
         """Queue every change of the controller's own kind."""

@@ -67,9 +67,9 @@ class GarbageCollector(Controller):
                 self.queue.add(f"{resource}|{namespace}/{reference['name']}")
                 self.queue.add(f"{resource}|/{reference['name']}")
 
-    async def _sync(self, key: str) -> None:
-        resource, _, rest = key.partition("|")
-        namespace, _, name = rest.partition("/")
+    async def sync(self, namespace: str, name: str) -> None:
+        """Look at one object; before its namespace stands its resource, as in every key of ours."""
+        resource, _, namespace = namespace.partition("|")
         obj = self.caches[resource].get(namespace, name)
         if obj is None:
             return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
 
-from kubesim.client import Client, ObjectList, PatchBody, PatchType, WatchEvent
+from kubesim.client import Client, ObjectList, PatchBody, PatchType, Reader, WatchEvent
 from kubesim.errors import Obj
 
 NETWORK = frozenset(
@@ -21,23 +20,6 @@ NETWORK = frozenset(
 )
 SHARED = ("pods", "nodes")
 """A kubelet reads its own of these, by a field selector; the network reads them all."""
-
-
-class Reader(Protocol):
-    """The reading verbs of ``client.Client``."""
-
-    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
-        """Return one object."""
-
-    async def list(
-        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
-    ) -> ObjectList:
-        """Return all objects of a resource."""
-
-    def watch(
-        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
-    ) -> AsyncGenerator[WatchEvent, None]:
-        """Yield every change."""
 
 
 class SplitClient:

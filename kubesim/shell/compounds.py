@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from kubesim.shell import patterns
 from kubesim.shell.commands import Commands
 from kubesim.shell.conditions import Conditions
@@ -26,18 +28,18 @@ from kubesim.shell.nodes import (
 from kubesim.shell.state import BreakLoop, ShellError
 
 
-class Compounds(Commands):
+class Compounds(Commands, ABC):
     """The control flow of one shell."""
 
     conditions: Conditions
 
+    @abstractmethod
     async def execute(self, node: Node, *, final: bool = False) -> int:
         """Run a command; the interpreter does."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def background(self, node: Node, source: str) -> None:
         """Start a command with ``&``; ``Subshells`` does."""
-        raise NotImplementedError
 
     async def _sequence(self, node: Sequence, final: bool) -> int:
         last = len(node.items) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from kubesim.shell import dialects
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Saved = list[tuple[int, Handle | None]]
 
 
-class Values:
+class Values(ABC):
     """Names, numbers and files of one shell."""
 
     builtins: Builtins
@@ -241,9 +242,9 @@ class Values:
             await self.eval(text)
         self.status = status
 
+    @abstractmethod
     async def eval(self, text: str, where: str = "") -> int:
         """Run text; the interpreter does."""
-        raise NotImplementedError
 
     def declare(self, name: str) -> Variable:
         """Return a variable to be given attributes."""

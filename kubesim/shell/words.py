@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 
 from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, Sub, Text, Word
 from kubesim.shell.syntax import ScriptError
@@ -37,7 +38,7 @@ def ansi(text: str) -> str:
     return _ANSI.sub(one, text)
 
 
-class WordReader:
+class WordReader(ABC):
     """A text and a position in it; reads words from there."""
 
     def __init__(self, text: str, dialect: str, *, at: int = 0, depth: int = 0, line: int = 1) -> None:
@@ -51,13 +52,13 @@ class WordReader:
         self.budget = [MOST_SCANNED]
         self.short = False  # a here-document was ended by the end of the input
 
+    @abstractmethod
     def nested(self) -> Node:
         """Read a script up to its closing parenthesis."""
-        raise NotImplementedError
 
+    @abstractmethod
     def script(self, text: str) -> Node:
         """Read a whole script."""
-        raise NotImplementedError
 
     def word(self, *, array: bool = False, pattern: bool = False) -> Word:
         """Read one word; ``array`` allows ``a=(...)``, ``pattern`` parentheses of extended patterns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 from kubesim.shell import regexes
@@ -22,12 +23,12 @@ class Jump(Exception):
         self.value = value
 
 
-class Expressions(Streams):
+class Expressions(Streams, ABC):
     """Expressions of one run: each kind of node a method."""
 
+    @abstractmethod
     async def execute(self, node: Expr) -> None:
         """Run a statement, as the body of a function is."""
-        raise NotImplementedError
 
     # expressions
 
