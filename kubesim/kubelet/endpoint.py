@@ -13,6 +13,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import timings
 from kubesim.kubelet.consumption import Process
+from kubesim.network.dns import DOMAIN
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT = 10250
@@ -22,7 +23,7 @@ CONFIG = {
     "kind": "KubeletConfiguration",
     "apiVersion": "kubelet.config.k8s.io/v1beta1",
     "maxPods": 110,
-    "clusterDomain": "cluster.local",
+    "clusterDomain": DOMAIN,
     "nodeStatusUpdateFrequency": "10s",
     "nodeStatusReportFrequency": f"{timings.STATUS_REPORT_S / 60:.0f}m0s",
     "nodeLeaseDurationSeconds": timings.LEASE_S,

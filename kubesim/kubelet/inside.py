@@ -16,9 +16,10 @@ from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
+from kubesim.network.dns import DOMAIN
 from kubesim.network.door import PodKube
 from kubesim.network.gate import Gate
-from kubesim.network.pods import PodNetwork
+from kubesim.network.pods import CLUSTER_RESOLVER, NODE_RESOLVER, PodNetwork
 from kubesim.shell import rootfs
 from kubesim.shell.files import Device, Directory, File, Files, Mount, View
 from kubesim.shell.machine import Machine, Tool
@@ -40,7 +41,6 @@ WORKSPACE = "/workspace"
 """Where images for machine learning keep their scripts."""
 MOST_COLLECTED = 1 << 20
 CPU_PERIOD_US = 100_000
-CLUSTER_DOMAIN, DNS = "cluster.local", "10.96.0.10"
 HOST_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 HOSTS_HEAD += "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
@@ -280,7 +280,7 @@ def hosts(record: PodRecord, name: str) -> str:
     """Return /etc/hosts as the kubelet writes it."""
     spec = record.pod["spec"]
     namespace = record.pod["metadata"]["namespace"]
-    full = f"{name}.{spec['subdomain']}.{namespace}.svc.{CLUSTER_DOMAIN}\t" if spec.get("subdomain") else ""
+    full = f"{name}.{spec['subdomain']}.{namespace}.svc.{DOMAIN}\t" if spec.get("subdomain") else ""
     return f"{HOSTS_HEAD}{record.ip}\t{full}{name}\n{aliases(record)}"
 
 
@@ -297,8 +297,8 @@ def resolv_conf(record: PodRecord) -> str:
     policy = spec.get("dnsPolicy", "ClusterFirst")
     config = spec.get("dnsConfig") or {}
     cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not spec.get("hostNetwork"))
-    servers = [DNS] if cluster else [] if policy == "None" else ["169.254.169.254"]
-    searches = [f"{namespace}.svc.{CLUSTER_DOMAIN}", f"svc.{CLUSTER_DOMAIN}", CLUSTER_DOMAIN] if cluster else []
+    servers = [CLUSTER_RESOLVER] if cluster else [] if policy == "None" else [NODE_RESOLVER]
+    searches = [f"{namespace}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN] if cluster else []
     options = {"ndots": "5"} if cluster else {}
     servers += config.get("nameservers") or []
     searches += config.get("searches") or []

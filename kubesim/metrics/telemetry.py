@@ -17,6 +17,7 @@ from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
 from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, state_exporter
+from kubesim.network.dns import DOMAIN
 from kubesim.network.fabric import REASONS, Fabric, Server
 from kubesim.shell.errors import NetworkError
 
@@ -173,7 +174,7 @@ class Telemetry:
         """Return where a name and a port lead: through a service where it is one. Raises ``NetworkError``."""
         if host.replace(".", "").isdecimal():
             return host, port
-        parts = host.removesuffix(".cluster.local").removesuffix(".svc").split(".")
+        parts = host.removesuffix(f".{DOMAIN}").removesuffix(".svc").split(".")
         informer = self._informers.get("services")
         service = informer.get(parts[1], parts[0]) if informer is not None and len(parts) == 2 else None
         if service is None:

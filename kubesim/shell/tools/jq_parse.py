@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from kubesim.shell.tools.reading import TokenReader
+
 Node = tuple[Any, ...]
 DEEPEST = 120
 KEYWORDS = {
@@ -46,7 +48,7 @@ class JqSyntaxError(Exception):
     """A filter that cannot be parsed; ``token`` is where it goes wrong."""
 
 
-class Parser:
+class Parser(TokenReader):
     """Reads a filter."""
 
     def __init__(self, text: str) -> None:
@@ -69,18 +71,8 @@ class Parser:
         if self.kind == "name" and self.value in KEYWORDS:
             self.kind = "keyword"
 
-    def _is(self, *values: str) -> bool:
-        return self.kind in ("op", "keyword") and self.value in values
-
-    def _take(self, value: str) -> bool:
-        if self._is(value):
-            self._next()
-            return True
-        return False
-
-    def _expect(self, value: str) -> None:
-        if not self._take(value):
-            raise JqSyntaxError(self.named())
+    def _fail(self) -> None:
+        raise JqSyntaxError(self.named())
 
     def named(self) -> str:
         """Return the current token as jq's messages name it."""

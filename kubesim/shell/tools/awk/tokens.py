@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kubesim.shell.tools.reading import TokenReader
+
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r]+|\\\r?\n|#[^\n]*)"
     r"|(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -96,7 +98,7 @@ def unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{1,3}|.)", one, text, flags=re.DOTALL)
 
 
-class Tokens:
+class Tokens(TokenReader):
     """Reads a program token by token."""
 
     def __init__(self, text: str) -> None:
@@ -134,19 +136,6 @@ class Tokens:
     def _fail(self) -> None:
         near = self.value if self.kind not in ("end", "newline") else {"newline": "\\n"}.get(self.kind, "end of file")
         raise AwkSyntaxError(near or self.text[self.at : self.at + 1], self.line)
-
-    def _is(self, *values: str) -> bool:
-        return self.kind in ("op", "keyword") and self.value in values
-
-    def _take(self, value: str) -> bool:
-        if self._is(value):
-            self._next()
-            return True
-        return False
-
-    def _expect(self, value: str) -> None:
-        if not self._take(value):
-            self._fail()
 
     def _newlines(self) -> None:
         while self.kind == "newline" or self._is(";"):
