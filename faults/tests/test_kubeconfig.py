@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import gc
 import sys
+import threading
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -13,15 +16,28 @@ from faults.kube.config import parse, render
 
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").decode()
 FORBIDDEN_EVENTS = ("open", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect", "os.fork")
-_events: list[str] | None = None
+_watched: dict[int, list[str]] = {}
 
 
 def _audit(event, args):
-    if _events is not None and event.startswith(FORBIDDEN_EVENTS):
-        _events.append(f"{event} {args}")
+    if _watched and event.startswith(FORBIDDEN_EVENTS) and (seen := _watched.get(threading.get_ident())) is not None:
+        seen.append(f"{event} {args}")
 
 
 sys.addaudithook(_audit)
+
+
+@contextmanager
+def watched():
+    """Collect what this thread opens, starts or connects to; what other tests left behind is swept away before."""
+    gc.collect()
+    gc.disable()
+    _watched[threading.get_ident()] = seen = []
+    try:
+        yield seen
+    finally:
+        del _watched[threading.get_ident()]
+        gc.enable()
 
 
 def config(cluster=None, user=None, context=None, **top):
@@ -123,14 +139,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_it_refuses_with_a_sentence_and_touches_nothing(text):
-    global _events
-    _events = []
-    try:
-        with pytest.raises(KubeconfigRefused) as refusal:
-            parse(text)
-        seen = _events
-    finally:
-        _events = None
+    with watched() as seen, pytest.raises(KubeconfigRefused) as refusal:
+        parse(text)
     assert str(refusal.value)[0] in "T“"
     assert str(refusal.value).endswith(".") or "readable YAML" in str(refusal.value)
     assert seen == []

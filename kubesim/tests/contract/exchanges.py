@@ -52,6 +52,8 @@ _RULES = (
 )
 AGE = re.compile(r"\d+s")
 _VERSIONS = frozenset({"resourceVersion", "uid", "continue", "selfLink"})
+_UNORDERED = frozenset({"nonResourceRules"})
+"""Lists whose order a real API server draws: it collects them from its cache of bindings."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ def normalised(value: Any, namespace: str, key: str = "") -> Any:
     if isinstance(value, dict):
         return {_clean(name, namespace): normalised(part, namespace, name) for name, part in value.items()}
     if isinstance(value, list):
-        return [normalised(part, namespace, key) for part in value]
+        parts = [normalised(part, namespace, key) for part in value]
+        return sorted(parts, key=json.dumps) if key in _UNORDERED else parts
     if not isinstance(value, str):
         return value
     if key.endswith("cells") and AGE.fullmatch(value):

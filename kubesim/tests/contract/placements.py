@@ -110,7 +110,7 @@ def _play(case: dict[str, Any], cluster: Plain, undo: list[str]) -> Iterator[tup
     for obj in case.get("objects") or ():
         _make(cluster, PATHS[obj["kind"]], obj, undo)
     for name, entry in (case.get("pods") or {}).items():
-        assert cluster("POST", PODS, pod(name, entry or {})).code == 201
+        _make_pod(cluster, pod(name, entry or {}))
         _settle(cluster, name, silent=bool(case.get("silent")))
         _change(cluster, name, entry or {})
     if case.get("replicas"):
@@ -196,6 +196,11 @@ def pod(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     spec = {field: value for field, value in entry.items() if field not in (*OF_CONTAINER, *OF_POD)}
     metadata = {"name": name, "labels": entry.get("labels") or {}, "annotations": entry.get("annotations") or {}}
     return {"metadata": metadata, "spec": {"containers": [container], "terminationGracePeriodSeconds": 30} | spec}
+
+
+def _make_pod(cluster: Plain, obj: dict[str, Any]) -> None:
+    """Create a pod; a real one's admission may learn of its priority class a moment later."""
+    _until(lambda: cluster("POST", PODS, obj).code == 201, f"{obj['metadata']['name']} to be admitted")
 
 
 def _change(cluster: Plain, name: str, entry: dict[str, Any]) -> None:
