@@ -71,18 +71,10 @@ contract-real: setup-dev ## Check the contract on kubesim and on a real control 
 	  export CONTRACT_KUBECONFIG; $(BIN)/python -m pytest kubesim/tests/contract -q $(ARGS)
 
 parity: setup-dev ## Compare what every kubectl (PATH, folders in KUBECTLS) prints on kubesim and on the real thing; writes docs/parity.md
-	@deploy/testcluster/build.sh
 	@PYTHON=$(BIN)/python deploy/testcluster/parity.sh $(ARGS)
 
 conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli"; CONFORMANCE_KUBECONFIG=FILE: on that one); writes docs/parity-conformance.md
-	@deploy/testcluster/build.sh e2e.test ginkgo
-	@if [ -n "$(CONFORMANCE_KUBECONFIG)" ]; then $(BIN)/python deploy/testcluster/conformance/conformance.py \
-	  --kubeconfig $(CONFORMANCE_KUBECONFIG) --bin $(TESTCLUSTER_BIN) --folder bench/results/conformance-elsewhere $(ARGS); exit $$?; fi; \
-	  folder=$$(mktemp -d); $(BIN)/python -m kubesim serve --nodes 4 --kubeconfig $$folder/config & pid=$$!; \
-	  until [ -s $$folder/config ]; do kill -0 $$pid || exit 1; sleep 0.2; done; \
-	  $(BIN)/python deploy/testcluster/conformance/conformance.py --kubeconfig $$folder/config \
-	  --bin $(TESTCLUSTER_BIN) --write docs/parity-conformance.md $(ARGS); \
-	  status=$$?; kill $$pid; exit $$status
+	@PYTHON=$(BIN)/python deploy/testcluster/conformance.sh $(ARGS)
 
 lock: ## Resolve requirements/*.in again (needs uv)
 	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

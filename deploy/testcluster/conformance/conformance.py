@@ -3,7 +3,8 @@
 ``python deploy/testcluster/conformance/conformance.py --kubeconfig K [--bin DIR] [--group G ...] [--write FILE]``
 
 The binaries ``e2e.test`` and ``ginkgo`` come from ``--bin`` (see ``make conformance``), else from PATH. Every run
-keeps its report in ``--folder``; ``--write`` makes one Markdown table of all reports that lie there.
+keeps its report in ``--folder``; ``--write`` makes one Markdown table of all reports that lie there, once every group
+has one. Specs of one's own choice (``--focus``) are told and go into no table.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ LISTED = {
     ),
 }
 """What cannot pass, by the beginning of its name within the suite's hierarchy, and why."""
+FOCUS = "focus"
+"""Where the report of specs of one's own choice lies."""
 LONGEST_REASON = 160
 HEAD = """\
 # Conformance
@@ -66,8 +69,13 @@ platform) are not counted.
 
 COLUMNS = ("| group | passed | failed | listed | the real one |", "| --- | --- | --- | --- | --- |")
 FAILED = ("failed", "timedout", "panicked", "interrupted", "aborted")
+REPORT = "report.json"
 COMMIT = "commit"
 """A file beside each report: what it is a report of."""
+
+
+BUILT = "Run: make conformance   (needs Go 1.25 or newer, once)"
+HINTS = {"kubectl": "Specs of kubectl need one on PATH: https://kubernetes.io/docs/tasks/tools"}
 
 
 class ConformanceError(Exception):
@@ -84,21 +92,25 @@ class Outcome:
 
 
 def run(options: argparse.Namespace, group: str) -> None:
-    """Run one group; its report lies in ``folder/group/report.json`` afterwards."""
+    """Run one group; its report lies in ``folder/group/report.json`` afterwards. Raises ConformanceError."""
     folder: Path = options.folder.resolve() / group
     folder.mkdir(parents=True, exist_ok=True)
-    focus = options.focus or GROUPS[group].focus
-    skipped = [f"--skip={pattern}" for pattern in (GROUPS[group].skip, options.skip) if pattern]
+    report, output = folder / REPORT, folder / "output.txt"
+    report.unlink(missing_ok=True)
+    chosen = GROUPS.get(group) or Group(options.focus, "")
+    skipped = [f"--skip={pattern}" for pattern in (chosen.skip, options.skip) if pattern]
     command = [
         find("ginkgo", options.bin), f"--procs={options.procs}", "--no-color", "--silence-skips",
-        f"--timeout={options.timeout}", f"--focus={focus}", *skipped,
-        "--json-report=report.json", f"--output-dir={folder}", find("e2e.test", options.bin), "--",
+        f"--timeout={options.timeout}", f"--focus={chosen.focus}", *skipped,
+        f"--json-report={REPORT}", f"--output-dir={folder}", find("e2e.test", options.bin), "--",
         f"--kubeconfig={options.kubeconfig.resolve()}", "--provider=skeleton", "--allowed-not-ready-nodes=-1",
         f"--kubectl-path={find('kubectl', options.bin)}", "--system-pods-startup-timeout=1s",
     ]  # fmt: skip
     (folder / COMMIT).write_text(options.commit or commit(), encoding="utf-8")
-    with (folder / "output.txt").open("wb") as output:
-        subprocess.run(command, cwd=folder, stdout=output, stderr=output, check=False)  # noqa: S603 - our own flags
+    with output.open("wb") as said:
+        subprocess.run(command, cwd=folder, stdout=said, stderr=said, check=False)  # noqa: S603 - our own flags
+    if not report.exists():
+        raise ConformanceError(f"the suite did not run; {output} says why")
 
 
 def commit() -> str:
@@ -115,7 +127,7 @@ def find(name: str, folder: Path | None) -> str:
     candidate = str(folder.resolve() / name) if folder else ""
     found = candidate if os.access(candidate, os.X_OK) else shutil.which(name)
     if not found:
-        raise ConformanceError(f"{name} was not found. Run: make conformance   (needs Go 1.25 or newer, once)")
+        raise ConformanceError(f"{name} was not found. {HINTS.get(name, BUILT)}")
     return found
 
 
@@ -141,9 +153,9 @@ def _specs(suites: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def table(folder: Path) -> str:
     """Return all reports of a folder as Markdown."""
-    there = [group for group in GROUPS if (folder / group / "report.json").exists()]
-    outcomes = {group: outcome(folder / group / "report.json") for group in there}
-    lines = [*HEAD.splitlines(), f"Run on {', '.join(_commits(folder, there)) or 'an unknown commit'}.", "", *COLUMNS]
+    there = [group for group in GROUPS if (folder / group / REPORT).exists()]
+    outcomes = {group: outcome(folder / group / REPORT) for group in there}
+    lines = [*HEAD.splitlines(), f"Run on {_commits(folder, there)}.", "", *COLUMNS]
     lines += [_row(group, found, BASELINE.get(group)) for group, found in outcomes.items()]
     focus = [outcomes[group] for group in there if group in SIGS]
     if len(focus) == len(SIGS):
@@ -159,10 +171,16 @@ def table(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commits(folder: Path, groups: list[str]) -> list[str]:
-    """Return the commits that the groups were run on; one, if all is well."""
-    files = [folder / group / COMMIT for group in groups]
-    return sorted({path.read_text(encoding="utf-8") for path in files if path.exists()} - {""})
+def _commits(folder: Path, groups: list[str]) -> str:
+    """Return the commit that the groups were run on; where it is not one for all, which groups belong to each."""
+    run: dict[str, list[str]] = {}
+    for group in groups:
+        file = folder / group / COMMIT
+        named = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+        run.setdefault(named or "an unknown commit", []).append(group)
+    if len(run) < 2:
+        return "".join(run)
+    return "; ".join(f"{name} ({', '.join(groups)})" for name, groups in run.items())
 
 
 def _row(name: str, found: Outcome, real: tuple[int, int] | None) -> str:
@@ -188,27 +206,44 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="conformance", description="The official suite over any kubeconfig.")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--bin", type=Path, help="folder of e2e.test, ginkgo and kubectl; PATH where it has none")
-    parser.add_argument("--group", choices=[*GROUPS], action="append", help="one group (default: every one)")
-    parser.add_argument("--focus", default="", help="a pattern in place of the group's")
-    parser.add_argument("--skip", default="", help="a pattern to leave out beside what is left out anyway")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--group", choices=[*GROUPS], action="append", help="one group (default: every one)")
+    which.add_argument("--focus", default="", help="a pattern of specs in place of the groups")
+    parser.add_argument("--skip", default="", help="a pattern to leave out beside what the groups leave out anyway")
     parser.add_argument("--procs", type=int, default=2)
     parser.add_argument("--timeout", default="30m", help="of each group (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=Path("bench/results/conformance"))
     parser.add_argument("--commit", default="", help="what is run, where that is not what git says of this file")
     parser.add_argument("--write", type=Path, help="Markdown file for the table of all reports")
     options = parser.parse_args(arguments)
-    groups = options.group or [*GROUPS]
+    groups = [FOCUS] if options.focus else options.group or [*GROUPS]
     try:
-        for group in groups:
-            run(options, group)
-            found = outcome(options.folder / group / "report.json")
-            print(f"{group}: {len(found.passed)} passed, {len(found.failed)} failed", flush=True)
+        failed = [bool(_told(options, group).failed) for group in groups]
     except ConformanceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if options.write:
-        options.write.write_text(table(options.folder), encoding="utf-8")
-    return int(any(outcome(options.folder / group / "report.json").failed for group in groups))
+    if options.write and not options.focus:
+        _write(options.folder, options.write)
+    return int(any(failed))
+
+
+def _told(options: argparse.Namespace, group: str) -> Outcome:
+    """Run a group, say what came of it, and return that. Raises ConformanceError."""
+    run(options, group)
+    found = outcome(options.folder / group / REPORT)
+    print(f"{group}: {len(found.passed)} passed, {len(found.failed)} failed", flush=True)
+    for name, reason in sorted(found.failed.items()):
+        print(f"  {name}: {reason}", flush=True)
+    return found
+
+
+def _write(folder: Path, page: Path) -> None:
+    """Write the table of a whole run; what lacks groups would tell less than the page does already."""
+    lacking = [group for group in GROUPS if not (folder / group / REPORT).exists()]
+    if lacking:
+        print(f"{page} is left as it is: there are no reports of {', '.join(lacking)} in {folder}")
+    else:
+        page.write_text(table(folder), encoding="utf-8")
 
 
 if __name__ == "__main__":

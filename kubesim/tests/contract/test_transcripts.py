@@ -87,6 +87,19 @@ def test_what_is_the_same_only_in_a_second_play_is_told():
     assert page.endswith("- pods: `kubectl get pods` (1.33)\n")
 
 
+def test_a_page_is_written_by_a_whole_run_only(tmp_path, capsys):
+    page = tmp_path / "parity.md"
+    found = [parity_report.Finding("1.33", "pods", "get pods", same=True, known=True)]
+    transcripts.write(found, page)
+    assert "is left as it is: not played were discovery, jobs" in capsys.readouterr().out
+    assert not page.exists()
+    scenes = [
+        scene for script in (transcripts.SCRIPTS, transcripts.CONTAINERS) for scene in transcripts.load(script)[1]
+    ]
+    transcripts.write([replace(found[0], scene=scene.name) for scene in scenes], page)
+    assert "| pods | 1 of 1 |" in page.read_text()
+
+
 def test_every_command_has_a_scene_of_its_own_kind():
     scenes = [
         scene for script in (transcripts.SCRIPTS, transcripts.CONTAINERS) for scene in transcripts.load(script)[1]

@@ -280,6 +280,16 @@ def judge(version: str, kubectl: str, options: Any) -> list[Finding]:
     return findings
 
 
+def write(findings: list[Finding], page: Path) -> None:
+    """Write the report of a whole run; one that lacks scenes would tell less than the page does already."""
+    scenes = [scene.name for script in (SCRIPTS, CONTAINERS) for scene in load(script)[1]]
+    lacking = [name for name in scenes if name not in {finding.scene for finding in findings}]
+    if lacking:
+        print(f"{page} is left as it is: not played were {', '.join(lacking)}")
+    else:
+        page.write_text(report(findings))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison; the status is 1 where a report tells of a goal missed or of a difference with no reason."""
     parser = argparse.ArgumentParser(description="Compare what kubectl prints on two clusters.")
@@ -300,7 +310,7 @@ def main(arguments: list[str] | None = None) -> int:
         copy_nodes(list(every_kubectl().values())[-1], options.left, options.right)
     findings = [one for version, path in kubectls.items() for one in judge(version, path, options)]
     if options.write:
-        options.write.write_text(report(findings))
+        write(findings, options.write)
     print("\n".join(["", *missed(findings), f"{percent(findings):.1f} % of {len(findings)} commands are the same"]))
     return int(bool(options.write and missed(findings)))
 
