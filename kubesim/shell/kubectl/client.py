@@ -23,11 +23,12 @@ REFUSED = "The connection to the server localhost:8080 was refused - did you spe
 
 
 class KubectlError(Exception):
-    """A message for standard error; kubectl ends with ``status``."""
+    """A message for standard error; kubectl ends with ``status``, after it has ``printed`` something."""
 
-    def __init__(self, text: str, status: int = 1, reason: str = "", message: str = "") -> None:
+    def __init__(self, text: str, status: int = 1, reason: str = "", message: str = "", printed: str = "") -> None:
         super().__init__(text)
         self.text = text
+        self.printed = printed
         self.status = status
         self.reason = reason
         self.message = message or text.removeprefix("error: ")
@@ -183,13 +184,12 @@ class Client:
         return self._resources
 
     async def resource(self, word: str) -> Resource:
-        """Return the kind of a name, a short name or one with its group."""
+        """Return the kind of a name, whose case does not matter, a short name or one with its group."""
         name, _, group = word.lower().partition(".")
+        short = word.partition(".")[0]
         for each in await self.resources():
-            known = (each.plural, each.singular, each.kind.lower(), *each.short)
-            if name in known and (
-                not group or f"{each.group}".startswith(group) or group == f"{each.version}.{each.group}"
-            ):
+            known = name in (each.plural, each.singular, each.kind.lower()) or short in each.short
+            if known and (not group or f"{each.group}".startswith(group) or group == f"{each.version}.{each.group}"):
                 return each
         raise KubectlError(f'error: the server doesn\'t have a resource type "{word}"')
 

@@ -9,7 +9,7 @@ from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.describe_parts import since
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import headless, shown_as
+from kubesim.shell.kubectl.results import headless
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import kinds_and_names
 from kubesim.shell.machine import Process
@@ -37,10 +37,10 @@ async def events(process: Process, client: Client, opts: Flags) -> int:
         )
         return 0
     items.sort(key=_last)
-    if shown_as(opts):
+    if opts.get("output"):
         listed = [headless({"apiVersion": "v1", "kind": "Event", **each}) for each in items]
         whole = {"apiVersion": "v1", "items": listed, "kind": "List", "metadata": {"resourceVersion": ""}}
-        await process.write(printing.formatted(shown_as(opts), whole))
+        await process.write(printing.formatted(opts.get("output"), whole))
         return 0
     widths: list[int] = []
     head = [] if opts.on("no-headers") else [["NAMESPACE"] * everywhere + HEAD]

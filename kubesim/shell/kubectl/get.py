@@ -43,7 +43,8 @@ def _path(client: Client, opts: Flags, kind: Resource, name: str, **more: str) -
     everywhere = opts.on("all-namespaces") and kind.namespaced
     if name and everywhere:
         raise KubectlError("error: a resource cannot be retrieved by name across all namespaces")
-    base = kind.path("" if everywhere else client.namespace, name) + ("" if name else query(opts))
+    below = f"/{opts.get('subresource')}" if opts.get("subresource") else ""
+    base = kind.path("" if everywhere else client.namespace, name) + (below if name else query(opts))
     return base + (("&" if "?" in base else "?") + urlencode(more) if more else "")
 
 
@@ -75,7 +76,8 @@ async def _tables(process: Process, client: Client, opts: Flags, targets: Target
             if answer.get("rows"):
                 lines += _cells(opts, kind, answer, several, not lines)
         if lines:
-            await process.write(("\n" if shown and several else "") + table(lines))
+            gap = shown and several and not opts.on("no-headers")
+            await process.write(("\n" if gap else "") + table(lines))
             shown = True
     if not shown and not status and not opts.on("ignore-not-found"):
         await process.error(_nothing(client, opts, targets[0][0]))
@@ -99,7 +101,10 @@ async def _table(client: Client, opts: Flags, kind: Resource, name: str) -> Obj:
     more = {"includeObject": "Object"} if by else {}
     answer = await _asked(client, opts, kind, name, TABLE, more)
     if by and answer.get("rows"):
-        keys = [printing.sort_key(by, row["object"]) for row in answer["rows"]]
+        try:
+            keys = [printing.sort_key(by, row["object"]) for row in answer["rows"]]
+        except KubectlError:  # upstream logs it, and shows no row
+            return {}
         answer["rows"] = [row for _, row in sorted(zip(keys, answer["rows"], strict=True), key=lambda pair: pair[0])]
     return answer
 
@@ -138,14 +143,18 @@ async def _objects(process: Process, client: Client, opts: Flags, targets: Targe
         await process.write("".join(f"{kind.qualified}/{obj['metadata']['name']}\n" for kind, obj in items))
         return status
     for _, obj in items:
-        if not opts.on("show-managed-fields"):
+        if form in printing.PLAIN and not opts.on("show-managed-fields"):
             obj.get("metadata", {}).pop("managedFields", None)
     single = len(targets) == 1 and targets[0][1]
     if single and not items:
         return status
     listed = {"apiVersion": "v1", "items": [obj for _, obj in items], "kind": "List"}
     whole = items[0][1] if single else {**listed, "metadata": {"resourceVersion": ""}}
-    await process.write(printing.formatted(form, whole, headers=not opts.on("no-headers")))
+    await process.write(
+        printing.formatted(
+            form, whole, headers=not opts.on("no-headers"), strict=not opts.on("allow-missing-template-keys", True)
+        )
+    )
     return status
 
 
@@ -195,6 +204,6 @@ def _marked(opts: Flags, cells: list[list[str]], what: str, headers: bool) -> li
 def _one(opts: Flags, kind: Resource, obj: Obj) -> str:
     if opts.get("output") == "name":
         return f"{kind.qualified}/{obj['metadata']['name']}\n"
-    if not opts.on("show-managed-fields"):
+    if opts.get("output") in printing.PLAIN and not opts.on("show-managed-fields"):
         obj.get("metadata", {}).pop("managedFields", None)
     return ("---\n" if opts.get("output") == "yaml" else "") + printing.formatted(opts.get("output"), obj)

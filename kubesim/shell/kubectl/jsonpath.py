@@ -1,29 +1,40 @@
-"""JSONPath templates as kubectl reads them: text, ``{.a.b[0]}``, ``{range}``, filters."""
+"""JSONPath templates as kubectl reads them: text, ``{.a.b[0]}``, ``{range}``, filters.
+
+Source of the language: https://kubernetes.io/docs/reference/kubectl/jsonpath/.
+"""
 
 from __future__ import annotations
 
 import json
-import operator
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from kubesim.shell.kubectl import gofunctions as go
 from kubesim.shell.kubectl.client import KubectlError
+from kubesim.shell.kubectl.texts import compact
 
-Step = tuple[str, Any]
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": go.FUNCTIONS["eq"],
+    "!=": go.FUNCTIONS["ne"],
+    "<=": go.FUNCTIONS["le"],
+    ">=": go.FUNCTIONS["ge"],
+    "<": go.FUNCTIONS["lt"],
+    ">": go.FUNCTIONS["gt"],
 }
-_TEXT = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", '\\"': '"', "\\'": "'"}
+_FILTER = re.compile(r"""\[\?\(((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^"')])*)\)""")
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\\n])*)\1""")
+_NAME = re.compile(r"(?:\\.|[^\s.,\[\]$@{}\\])*")
+_KEY = re.compile(r"'([^']|\\')*'")
+_SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
+_NUMBER = re.compile(r"[+-]?[\d.]*")
+DEEPEST = 200
+Step = tuple[str, Any]
 
 
-class OutOfBounds(Exception):
-    """An index that a list does not have."""
+class PathError(Exception):
+    """What is wrong with a template or with what it finds, as upstream words it."""
 
 
 def relaxed(text: str) -> str:
@@ -32,208 +43,302 @@ def relaxed(text: str) -> str:
     return inner if inner.startswith((".", "[")) else "." + inner
 
 
-def fill(template: str, obj: Any) -> str:
+def fill(template: str, obj: Any, *, as_json: bool = False) -> str:
     """Return a template's text for an object. Raises KubectlError with kubectl's words."""
-    pieces = list(_pieces(template))
     try:
-        return "".join(_filled(pieces, obj, obj))
-    except OutOfBounds as error:
+        pieces = parsed(template)
+    except PathError as error:
+        raise KubectlError(f"error: error parsing jsonpath {template}, {error}") from error
+    try:
+        groups = list(_Walk(pieces).results([obj]))
+    except PathError as error:
         raise KubectlError(
-            f'error: error executing jsonpath "{_quoted(template)}": Error executing template: {error}. '
-            "Printing more information for debugging the template:\n"
-            f"\ttemplate was:\n\t\t{template}\n\tobject given to jsonpath engine was:\n\t\t{shown(obj)}\n\n"
+            f"error: error executing jsonpath {json.dumps(template, ensure_ascii=False)}: Error executing template: "
+            f"{error}. Printing more information for debugging the template:\n"
+            f"\ttemplate was:\n\t\t{template}\n\tobject given to jsonpath engine was:\n\t\t{syntax(obj)}\n\n"
         ) from error
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    if as_json:
+        return "".join(json.dumps(group, indent=4, sort_keys=True, ensure_ascii=False) + "\n" for group in groups)
+    return "".join(" ".join(shown(value) for value in group) for group in groups)
 
 
 def shown(value: Any) -> str:
     """Return a value as a template prints it."""
-    if value is None:
-        return ""
-    return (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    )
+    if isinstance(value, dict | list):
+        return compact(value)
+    return "null" if value is None else go.shown(value)
 
 
-def _pieces(template: str) -> Iterator[tuple[str, str]]:
+def syntax(value: Any) -> str:
+    """Return a value as ``%#v`` prints it: as Go's source would have it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key)}:{syntax(each)}" for key, each in sorted(value.items()))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(syntax, value))}}}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return "interface {}(nil)" if value is None else go.shown(value)
+
+
+def values(path: str, obj: Any) -> list[Any]:
+    """Return what a path finds in an object; what is not there is left out. Raises KubectlError."""
+    try:
+        steps = _steps(path)
+    except PathError as error:
+        raise KubectlError(f"error: error parsing jsonpath {{{path}}}, {error}") from error
+    try:
+        return _Walk([]).along([obj], steps)
+    except PathError as error:
+        raise KubectlError(f"error: {error}") from error
+
+
+def parsed(template: str) -> list[list[Step]]:
+    """Return a template's pieces, each the steps of an action or one of text. Raises PathError."""
+    pieces: list[list[Step]] = []
     at = 0
     while at < len(template):
         start = template.find("{", at)
+        if start != at:
+            pieces.append([("text", template[at : start if start >= 0 else None])])
         if start < 0:
-            yield "text", template[at:]
-            return
-        if start > at:
-            yield "text", template[at:start]
-        match = re.compile(r"""\{((?:[^{}'"]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")*)\}""").match(template, start)
-        if not match:
-            raise KubectlError(f"error: error parsing jsonpath {template}, unclosed action")
-        yield from _action(match[1].strip(), template)
-        at = match.end()
+            break
+        steps, at = _action(template, start + 1)
+        pieces.append(steps)
+    return pieces
 
 
-def _action(inner: str, template: str) -> Iterator[tuple[str, str]]:
-    if inner == "end":
-        yield "end", ""
-    elif inner.startswith("range"):
-        yield "range", inner[5:].strip()
-    elif inner[:1] in ("'", '"'):
-        yield "text", re.sub(r"\\.", lambda match: _TEXT.get(match[0], match[0]), inner[1:-1])
+def _steps(text: str) -> list[Step]:
+    return _action(text + "}", 0)[0]
+
+
+def _action(text: str, at: int) -> tuple[list[Step], int]:
+    """Return the steps of an action that begins at a place, and where what follows it begins."""
+    steps: list[Step] = []
+    while at < len(text) and text[at] != "\n":
+        letter = text[at]
+        if letter == "}":
+            return steps, at + 1
+        if letter in " @$":
+            at += 1
+        elif text.startswith("[?(", at):
+            at = _filter(text, at, steps)
+        elif text.startswith("..", at):
+            at = _deep(text, at, steps)
+        elif letter == "[":
+            at = _array(text, at, steps)
+        elif letter in "\"'":
+            at = _quote(text, at, steps)
+        elif letter == ".":
+            at = _field(text, at + 1, steps)
+        elif letter in "+-" or letter.isdigit():
+            at = _numeric(text, at, steps)
+        elif letter.isalnum() or letter == "_":
+            at = _word(text, at, steps)
+        else:
+            raise PathError(f"unrecognized character in action: U+{ord(letter):04X} '{letter}'")
+    raise PathError("unclosed action")
+
+
+def _deep(text: str, at: int, steps: list[Step]) -> int:
+    if steps and steps[-1][0] == "deep":
+        raise PathError("invalid multiple recursive descent")
+    steps.append(("deep", None))
+    at += 2
+    return _field(text, at, steps) if text[at : at + 1].isalnum() else at
+
+
+def _field(text: str, at: int, steps: list[Step]) -> int:
+    match = _NAME.match(text, at)
+    name, end = (match[0], match.end()) if match else ("", at)
+    steps.append(("all", None) if name == "*" else ("field", name.replace("\\", "")))
+    return end
+
+
+def _word(text: str, at: int, steps: list[Step]) -> int:
+    match = _NAME.match(text, at)
+    word, end = (match[0], match.end()) if match else ("", at)
+    steps.append(("value", word == "true") if word in ("true", "false") else ("word", word))
+    return end
+
+
+def _numeric(text: str, at: int, steps: list[Step]) -> int:
+    match = _NUMBER.match(text, at)
+    found = match[0] if match else ""
+    try:
+        steps.append(("value", float(found) if "." in found else int(found)))
+    except ValueError as error:
+        raise PathError(f"cannot parse number {found}") from error
+    return at + len(found)
+
+
+def _quote(text: str, at: int, steps: list[Step]) -> int:
+    match = _QUOTED.match(text, at)
+    if match is None:
+        raise PathError("unterminated quoted string")
+    steps.append(("text", go.unquoted(f'"{match[2]}"')))
+    return match.end()
+
+
+def _array(text: str, at: int, steps: list[Step]) -> int:
+    end = text.find("]", at)
+    if end < 0 or "\n" in text[at:end]:
+        raise PathError("unterminated array")
+    inner = text[at + 1 : end]
+    if "," in inner:
+        steps.append(("union", [_steps(f"[{part.strip(' ')}]") for part in inner.split(",")]))
+        return end + 1
+    if _KEY.fullmatch(inner):
+        steps += _steps("." + inner[1:-1])
+        return end + 1
+    match = _SLICE.fullmatch(":" if inner == "*" else inner)
+    if match is None:
+        raise PathError(f"invalid array index {inner}")
+    first, last, by = match.groups()
+    index = int(first) if first not in ("", "-") else None
+    until = (index or 0) + 1 if last is None else int(last[1:]) if last[1:] else None
+    derived = last is None
+    steps.append(("array", (index, until, derived, int(by[1:]) if by and by[1:] else None)))
+    return end + 1
+
+
+def _filter(text: str, at: int, steps: list[Step]) -> int:
+    match = _FILTER.match(text, at)
+    if match is None:
+        raise PathError("unterminated filter")
+    if text[match.end() : match.end() + 1] != "]":
+        raise PathError("unclosed array expect ]")
+    parts = re.fullmatch(r"([^!<>=]+)([!<>=]+)(.+?)", match[1])
+    if parts is None:
+        steps.append(("filter", (_steps(match[1]), "", [])))
     else:
-        if inner[:1] not in (".", "$", "@", "["):
-            raise KubectlError(
-                f"error: error parsing jsonpath {template}, unrecognized identifier {inner.split('.')[0]}"
-            )
-        yield "path", inner
+        steps.append(("filter", (_steps(parts[1]), parts[2], _steps(parts[3]))))
+    return match.end() + 1
 
 
-def _filled(pieces: list[tuple[str, str]], obj: Any, root: Any) -> Iterator[str]:
-    at = 0
-    while at < len(pieces):
-        kind, inner = pieces[at]
-        at += 1
+@dataclass
+class _Walk:
+    """One evaluation: the pieces, and how many ranges are open."""
+
+    pieces: list[list[Step]]
+    inside: int = 0
+    begun: bool = False
+    ended: bool = False
+
+    def results(self, current: list[Any]) -> Iterator[list[Any]]:
+        """Yield what each piece finds. Raises PathError."""
+        found, _ = self._block(0, current)
+        yield from found
+
+    def _block(self, at: int, current: list[Any]) -> tuple[list[list[Any]], int]:
+        """Return what the pieces find up to the end of a range, and where that is (0: nowhere)."""
+        found: list[list[Any]] = []
+        while at < len(self.pieces):
+            results = self.along(current, self.pieces[at])
+            at += 1
+            if self.ended:
+                self.ended = False
+                return found, at
+            if not self.begun:
+                found.append(results)
+                continue
+            self.begun, after = False, at
+            self.inside += 1
+            if self.inside > DEEPEST:
+                raise PathError("too many ranges")
+            for value in results or [None]:
+                inner, after = self._block(at, [value])
+                found += inner if results else []
+            self.inside -= 1
+            at = after or at  # one that is never closed holds the rest, which then follows it once more
+        return found, 0
+
+    def along(self, current: list[Any], steps: list[Step]) -> list[Any]:
+        """Return what steps lead to. Raises PathError."""
+        for kind, argument in steps:
+            current = self._step(current, kind, argument)
+        return current
+
+    def _step(self, current: list[Any], kind: str, argument: Any) -> list[Any]:
         if kind == "text":
-            yield inner
-        elif kind == "path":
-            yield " ".join(shown(value) for value in values(inner, obj, root))
-        elif kind == "range":
-            end = _end(pieces, at)
-            for item in values(inner, obj, root):
-                yield from _filled(pieces[at:end], item, root)
-            at = end + 1
+            return [argument]
+        if kind == "value":
+            return [argument for _ in current]
+        if kind == "word":
+            return self._word(current, argument)
+        if kind == "field":
+            return [each[argument] for each in current if isinstance(each, dict) and argument in each]
+        if kind == "union":
+            return [each for steps in argument for each in self.along(current, steps)]
+        if kind == "all":
+            return [each for value in current for each in _inner(value)]
+        if kind == "deep":
+            return [each for value in current for each in _within(value, 0)]
+        if kind == "array":
+            return [each for value in current if value is not None for each in _sliced(value, *argument)]
+        return [each for value in current for each in self._filtered(value, *argument)]
+
+    def _word(self, current: list[Any], word: str) -> list[Any]:
+        if word == "range":
+            self.begun = True
+            return current
+        if word != "end":
+            raise PathError(f"unrecognized identifier {word}")
+        if not self.inside:
+            raise PathError("not in range, nothing to end")
+        self.ended = True
+        return []
+
+    def _filtered(self, value: Any, left: list[Step], sign: str, right: list[Step]) -> Iterator[Any]:
+        if not isinstance(value, list):
+            raise PathError(f"{go.shown(value)} is not array or slice and cannot be filtered")
+        for item in value:
+            lefts = self.along([item], left)
+            if not sign:
+                if lefts:
+                    yield item
+                continue
+            rights = self.along([item], right) if lefts else []
+            if len(lefts) > 1 or len(rights) > 1:
+                raise PathError("can only compare one element at a time")
+            if lefts and rights and self._holds(sign, lefts[0], rights[0]):
+                yield item
+
+    def _holds(self, sign: str, one: Any, other: Any) -> bool:
+        if sign not in COMPARE:
+            raise PathError(f"unrecognized filter operator {sign}")
+        try:
+            return bool(COMPARE[sign](one, other))
+        except go.CallError as error:
+            raise PathError(str(error)) from error
 
 
-def _end(pieces: list[tuple[str, str]], at: int) -> int:
-    depth = 1
-    for index in range(at, len(pieces)):
-        depth += (pieces[index][0] == "range") - (pieces[index][0] == "end")
-        if not depth:
-            return index
-    raise KubectlError("error: error parsing jsonpath, unclosed range")
+def _inner(value: Any) -> list[Any]:
+    return [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
-def values(path: str, obj: Any, root: Any = None) -> list[Any]:
-    """Return what a path finds in an object; what is not there is left out."""
-    found = [root if path.startswith("$") and root is not None else obj]
-    for kind, argument in _steps(path):
-        found = [result for value in found for result in _taken(kind, argument, value)]
-    return found
-
-
-def _steps(path: str) -> Iterator[Step]:
-    at = 1 if path[:1] in ("$", "@") else 0
-    while at < len(path):
-        if path.startswith("..", at):
-            yield "deep", None
-            at += 1 if re.match(r"\.\.[^.\[]", path[at:]) else 2
-        elif path[at] == "[":
-            end = _closing(path, at)
-            yield _bracket(path[at + 1 : end].strip())
-            at = end + 1
-        else:
-            match = re.compile(r"\.((?:\\.|[^.\[\\])*)").match(path, at)
-            if not match:
-                raise KubectlError(f"error: error parsing jsonpath {{{path}}}, unrecognized character in action")
-            name = re.sub(r"\\(.)", r"\1", match[1])
-            at = match.end()
-            if name:
-                yield ("all", None) if name == "*" else ("field", name)
-
-
-def _closing(path: str, at: int) -> int:
-    depth, quote = 0, ""
-    for index in range(at, len(path)):
-        letter = path[index]
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        else:
-            depth += (letter == "[") - (letter == "]")
-            if not depth:
-                return index
-    raise KubectlError(f"error: error parsing jsonpath {{{path}}}, unterminated array")
-
-
-def _bracket(text: str) -> Step:
-    if text == "*":
-        return "all", None
-    if text.startswith("?(") and text.endswith(")"):
-        return "filter", text[2:-1].strip()
-    if text[:1] in ("'", '"'):
-        return "fields", [part.strip()[1:-1].replace("\\.", ".") for part in text.split(",")]
-    if re.fullmatch(r"-?\d*(:-?\d*){0,2}", text) and text:
-        return (
-            ("slice", [int(part) if part else None for part in text.split(":")])
-            if ":" in text
-            else ("at", [int(text)])
-        )
-    if re.fullmatch(r"-?\d+(,-?\d+)*", text):
-        return "at", [int(part) for part in text.split(",")]
-    raise KubectlError(f"error: error parsing jsonpath, invalid array index {text}")
-
-
-def _taken(kind: str, argument: Any, value: Any) -> Iterator[Any]:
-    if kind == "field" and isinstance(value, dict) and argument in value:
-        yield value[argument]
-    elif kind == "fields" and isinstance(value, dict):
-        yield from (value[name] for name in argument if name in value)
-    elif kind == "all":
-        yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    elif kind == "deep":
-        yield from _within(value)
-    elif isinstance(value, list):
-        yield from _listed(kind, argument, value)
-
-
-def _within(value: Any) -> Iterator[Any]:
+def _within(value: Any, depth: int) -> Iterator[Any]:
+    if depth > DEEPEST or not (inner := _inner(value)):
+        return
     yield value
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for each in inner:
-        yield from _within(each)
+        yield from _within(each, depth + 1)
 
 
-def _listed(kind: str, argument: Any, value: list[Any]) -> Iterator[Any]:
-    if kind == "at":
-        for index in argument:
-            if not -len(value) <= index < len(value):
-                raise OutOfBounds(f"array index out of bounds: index {index}, length {len(value)}")
-            yield value[index]
-    elif kind == "slice":
-        yield from value[slice(*argument)] if argument[2:] != [0] else ()
-    elif kind == "filter":
-        yield from (item for item in value if _holds(argument, item))
-
-
-def _holds(condition: str, item: Any) -> bool:
-    parts = re.split(r"\s*(==|!=|<=|>=|<|>)\s*", condition, maxsplit=1)
-    left = _operand(parts[0], item)
-    if len(parts) == 1:
-        return bool(left)
-    right = _operand(parts[2], item)
-    return any(_compared(parts[1], one, other) for one in left for other in right)
-
-
-def _operand(text: str, item: Any) -> list[Any]:
-    text = text.strip()
-    if text.startswith("@"):
-        return values(text, item)
-    if text[:1] in ("'", '"'):
-        return [text[1:-1]]
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        return [text]
-
-
-def _compared(sign: str, one: Any, other: Any) -> bool:
-    if isinstance(one, str) != isinstance(other, str):
-        return sign == "!="
-    try:
-        return COMPARE[sign](one, other)
-    except TypeError:
-        return False
+def _sliced(value: Any, first: int | None, last: int | None, derived: bool, by: int | None) -> list[Any]:
+    if not isinstance(value, list):
+        raise PathError(f"{go.kind_of(value)} is not array or slice")
+    size = len(value)
+    start = (first or 0) + (size if (first or 0) < 0 else 0)
+    end = size if last is None else last
+    end += size if end < 0 or (end == 0 and derived) else 0
+    if start == end:
+        return []
+    for index, bad in ((start, not 0 <= start < size), (end - 1, not 0 <= end <= size)):
+        if bad:
+            raise PathError(f"array index out of bounds: index {index}, length {size}")
+    if start > end:
+        raise PathError(f"starting index {start} is greater than ending index {end}")
+    if by is not None and by <= 0:
+        raise PathError("step must be > 0")
+    return value[start : end : by or 1]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
+from kubesim.shell.kubectl import gofunctions as go
 from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import KubectlError, Obj
+from kubesim.shell.kubectl.gorun import Run
+from kubesim.shell.kubectl.gotemplate import TemplateError
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.texts import to_json, to_yaml
+from kubesim.shell.kubectl.texts import compact, to_json, to_kyaml, to_yaml
+
+PLAIN: dict[str, Callable[[Obj], str]] = {"json": to_json, "yaml": to_yaml, "kyaml": to_kyaml}
 
 FORMATS = (
     "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,"
@@ -55,26 +62,48 @@ def safe(text: str) -> str:
     return text.replace("\x1b", "^[").replace("\r", "\\r")
 
 
-def formatted(form: str, obj: Obj, *, headers: bool = True) -> str:
-    """Return an object, or a List, as ``-o`` asks. Raises KubectlError."""
-    kind, _, rest = form.partition("=")
-    if kind == "json":
-        return to_json(obj)
-    if kind == "yaml":
-        return to_yaml(obj)
-    if kind == "jsonpath":
-        return jsonpath.fill(rest, obj)
-    if kind == "custom-columns":
+def formatted(form: str, obj: Obj, *, headers: bool = True, strict: bool = False) -> str:
+    """Return an object, or a List, as ``-o`` asks; ``strict`` templates refuse absent keys. Raises KubectlError."""
+    kind, equals, rest = form.partition("=")
+    if form in PLAIN:
+        return PLAIN[form](obj)
+    if kind in ("jsonpath", "jsonpath-as-json", "go-template", "go-template-file", "jsonpath-file") and not rest:
+        raise KubectlError("error: template format specified but no template given")
+    if kind.startswith("jsonpath"):
+        return jsonpath.fill(rest, obj, as_json=kind == "jsonpath-as-json")
+    if kind == "go-template":
+        return templated(rest, obj, strict=strict)
+    if kind in ("custom-columns", "custom-columns-file"):
         return custom_columns(rest, obj, headers=headers)
     raise KubectlError(
         f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: {FORMATS}'
     )
 
 
+def templated(source: str, obj: Obj, *, strict: bool = False) -> str:
+    """Return an object in a Go template. Raises KubectlError in kubectl's words."""
+    try:
+        run = Run(source, strict=strict)
+    except TemplateError as error:
+        raise KubectlError(f"error: error parsing template {source}, {error}") from error
+    try:
+        return run.fill(obj)
+    except TemplateError as error:
+        shown = go.shown(obj)
+        raise KubectlError(
+            f"error: error executing template {json.dumps(source, ensure_ascii=False)}: {error}",
+            printed=f"{run.begun}Error executing template: {error}. Printing more information for debugging the "
+            f"template:\n\ttemplate was:\n\t\t{source}\n\traw data was:\n\t\t{compact(obj)}\n"
+            f"\tobject given to template engine was:\n\t\t{shown}\n\n",
+        ) from error
+
+
 def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:
     """Return columns that are named with paths, ``NAME:.metadata.name``."""
     if not spec:
         raise KubectlError("error: custom-columns format specified but no custom columns given")
+    if "\n" in spec:
+        spec = _from_file(spec)
     pairs = [part.partition(":") for part in spec.split(",")]
     for name, colon, path in pairs:
         if not colon or not path:
@@ -88,17 +117,18 @@ def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:
 
 
 def _field(path: str, item: Obj) -> str:
-    found = [_go(value) for value in jsonpath.values(jsonpath.relaxed(path), item)]
+    found = [safe(go.shown(value)) for value in jsonpath.values(jsonpath.relaxed(path), item)]
     return ",".join(found) or "<none>"
 
 
-def _go(value: Any) -> str:
-    """Return a value as Go's ``%v`` prints it."""
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{_go(each)}' for key, each in sorted(value.items()))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(_go(each) for each in value)}]"
-    return "<none>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+def _from_file(text: str) -> str:
+    """Return the columns of a file, names in its first line and paths in its second. Raises KubectlError."""
+    names, paths = (line.split() for line in text.split("\n")[:2])
+    if len(names) != len(paths):
+        raise KubectlError(
+            f"error: number of headers ({len(names)}) and field specifications ({len(paths)}) don't match"
+        )
+    return ",".join(f"{name}:{path}" for name, path in zip(names, paths, strict=True))
 
 
 def sort_key(path: str, obj: Obj) -> tuple[int, Any]:

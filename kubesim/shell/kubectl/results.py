@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
@@ -40,22 +41,40 @@ def headless(obj: Obj) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-def shown_as(opts: Flags) -> str:
-    """Return the output format, with a template that a flag of its own gives."""
-    form = opts.get("output")
-    if opts.get("template") and "=" not in form:
-        form = form or "go-template"
-        return f"{'go-template' if form == 'template' else form}={opts.get('template')}"
-    return form
+TEMPLATES = {
+    "template": "go-template",
+    "templatefile": "go-template-file",
+}
+
+
+def settle(process: Process, opts: Flags) -> None:
+    """Make the output format one that holds its template, wherever that is from. Raises KubectlError."""
+    form, equals, rest = opts.get("output").partition("=")
+    form = TEMPLATES.get(form, form)
+    if opts.get("template") and not (equals and rest):
+        form, rest = form or "go-template", opts.get("template")
+    if form.endswith("-file") and rest:
+        form, rest = form.removesuffix("-file"), _read(process, form, rest)
+    if form and (rest or form in ("go-template", "jsonpath")):
+        opts.given["output"] = [f"{form}={rest}"]
+
+
+def _read(process: Process, form: str, name: str) -> str:
+    try:
+        return process.view.read(name).decode("utf-8", "replace")
+    except FileError as error:
+        word = "template" if form.startswith("custom") else "--template"
+        raise KubectlError(f"error: error reading {word} {name}, open {name}: {error.text.lower()}") from error
 
 
 async def report(process: Process, opts: Flags, kind: Resource, obj: Obj, done: str) -> None:
     """Say what has happened to an object, or print it as ``-o`` asks."""
-    form, name = shown_as(opts), (obj.get("metadata") or {}).get("name", "")
+    form, name = opts.get("output"), (obj.get("metadata") or {}).get("name", "")
     if form == "name":
         await process.write(f"{kind.qualified}/{name}\n")
     elif form:
-        await process.write(printing.formatted(form, obj if opts.on("show-managed-fields") else headless(obj)))
+        whole = opts.on("show-managed-fields") or form not in printing.PLAIN
+        await process.write(printing.formatted(form, obj if whole else headless(obj)))
     else:
         await process.write(f"{kind.qualified}/{name} {done}{DRY[dry(opts)]}\n")
 

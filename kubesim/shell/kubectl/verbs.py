@@ -22,6 +22,7 @@ from kubesim.shell.kubectl import (
     logs,
     making,
     nodes,
+    results,
     rights,
     rollout,
     setting,
@@ -106,8 +107,10 @@ async def run(process: Process) -> int:
         if opts.command not in VERBS or opts.on("help"):
             await process.write(about.usage_of(opts.command))
             return 0
+        results.settle(process, opts)
         return await VERBS[opts.command](process, _client(process, opts), opts)
     except KubectlError as error:
+        await process.write(error.printed)
         await process.flush()
         await process.error(error.text + "\n")
         return error.status
