@@ -23,6 +23,8 @@ from kubesim.tests.contract.exchanges import make_namespace, normalised, told
 from kubesim.tests.contract.plain import Answer, Plain
 
 SECONDS = 20
+DISCOVERY_S = 100
+"""Two rounds of the collector's search for kinds, one of which another kind that has just gone may hold up."""
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 GROUP = "contract.example.com"
@@ -73,7 +75,7 @@ _SUBRESOURCES = {
     "status": {},
     "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
 }
-DEFINITION = {
+DEFINITION: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": f"widgets.{GROUP}"},
@@ -450,13 +452,32 @@ def _unsigned(value: Any) -> Any:
 
 @contextmanager
 def defined(cluster: Plain) -> Iterator[None]:
-    """Serve the custom kind of the histories while the block lasts."""
+    """Serve the custom kind of the histories, and have it collected, while the block lasts."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     cluster("POST", path, DEFINITION)
-    end = monotonic() + SECONDS
-    while cluster("GET", f"/apis/{GROUP}/v1/widgets").code != 200:
-        assert monotonic() < end, "the custom kind is not served"
     try:
+        end = monotonic() + SECONDS
+        while cluster("GET", f"/apis/{GROUP}/v1/widgets").code != 200:
+            assert monotonic() < end, "the custom kind is not served"
+        _collected(cluster)
         yield
     finally:
         cluster("DELETE", f"{path}/{DEFINITION['metadata']['name']}")
+
+
+def _collected(cluster: Plain) -> None:
+    """Wait until the garbage collector knows the custom kind: a real one looks for new kinds every half minute."""
+    run = Run(cluster)
+    with run.space():
+        widget = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}}
+        made = cluster("POST", run.path("widgets"), widget).json["metadata"]
+        cluster("DELETE", run.path("widgets", "a"), {"propagationPolicy": "Orphan"})
+        query = f"{run.path('widgets')}?watch=1&timeoutSeconds={SECONDS}&resourceVersion={made['resourceVersion']}"
+        known = any(_ended(cluster, query) for _ in range(DISCOVERY_S // SECONDS))
+        assert known, "the garbage collector does not know the custom kind"
+
+
+def _ended(cluster: Plain, query: str) -> bool:
+    """Tell whether something is deleted before a watch ends."""
+    with cluster.watching(query) as events:
+        return any(event["type"] == "DELETED" for event in events)
