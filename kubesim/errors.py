@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
 Obj = dict[str, Any]
@@ -43,3 +44,19 @@ class ApiError(Exception):
             body["details"] = self.details
         body["code"] = self.code
         return body
+
+
+class tolerating:
+    """Goes on after a ``with`` block in which the API has answered with one of these codes."""
+
+    def __init__(self, *codes: int) -> None:
+        self._codes = codes
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Tell whether the block may be left as if nothing had happened."""
+        return isinstance(error, ApiError) and error.code in self._codes

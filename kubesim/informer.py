@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Protocol
 
-from kubesim.client import Client, WatchEvent
+from kubesim.client import Client, PatchBody, PatchType, WatchEvent
 from kubesim.clock import Clock, Timer
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 
 log = logging.getLogger(__name__)
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -86,15 +86,49 @@ class Informer:
         for obj in self.items():
             handler(None, obj)
 
-    def note(self, obj: Obj, *, created: bool = False) -> None:
-        """Take in the answer to our own write at once, so that nobody acts on a cache older than it.
+    # What is written through the cache is in it at once: nobody acts on one that is older than our own writes.
 
-        Only an object that we have just ``created`` may be new: any other unknown one is gone already.
-        """
+    async def create(self, obj: Obj) -> Obj:
+        """Create an object. Raises ``ApiError``."""
+        made = await self._client.create(self.resource, obj, namespace=obj["metadata"].get("namespace", ""))
+        return self._note(made, created=True)
+
+    async def update(self, obj: Obj, *, subresource: str = "") -> Obj:
+        """Replace an object or its status. Raises ``ApiError``."""
+        return self._note(await self._client.update(self.resource, obj, subresource=subresource))
+
+    async def patch(
+        self, obj: Obj, patch: PatchBody, *, patch_type: PatchType = "merge", subresource: str = ""
+    ) -> Obj:
+        """Change some fields of the object of this name. Raises ``ApiError``."""
+        key = key_of(obj)
+        answer = await self._client.patch(
+            self.resource, key[1], key[0], patch, patch_type=patch_type, subresource=subresource
+        )
+        return self._note(answer)
+
+    async def delete(self, obj: Obj, propagation: str = "Background", grace_seconds: int | None = None) -> bool:
+        """Delete this very object unless it is gone already; tells whether it was there. Raises ``ApiError``."""
+        meta = obj["metadata"]
+        with tolerating(404, 409):
+            await self._client.delete(
+                self.resource,
+                meta["name"],
+                meta.get("namespace", ""),
+                grace_seconds=grace_seconds,
+                uid=meta["uid"],
+                propagation=propagation,
+            )
+            return True
+        return False
+
+    def _note(self, obj: Obj, *, created: bool = False) -> Obj:
+        """Take in an answer. Only what we have ``created`` may be new: any other unknown object is gone already."""
         key = key_of(obj)
         old = self._items.get(key)
         if created if old is None else version_of(old) < version_of(obj):
             self._put(key, old, obj)
+        return obj
 
     async def start(self) -> None:
         """List once, then keep watching in a task of its own."""

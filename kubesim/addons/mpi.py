@@ -15,11 +15,10 @@ from kubesim.controllers.base import (
     Context,
     Controller,
     controller_of,
-    delete_if_there,
     find_condition,
     owner_reference,
 )
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.kubelet.behaviours import workload
 from kubesim.kubelet.duties import Post
 from kubesim.network.gate import Gate
@@ -149,21 +148,12 @@ class MPIJobController(Controller):
         policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy", "None")
         for pod in workers:
             if policy == "All" or (policy == "Running" and _phase(pod) in ("Running", "Pending")):
-                await delete_if_there(self, "pods", pod)
+                await self.pods.delete(pod)
 
     async def _write(self, job: Obj, status: Obj) -> None:
-        if status == (job.get("status") or {}):
-            return
-        meta = job["metadata"]
-        try:
-            made = await self.client.patch(
-                RESOURCE, meta["name"], meta["namespace"], {"status": status}, subresource="status"
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return
-        self.jobs.note(made)
+        if status != (job.get("status") or {}):
+            with tolerating(404):
+                await self.jobs.patch(job, {"status": status}, subresource="status")
 
     def _is_over(self, status: Obj) -> bool:
         return any(_holds(status, kind) for kind in ("Succeeded", "Failed"))

@@ -11,7 +11,7 @@ import orjson
 from kubesim.addons.operator import Operator, settings
 from kubesim.addons.sentinel_monitor import CHECK
 from kubesim.controllers.base import Context, Controller, is_ending
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.kubelet.duties import Post
 from kubesim.times import parse, stamp
 
@@ -54,11 +54,8 @@ class Module(Controller):
     async def change(self, name: str, metadata: Obj, **spec: Any) -> None:
         """Change a node's labels and annotations (None: take away), and its spec."""
         patch = {"metadata": metadata, **({"spec": spec} if spec else {})}
-        try:
-            self.nodes.note(await self.client.patch("nodes", name, "", patch))
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        with tolerating(404):
+            await self.nodes.patch({"metadata": {"name": name}}, patch)
 
     def say(self, message: str, **fields: str) -> None:
         """Log something."""

@@ -10,7 +10,7 @@ from kubesim.addons.operator import Operator, ensure
 from kubesim.addons.sentinel import STATE, Module, fatal
 from kubesim.addons.sentinel_monitor import UUID
 from kubesim.controllers.base import Context, Controller, find_condition
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.kernel_log import USER
 from kubesim.gpu.mig import MigError
 from kubesim.kubelet.duties import Post
@@ -109,15 +109,9 @@ class Janitor(Controller):
         now = stamp(self.clock.now())
         condition = {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
         status = {**status, "conditions": [*(status.get("conditions") or ()), condition]}
-        name = order["metadata"]["name"]
-        try:
-            made = await self.client.patch(self.resource, name, "", {"status": status}, subresource="status")
-            self.orders.note(made)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return
-        self.queue.add_after(f"/{name}", REBOOTING_S)
+        with tolerating(404):
+            await self.orders.patch(order, {"status": status}, subresource="status")
+            self.queue.add_after(f"/{order['metadata']['name']}", REBOOTING_S)
 
 
 class Rebooter(Janitor):

@@ -34,8 +34,7 @@ class AggregationController(Controller):
             return
         rules = self._rules(role)
         if rules != (role.get("rules") or []):
-            answer = await self.client.patch(ROLES, name, "", {"rules": rules or None})
-            self.roles.note(answer)
+            await self.roles.patch(role, {"rules": rules or None})
 
     def _rules(self, role: Obj) -> list[Obj]:
         found: list[Obj] = []

@@ -85,14 +85,12 @@ class Controller(ABC):
         if obj.get("status", {}) == status:
             return obj
         try:
-            answer = await self.client.update(informer.resource, {**obj, "status": status}, subresource="status")
+            return await informer.update({**obj, "status": status}, subresource="status")
         except ApiError as error:
             if error.reason != "Conflict" or not retries:
                 raise
             fresh = await self.client.get(informer.resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
             return await self.write_status(informer, fresh, status, retries=retries - 1)
-        informer.note(answer)
-        return answer
 
 
 def queue_key(obj: Obj | None) -> str:
@@ -133,17 +131,3 @@ def owner_reference(obj: Obj) -> Obj:
 def is_ending(obj: Obj) -> bool:
     """Whether an object is being deleted."""
     return obj["metadata"].get("deletionTimestamp") is not None
-
-
-async def delete_if_there(controller: Controller, resource: str, obj: Obj, propagation: str = "Background") -> bool:
-    """Delete an object unless it is gone already; tells whether it was there."""
-    meta = obj["metadata"]
-    try:
-        await controller.client.delete(
-            resource, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=propagation
-        )
-    except ApiError as error:
-        if error.code in (404, 409):
-            return False
-        raise
-    return True

@@ -52,5 +52,4 @@ class CertificateController(Controller):
             **csr.get("status", {}),
             "conditions": [*(csr.get("status", {}).get("conditions") or ()), condition],
         }
-        answer = await self.client.update(RESOURCE, {**csr, "status": status}, subresource=subresource)
-        self.requests.note(answer)
+        await self.requests.update({**csr, "status": status}, subresource=subresource)

@@ -31,7 +31,7 @@ class Claims:
                     raise ApiError(409, "Conflict", f"pvc {name} is being deleted")
                 continue
             try:
-                made = await self._controller.client.create(CLAIMS, claim, namespace=namespace)
+                await self._claims.create(claim)
             except ApiError as error:
                 failure = f"failed to create PVC {name}: {error.message}"
                 if error.reason != "AlreadyExists":
@@ -40,7 +40,6 @@ class Claims:
                     )
                     await self._controller.recorder.warning(owner, "FailedCreate", text)
                 raise ApiError(error.code, error.reason, failure) from error
-            self._claims.note(made, created=True)
             text = f"create Claim {name} Pod {pod} in StatefulSet {set_name} success"
             await self._controller.recorder.normal(owner, "SuccessfulCreate", text)
 
@@ -60,7 +59,7 @@ class Claims:
                 ref["uid"]: bool(ref.get("controller")) for ref in wanted
             }:
                 patch = {"metadata": {"uid": meta["uid"], "ownerReferences": wanted or None}}
-                self._claims.note(await self._controller.client.patch(CLAIMS, meta["name"], meta["namespace"], patch))
+                await self._claims.patch(claim, patch)
 
     def is_stale(self, owner: Obj, ordinal: int) -> bool:
         """Whether a missing pod must wait for the claims that go with its predecessor."""

@@ -12,7 +12,6 @@ from kubesim.controllers.base import (
     Context,
     Controller,
     controller_of,
-    delete_if_there,
     is_ending,
     owner_reference,
     queue_key,
@@ -162,25 +161,23 @@ class CronJobController(Controller):
             status["lastScheduleTime"] = stamp(due)
 
     async def _create(self, cron: Obj, due: datetime) -> Obj | None:
-        namespace = cron["metadata"]["namespace"]
         try:
-            made = await self.client.create("jobs.batch", job_of(cron, due), namespace=namespace)
+            made = await self.jobs.create(job_of(cron, due))
         except ApiError as error:
             if error.reason == "AlreadyExists":
-                found = self.jobs.get(namespace, job_name(cron, due))
+                found = self.jobs.get(cron["metadata"]["namespace"], job_name(cron, due))
                 owner = controller_of(found) if found is not None else None
                 return found if owner is not None and owner["uid"] == cron["metadata"]["uid"] else None
             if "is being terminated" not in error.message:
                 text = f"Error creating job: {error.message}"
                 await self.recorder.warning(cron, "FailedCreate", text)
             raise
-        self.jobs.note(made, created=True)
         await self.recorder.normal(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
         return made
 
     async def _delete(self, cron: Obj, found: Obj) -> None:
         try:
-            there = await delete_if_there(self, "jobs.batch", found)
+            there = await self.jobs.delete(found)
         except ApiError as error:
             await self.recorder.warning(cron, "FailedDelete", f"Deleted job: {error.message}")
             raise

@@ -9,7 +9,6 @@ from kubesim.controllers.base import (
     Context,
     Controller,
     controller_of,
-    delete_if_there,
     find_condition,
     is_ending,
     owner_reference,
@@ -130,7 +129,7 @@ class DeploymentController(Controller):
         wait = look.deployment["spec"].get("minReadySeconds", 0)
         if notes != annotations_of(newest) or newest["spec"].get("minReadySeconds", 0) != wait:
             patch = {"metadata": {"annotations": notes}, "spec": {"minReadySeconds": wait}}
-            look.newest = await self._patch(newest, patch)
+            look.newest = await self.sets.informer.patch(newest, patch)
             return
         text = f'Found new replica set "{newest["metadata"]["name"]}"'
         await self._note_revision(look, notes.get(REVISION, ""), "FoundNewReplicaSet", text)
@@ -158,13 +157,10 @@ class DeploymentController(Controller):
         wanted = self._newest_of(look)
         name, replicas = wanted["metadata"]["name"], wanted["spec"]["replicas"]
         try:
-            made = await self.client.create(
-                self.sets.informer.resource, wanted, namespace=wanted["metadata"]["namespace"]
-            )
+            made = await self.sets.informer.create(wanted)
         except ApiError as error:
             await self._not_created(look, name, error)
             raise
-        self.sets.informer.note(made, created=True)
         if replicas:
             text = f"Scaled up replica set {name} from 0 to {replicas}"
             await self.recorder.normal(look.deployment, "ScalingReplicaSet", text)
@@ -287,17 +283,11 @@ class DeploymentController(Controller):
         before, notes = rs["spec"]["replicas"], size_notes(look.deployment)
         if before == replicas and notes.items() <= annotations_of(rs).items():
             return
-        await self._patch(rs, {"metadata": {"annotations": notes}, "spec": {"replicas": replicas}})
+        await self.sets.informer.patch(rs, {"metadata": {"annotations": notes}, "spec": {"replicas": replicas}})
         if before != replicas:
             way = "up" if replicas > before else "down"
             text = f"Scaled {way} replica set {rs['metadata']['name']} from {before} to {replicas}"
             await self.recorder.normal(look.deployment, "ScalingReplicaSet", text)
-
-    async def _patch(self, rs: Obj, patch: Obj) -> Obj:
-        meta, cache = rs["metadata"], self.sets.informer
-        answer = await self.client.patch(cache.resource, meta["name"], meta["namespace"], patch)
-        cache.note(answer)
-        return answer
 
     # History.
 
@@ -312,7 +302,7 @@ class DeploymentController(Controller):
         for rs in living[: max(0, len(living) - limit)]:
             seen = rs.get("status", {}).get("observedGeneration", 0) >= rs["metadata"].get("generation", 1)
             if seen and not rs["spec"]["replicas"] and not counted([rs], "replicas"):
-                await delete_if_there(self, self.sets.informer.resource, rs)
+                await self.sets.informer.delete(rs)
 
     async def _roll_back(self, look: Rollout) -> None:
         """Take the template of the revision that an annotation asks for (0: of the last one), and drop the wish."""
@@ -337,8 +327,7 @@ class DeploymentController(Controller):
             text = f'Rolled back deployment "{name}" to revision {wanted}'
             await self.recorder.normal(deployment, "DeploymentRollback", text)
         metadata = {**deployment["metadata"], "annotations": notes}
-        body = {**deployment, "metadata": metadata, "spec": fresh}
-        self.deployments.note(await self.client.update(self.deployments.resource, body))
+        await self.deployments.update({**deployment, "metadata": metadata, "spec": fresh})
 
     # Status.
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
+from kubesim.controllers.base import Context, Controller, is_ending, queue_key
 from kubesim.controllers.slices import MANAGED_BY, SERVICE, SLICES, TRIGGER, Group, SliceKeeper
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.schema.paths import is_true
 
 HEADLESS = "service.kubernetes.io/headless"
@@ -60,7 +60,7 @@ class EndpointsController(Controller):
         if service is None:
             self._seen.pop(f"{namespace}/{name}", None)
             if endpoints is not None:
-                await delete_if_there(self, "endpoints", endpoints)
+                await self.endpoints.delete(endpoints)
             return
         spec = service["spec"]
         if not spec.get("selector") or spec.get("type") == "ExternalName" or is_ending(service):
@@ -93,19 +93,8 @@ class EndpointsController(Controller):
         body: Obj = {"apiVersion": "v1", "kind": "Endpoints"}
         body["metadata"] = {**meta, "labels": labels, "annotations": notes}
         body |= {"subsets": subsets} if subsets else {}
-        await self._put(old, body)
-
-    async def _put(self, old: Obj | None, body: Obj) -> None:
-        try:
-            if old is None:
-                answer = await self.client.create("endpoints", body, namespace=body["metadata"]["namespace"])
-            else:
-                answer = await self.client.update("endpoints", body)
-        except ApiError as error:
-            if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was first
-                raise
-            return
-        self.endpoints.note(answer, created=old is None)
+        with tolerating(403, 404, 409):  # the namespace is going, or somebody else was first
+            await (self.endpoints.create(body) if old is None else self.endpoints.update(body))
 
     def _groups(self, service: Obj, found: list[Obj]) -> list[Group]:
         """Return the endpoints by their ports: a named port may differ from pod to pod."""

@@ -41,11 +41,10 @@ class EphemeralVolumeController(Controller):
         found = self.claims.get(meta["namespace"], name)
         if found is None:
             try:
-                made = await self.client.create(CLAIMS, _claim(pod, volume, name), namespace=meta["namespace"])
+                await self.claims.create(_claim(pod, volume, name))
             except ApiError as error:
                 await self._warn(pod, volume, f"create PVC {name}: {error.message}")
                 raise
-            self.claims.note(made, created=True)
         elif not is_for(found, pod):
             await self._warn(pod, volume, not_owned(found, pod))
             raise ApiError(409, "Conflict", not_owned(found, pod))

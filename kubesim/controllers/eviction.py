@@ -6,9 +6,10 @@ from datetime import datetime
 
 from kubesim.clock import Timer
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
+from kubesim.controllers.base import Context, Controller, is_ending, queue_key
 from kubesim.controllers.node import ready
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
+from kubesim.informer import Informer
 from kubesim.scheduler.terms import tolerates
 from kubesim.times import stamp
 
@@ -29,18 +30,10 @@ def disruption(pod: Obj, why: tuple[str, str], now: datetime) -> Obj:
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [fresh]}}
 
 
-async def write_status(controller: Controller, pod: Obj, patch: Obj) -> None:
+async def patch_status(pods: Informer, pod: Obj, patch: Obj) -> None:
     """Patch (strategically) the status of a pod that may be gone already."""
-    meta = pod["metadata"]
-    try:
-        answer = await controller.client.patch(
-            "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
-        )
-    except ApiError as error:
-        if error.code not in (404, 409):
-            raise
-        return
-    controller.informers["pods"].note(answer)
+    with tolerating(404, 409):
+        await pods.patch(pod, patch, patch_type="strategic", subresource="status")
 
 
 class TaintEvictionController(Controller):
@@ -92,9 +85,9 @@ class TaintEvictionController(Controller):
             return
         text = f"Marking for deletion Pod {namespace}/{name}"
         await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
-        await write_status(self, pod, disruption(pod, TAINTED, self.clock.now()))
+        await patch_status(self.pods, pod, disruption(pod, TAINTED, self.clock.now()))
         self._due.pop(key, None)
-        await delete_if_there(self, "pods", pod)
+        await self.pods.delete(pod)
 
 
 def patience(pod: Obj, taints: list[Obj]) -> float | None:
@@ -153,12 +146,8 @@ class PodCollector(Controller):
             lost = bool(node) and self.nodes.get("", node) is None
             patch: Obj = disruption(pod, NODE_GONE, self.clock.now()) if lost else {"status": {}}
             patch["status"]["phase"] = "Failed"  # nobody else will say how it ended
-            await write_status(self, pod, patch)
-        try:
-            await self.client.delete("pods", name, namespace, grace_seconds=0, uid=pod["metadata"]["uid"])
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+            await patch_status(self.pods, pod, patch)
+        await self.pods.delete(pod, grace_seconds=0)
 
 
 def _out_of_service(node: Obj | None) -> bool:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending
-from kubesim.errors import ApiError, Obj
+from kubesim.controllers.base import Context, Controller, is_ending
+from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
 
 Place = tuple[str, str]
@@ -87,18 +87,11 @@ class GarbageCollector(Controller):
         known = [reference for reference in references if self._may_exist(reference, _namespace_of(obj))]
         if known:
             if len(known) < len(references):
-                await self._set_owners(resource, obj, known)
+                await _set_owners(self.caches[resource], obj, known)
             return
         finalizers = obj["metadata"].get("finalizers") or []
         policy = "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
-        meta = obj["metadata"]
-        try:
-            await self.client.delete(
-                resource, meta["name"], meta.get("namespace", ""), uid=meta["uid"], propagation=policy
-            )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+        await self.caches[resource].delete(obj, policy)
 
     def _may_exist(self, reference: Obj, namespace: str) -> bool:
         """Tell whether an owner is there, under its name: in the same namespace, or of the cluster.
@@ -112,46 +105,44 @@ class GarbageCollector(Controller):
 
     async def _orphan(self, resource: str, obj: Obj) -> None:
         uid = obj["metadata"]["uid"]
-        for dependents, cache in self.caches.items():
+        for cache in self.caches.values():
             for dependent in cache.by("owner", uid):
                 kept = [ref for ref in dependent["metadata"]["ownerReferences"] if ref["uid"] != uid]
-                await self._set_owners(dependents, dependent, kept)
-        await self._drop_finalizer(resource, obj, ORPHAN)
+                await _set_owners(cache, dependent, kept)
+        await _drop_finalizer(self.caches[resource], obj, ORPHAN)
 
     async def _delete_dependents(self, resource: str, obj: Obj) -> None:
         """Delete what the object owns; it goes when none is left that blocks it."""
         uid = obj["metadata"]["uid"]
         blocking = False
-        for dependents, cache in self.caches.items():
+        for cache in self.caches.values():
             for dependent in cache.by("owner", uid):
                 blocking = blocking or any(
                     ref["uid"] == uid and ref.get("blockOwnerDeletion")
                     for ref in dependent["metadata"]["ownerReferences"]
                 )
                 if not is_ending(dependent):
-                    await delete_if_there(self, dependents, dependent, propagation="Foreground")
+                    await cache.delete(dependent, "Foreground")
         if not blocking:
-            await self._drop_finalizer(resource, obj, FOREGROUND)
-
-    async def _set_owners(self, resource: str, obj: Obj, references: list[Obj]) -> None:
-        await self._patch(resource, obj, {"ownerReferences": references or None})
-
-    async def _drop_finalizer(self, resource: str, obj: Obj, finalizer: str) -> None:
-        kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
-        await self._patch(resource, obj, {"finalizers": kept or None})
-
-    async def _patch(self, resource: str, obj: Obj, metadata: Obj) -> None:
-        meta = obj["metadata"]
-        patch = {"metadata": {"uid": meta["uid"], **metadata}}
-        try:
-            await self.client.patch(resource, meta["name"], meta.get("namespace", ""), patch)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+            await _drop_finalizer(self.caches[resource], obj, FOREGROUND)
 
     @staticmethod
     def _key(resource: str, obj: Obj) -> str:
         return f"{resource}|{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+async def _set_owners(cache: Informer, obj: Obj, references: list[Obj]) -> None:
+    await _patch(cache, obj, {"ownerReferences": references or None})
+
+
+async def _drop_finalizer(cache: Informer, obj: Obj, finalizer: str) -> None:
+    kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
+    await _patch(cache, obj, {"finalizers": kept or None})
+
+
+async def _patch(cache: Informer, obj: Obj, metadata: Obj) -> None:
+    with tolerating(404, 409):
+        await cache.patch(obj, {"metadata": {"uid": obj["metadata"]["uid"], **metadata}})
 
 
 def _place(obj: Obj) -> Place:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kubesim.controllers.base import Controller, delete_if_there, owner_reference
+from kubesim.controllers.base import Controller, owner_reference
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 from kubesim.informer import Informer
@@ -57,13 +57,7 @@ class History:
         same = next((revision for revision in reversed(owned) if revision["data"] == wanted), None)
         if same is None:
             return await self._create(owner, wanted, number)
-        if same is not owned[-1]:
-            meta = same["metadata"]
-            same = await self._controller.client.patch(
-                RESOURCE, meta["name"], meta["namespace"], {"revision": number}
-            )
-            self.revisions.note(same)
-        return same
+        return same if same is owned[-1] else await self.revisions.patch(same, {"revision": number})
 
     async def _create(self, owner: Obj, data: Obj, number: int) -> Obj:
         meta, collisions = owner["metadata"], owner.get("status", {}).get("collisionCount") or 0
@@ -84,7 +78,7 @@ class History:
                 "revision": number,
             }
             try:
-                made = await self._controller.client.create(RESOURCE, revision, namespace=meta["namespace"])
+                return await self.revisions.create(revision)
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise
@@ -92,13 +86,10 @@ class History:
                 if there["data"] == data:
                     return there
                 collisions += 1
-                continue
-            self.revisions.note(made, created=True)
-            return made
 
     async def trim(self, owner: Obj, kept: set[str]) -> None:
         """Delete the oldest revisions beyond the limit, sparing those (by name) that are in use."""
         unused = [revision for revision in self.owned(owner) if revision["metadata"]["name"] not in kept]
         limit = owner["spec"].get("revisionHistoryLimit", 10)
         for revision in unused[: max(0, len(unused) - limit)]:
-            await delete_if_there(self._controller, RESOURCE, revision)
+            await self.revisions.delete(revision)

@@ -16,7 +16,7 @@ from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
 from kubesim.controllers.job_pods import own_backoff, pod_of
 from kubesim.controllers.job_status import TRACKING, Look, is_tracked, look_at
 from kubesim.controllers.owned import Owned
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.times import parse, stamp
 
 CONTROLLER = "kubernetes.io/job-controller"
@@ -241,17 +241,11 @@ class JobController(Controller):
 
     async def _untrack(self, pod: Obj) -> None:
         meta = pod["metadata"]
-        if not is_tracked(pod):
-            return
-        kept = [name for name in meta["finalizers"] if name != TRACKING]
-        patch = {"metadata": {"uid": meta["uid"], "finalizers": kept or None}}
-        try:
-            answer = await self.client.patch("pods", meta["name"], meta["namespace"], patch)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
-            return
-        self.pods.informer.note(answer)
+        if is_tracked(pod):
+            kept = [name for name in meta["finalizers"] if name != TRACKING]
+            with tolerating(404, 409):
+                patch = {"metadata": {"uid": meta["uid"], "finalizers": kept or None}}
+                await self.pods.informer.patch(pod, patch)
 
     async def _release_orphans(self, namespace: str, name: str, uid: str) -> None:
         """Pods whose job is gone must not wait to be counted, also where a new job has taken its name."""
@@ -272,11 +266,8 @@ class JobController(Controller):
         left = ttl - (self.clock.now() - at).total_seconds()
         if left > 0:
             self.queue.add_after(queue_key(job), left)
-            return
-        meta = job["metadata"]
-        await self.client.delete(
-            "jobs.batch", meta["name"], meta["namespace"], uid=meta["uid"], propagation="Foreground"
-        )
+        else:
+            await self.jobs.delete(job, "Foreground")
 
 
 def finished(job: Obj) -> datetime | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending
+from kubesim.controllers.base import Context, Controller, is_ending
 from kubesim.controllers.remains import Left, Remains, left_of
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
 
 FINALIZER = "kubernetes"
@@ -78,17 +78,14 @@ class NamespaceController(Controller):
     async def _empty(self, resource: str, namespace: Obj) -> Left:
         """Delete the objects of one resource, and return what is still there."""
         name = namespace["metadata"]["name"]
-        try:
+        with tolerating(404):  # a definition that has just gone
             found = (await self.client.list(resource, name)).items
             for obj in found:
                 if not is_ending(obj):
-                    await delete_if_there(self, resource, obj)
+                    await self.informers[resource].delete(obj)
             rest = (await self.client.list(resource, name)).items if found else []
-        except ApiError as error:
-            if error.code == 404:  # a definition that has just gone
-                return Left()
-            raise
-        return left_of(resource, rest, namespace, self.clock.now())
+            return left_of(resource, rest, namespace, self.clock.now())
+        return Left()
 
     async def _tell(self, namespace: Obj, found: Remains) -> Obj:
         """Write the conditions of a namespace that goes."""
@@ -98,11 +95,8 @@ class NamespaceController(Controller):
 
     async def _finalize(self, obj: Obj) -> None:
         kept = [name for name in obj["spec"]["finalizers"] if name != FINALIZER]
-        try:
+        with tolerating(404):
             await self.client.update("namespaces", {**obj, "spec": {"finalizers": kept}}, subresource="finalize")
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 class ServiceAccountController(Controller):
@@ -134,29 +128,26 @@ class ServiceAccountController(Controller):
         if obj is None or is_ending(obj):
             return
         if self.accounts.get(name, "default") is None:
-            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-            await self._create("serviceaccounts", name, account)
+            meta = {"name": "default", "namespace": name}
+            await _create(self.accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
         if self._root_ca:
             await self._publish(name)
 
     async def _publish(self, namespace: str) -> None:
         data, found = {"ca.crt": self._root_ca}, self.config_maps.get(namespace, ROOT_CA)
         if found is None:
-            meta = {"name": ROOT_CA, "annotations": ROOT_CA_NOTE}
-            bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-            await self._create("configmaps", namespace, bundle)
+            meta = {"name": ROOT_CA, "namespace": namespace, "annotations": ROOT_CA_NOTE}
+            await _create(self.config_maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
             return
         notes = found["metadata"].get("annotations") or {}
         if found.get("data") != data or not notes.get(ROOT_CA_KEY):
             meta = {**found["metadata"], "annotations": {**notes, **ROOT_CA_NOTE}}
-            self.config_maps.note(await self.client.update("configmaps", {**found, "metadata": meta, "data": data}))
+            await self.config_maps.update({**found, "metadata": meta, "data": data})
 
-    async def _create(self, resource: str, namespace: str, obj: Obj) -> None:
-        try:
-            self.informers[resource].note(await self.client.create(resource, obj, namespace=namespace), created=True)
-        except ApiError as error:
-            if error.code not in (403, 404, 409):
-                raise
+
+async def _create(cache: Informer, obj: Obj) -> None:
+    with tolerating(403, 404, 409):
+        await cache.create(obj)
 
 
 def _waits(namespace: Obj) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from kubesim.clock import Timer
 from kubesim.controllers.base import Context, Controller
 from kubesim.controllers.zones import Zones, zone_of
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.times import parse, stamp
 
 LOOK_S = 5.0
@@ -124,13 +124,8 @@ class NodeController(Controller):
             await self._patch(node, {"metadata": metadata})
 
     async def _patch(self, node: Obj, patch: Obj, subresource: str = "") -> None:
-        try:
-            answer = await self.client.patch("nodes", node["metadata"]["name"], "", patch, subresource=subresource)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return
-        self.nodes.note(answer)
+        with tolerating(404):
+            await self.nodes.patch(node, patch, subresource=subresource)
 
     # The health of all nodes.
 
@@ -206,11 +201,8 @@ class NodeController(Controller):
             if condition is None or condition["status"] == "False":
                 continue
             fresh = {**condition, "status": "False", "lastTransitionTime": stamp(self.clock.now())}
-            meta, patch = pod["metadata"], {"status": {"conditions": [fresh]}}
-            answer = await self.client.patch(
-                "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
-            )
-            self.pods.note(answer)
+            patch = {"status": {"conditions": [fresh]}}
+            await self.pods.patch(pod, patch, patch_type="strategic", subresource="status")
             await self.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
     async def _turn_out(self, node: Obj) -> None:

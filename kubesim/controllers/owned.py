@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kubesim.api.selectors import LabelSelector, from_struct
 from kubesim.controllers.base import Controller, controller_of, is_ending, owner_reference, queue_key
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
 
 Selector = Callable[[Obj], LabelSelector]
@@ -96,18 +96,10 @@ class Owned:
 
     async def _patch(self, obj: Obj, metadata: Obj) -> list[Obj]:
         """Change an object's metadata; nothing where it is gone."""
-        meta, resource = obj["metadata"], self.informer.resource
-        patch = {"metadata": {"uid": meta["uid"], **metadata}}
-        try:
-            answer = await self._controller.client.patch(
-                resource, meta["name"], meta["namespace"], patch, patch_type="strategic"
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return []
-        self.informer.note(answer)
-        return [answer]
+        patch = {"metadata": {"uid": obj["metadata"]["uid"], **metadata}}
+        with tolerating(404):
+            return [await self.informer.patch(obj, patch, patch_type="strategic")]
+        return []
 
 
 def _namespace(obj: Obj) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
-from kubesim.controllers.base import Controller, delete_if_there, is_ending, owner_reference
+from kubesim.controllers.base import Controller, is_ending, owner_reference
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse
 
@@ -112,12 +112,11 @@ def max_restarts(pod: Obj) -> int:
 async def create(controller: Controller, owner: Obj, pod: Obj) -> Obj:
     """Create a pod and say so in an event, or say why not and raise."""
     try:
-        made = await controller.client.create("pods", pod, namespace=owner["metadata"]["namespace"])
+        made = await controller.informers["pods"].create(pod)
     except ApiError as error:
         if TERMINATING not in error.message:
             await controller.recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
         raise
-    controller.informers["pods"].note(made, created=True)
     await controller.recorder.normal(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
     return made
 
@@ -141,7 +140,7 @@ async def create_all(controller: Controller, owner: Obj, wanted: Iterable[Obj]) 
 async def delete(controller: Controller, owner: Obj, pod: Obj) -> None:
     """Delete a pod and say so in an event, or say why not and raise."""
     try:
-        there = await delete_if_there(controller, "pods", pod)
+        there = await controller.informers["pods"].delete(pod)
     except ApiError as error:
         await controller.recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")
         raise

@@ -47,8 +47,7 @@ class Provisioner(Controller):
             return
         text = f'External provisioner is provisioning volume for claim "{namespace}/{name}"'
         await self.recorder.normal(claim, "Provisioning", text)
-        made = await self.client.create(VOLUMES, self._volume(claim, found, driver, volume))
-        self.volumes.note(made, created=True)
+        await self.volumes.create(self._volume(claim, found, driver, volume))
         await self.recorder.normal(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {volume}")
 
     def _volume(self, claim: Obj, storage_class: Obj, driver: str, name: str) -> Obj:

@@ -49,7 +49,7 @@ class RangeController(Controller):
             return
         if not is_ending(span):
             if KEEP not in span["metadata"].get("finalizers", ()):
-                span = await self._patch(name, {"finalizers": [KEEP]})
+                span = await self._patch(span, {"finalizers": [KEEP]})
             await self._say(span, READY)
         elif self._is_needed(span):
             await self._say(span, NEEDED)
@@ -62,12 +62,10 @@ class RangeController(Controller):
         if left > 0:
             self.queue.add_after(f"/{span['metadata']['name']}", left)
         elif KEEP in span["metadata"].get("finalizers", ()):
-            await self._patch(span["metadata"]["name"], {"$deleteFromPrimitiveList/finalizers": [KEEP]})
+            await self._patch(span, {"$deleteFromPrimitiveList/finalizers": [KEEP]})
 
-    async def _patch(self, name: str, metadata: Obj) -> Obj:
-        answer = await self.client.patch(RANGES, name, "", {"metadata": metadata}, patch_type="strategic")
-        self.ranges.note(answer)
-        return answer
+    async def _patch(self, span: Obj, metadata: Obj) -> Obj:
+        return await self.ranges.patch(span, {"metadata": metadata}, patch_type="strategic")
 
     async def _say(self, span: Obj, verdict: tuple[str, str, str]) -> None:
         state, reason, message = verdict

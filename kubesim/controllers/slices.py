@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from kubesim.controllers.base import Controller, delete_if_there, owner_reference
-from kubesim.errors import ApiError, Obj
+from kubesim.controllers.base import Controller, owner_reference
+from kubesim.errors import Obj, tolerating
 
 SLICES = "endpointslices.discovery.k8s.io"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -22,7 +22,6 @@ class SliceKeeper:
     """Keeps the slices of one controller's objects."""
 
     def __init__(self, controller: Controller, name: str) -> None:
-        self._controller = controller
         self._name = name
         self._slices = controller.informers[SLICES]
 
@@ -46,27 +45,20 @@ class SliceKeeper:
             await self._write(owner, same.pop(0) if same else None, body, meta, trigger)
         for left in by_ports.values():
             for each in left:
-                await delete_if_there(self._controller, SLICES, each)
+                await self._slices.delete(each)
 
     async def _write(self, owner: Obj, old: Obj | None, body: Obj, meta: Obj, trigger: str) -> None:
         labels = {**meta["labels"], SERVICE: owner["metadata"]["name"], MANAGED_BY: self._name}
         notes = {**(meta.get("annotations") or {}), **({TRIGGER: trigger} if trigger else {})}
-        namespace = owner["metadata"]["namespace"]
         fresh: Obj = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **body}
-        try:
+        with tolerating(403, 404, 409):  # the namespace is going, or somebody else was first
             if old is None:
-                name = {"generateName": f"{owner['metadata']['name']}-", "namespace": namespace}
-                own = {"labels": labels, "annotations": notes, "ownerReferences": [owner_reference(owner)]}
-                answer = await self._controller.client.create(
-                    SLICES, {**fresh, "metadata": {**name, **own}}, namespace=namespace
-                )
-                self._slices.note(answer, created=True)
+                meta = {"generateName": f"{owner['metadata']['name']}-", "namespace": owner["metadata"]["namespace"]}
+                meta |= {"labels": labels, "annotations": notes, "ownerReferences": [owner_reference(owner)]}
+                await self._slices.create({**fresh, "metadata": meta})
             elif _shows(old) != (labels, body["endpoints"], body["ports"]):
                 kept = {**old["metadata"], "labels": labels, "annotations": notes}
-                self._slices.note(await self._controller.client.update(SLICES, {**fresh, "metadata": kept}))
-        except ApiError as error:
-            if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was first
-                raise
+                await self._slices.update({**fresh, "metadata": kept})
 
 
 def _parts(groups: Iterable[Group]) -> Iterator[Group]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
+from kubesim.controllers.base import Context, Controller, is_ending, queue_key
 from kubesim.controllers.claims import Claims
 from kubesim.controllers.history import HASH_LABEL, History, template_of
 from kubesim.controllers.owned import Owned
@@ -125,8 +125,7 @@ class StatefulSetController(Controller):
         if (meta.get("labels") or {}).get(POD_NAME) == meta["name"]:
             return
         labels = {POD_NAME: meta["name"], POD_INDEX: str(ordinal_of(pod))}
-        patch = {"metadata": {"uid": meta["uid"], "labels": labels}}
-        self.pods.informer.note(await self.client.patch("pods", meta["name"], meta["namespace"], patch))
+        await self.pods.informer.patch(pod, {"metadata": {"uid": meta["uid"], "labels": labels}})
         await self._tell(plan.owner, "update", meta["name"])
 
     async def _create(self, plan: Plan, ordinal: int) -> None:
@@ -135,12 +134,11 @@ class StatefulSetController(Controller):
         name = pod["metadata"]["name"]
         try:
             await self.claims.create(owner, ordinal, name)
-            made = await self.client.create("pods", pod, namespace=owner["metadata"]["namespace"])
+            made = await self.pods.informer.create(pod)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 await self._tell(owner, "create", name, error)
             raise
-        self.pods.informer.note(made, created=True)
         plan.replicas[ordinal] = made
         await self.claims.keep(owner, made, ordinal, leaving=False)
         await self._tell(owner, "create", name)
@@ -163,7 +161,7 @@ class StatefulSetController(Controller):
 
     async def _delete(self, owner: Obj, pod: Obj) -> None:
         try:
-            there = await delete_if_there(self, "pods", pod)
+            there = await self.pods.informer.delete(pod)
         except ApiError as error:
             await self._tell(owner, "delete", pod["metadata"]["name"], error)
             raise

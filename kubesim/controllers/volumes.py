@@ -5,8 +5,8 @@ from __future__ import annotations
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, delete_if_there, is_ending, queue_key
-from kubesim.errors import ApiError, Obj
+from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.errors import Obj, tolerating
 from kubesim.times import stamp
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses.storage.k8s.io"
@@ -100,15 +100,9 @@ class VolumeController(Controller):
         await self._patch(resource, obj, {"metadata": {"uid": obj["metadata"]["uid"], "finalizers": kept or None}})
 
     async def _patch(self, resource: str, obj: Obj, patch: Obj) -> Obj:
-        meta = obj["metadata"]
-        try:
-            answer = await self.client.patch(resource, meta["name"], meta.get("namespace", ""), patch)
-        except ApiError as error:
-            if error.code == 404:
-                return obj
-            raise
-        self.informers[resource].note(answer)
-        return answer
+        with tolerating(404):
+            return await self.informers[resource].patch(obj, patch)
+        return obj
 
     # Volumes.
 
@@ -134,7 +128,7 @@ class VolumeController(Controller):
     async def _reclaim(self, volume: Obj) -> None:
         driver = (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY, "")
         if self.drivers.get("", driver) is not None:
-            await delete_if_there(self, VOLUMES, volume)
+            await self.volumes.delete(volume)
         elif "csi" not in volume["spec"]:
             await self._phase(volume, "Failed", NOT_DELETABLE.format(_name(volume)))
 

@@ -6,7 +6,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.base import is_ending
 from kubesim.controllers.eviction import disruption
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.informer import Informers, WorkQueue
 from kubesim.recorder import Recorder
 from kubesim.scheduler.filters import prepare, refuse
@@ -34,7 +34,7 @@ class Scheduler:
         self._informers = Informers(client, clock)
         self._pods = self._informers["pods"]
         self._nodes = self._informers["nodes"]
-        self._volumes = Volumes(self._informers, client)
+        self._volumes = Volumes(self._informers)
         self._cluster = Cluster(self._volumes, Watched(self._informers))
         self._judge = Judge(self._cluster)
         self._recorder = Recorder(client, clock, NAME, series=True)
@@ -177,16 +177,11 @@ class Scheduler:
                 await self._turn_out(victim.obj, pod, candidate.node)
 
     async def _turn_out(self, victim: Obj, pod: PodInfo, node: str) -> None:
-        meta = victim["metadata"]
-        try:
+        with tolerating(404, 409):
             await self._patch(victim, disruption(victim, PREEMPTED, self._clock.now()))
-            await self._client.delete("pods", meta["name"], meta["namespace"], uid=meta["uid"])
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
-            return
-        text = f"Preempted by pod {pod.uid} on node {node}"
-        await self._recorder.normal(victim, "Preempted", text, action="Preempting")
+            if await self._pods.delete(victim):
+                text = f"Preempted by pod {pod.uid} on node {node}"
+                await self._recorder.normal(victim, "Preempted", text, action="Preempting")
 
     async def _tell(self, pod: Obj, verdict: Verdict) -> None:
         """Write the PodScheduled condition and the node on which room is made, if either is new."""
@@ -209,12 +204,8 @@ class Scheduler:
         return fresh
 
     async def _patch(self, pod: Obj, patch: Obj) -> None:
-        """Change a pod's status; the answer is in the cache at once."""
-        meta = pod["metadata"]
-        answer = await self._client.patch(
-            "pods", meta["name"], meta["namespace"], patch, patch_type="strategic", subresource="status"
-        )
-        self._pods.note(answer)
+        """Change a pod's status."""
+        await self._pods.patch(pod, patch, patch_type="strategic", subresource="status")
 
 
 def wants_us(pod: Obj) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesim.client import Client
 from kubesim.controllers.ephemeral import is_for, not_owned
 from kubesim.controllers.volumes import (
     CLAIMS,
@@ -39,8 +38,7 @@ ZONES = {
 class Volumes:
     """The claims, volumes and classes of a cluster."""
 
-    def __init__(self, informers: Informers, client: Client) -> None:
-        self._client = client
+    def __init__(self, informers: Informers) -> None:
         self._claims = informers[CLAIMS]
         self._volumes = informers[VOLUMES]
         self._classes = informers[CLASSES]
@@ -106,10 +104,10 @@ class Volumes:
                 reference |= {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
                 notes = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
                 patch = {"metadata": notes, "spec": {"claimRef": reference}}
-                self._volumes.note(await self._client.patch(VOLUMES, volume["metadata"]["name"], "", patch))
+                await self._volumes.patch(volume, patch)
             elif volume is None and SELECTED not in (meta.get("annotations") or {}):
                 patch = {"metadata": {"annotations": {SELECTED: node.name}}}
-                self._claims.note(await self._client.patch(CLAIMS, meta["name"], meta["namespace"], patch))
+                await self._claims.patch(claim, patch)
         return not waiting
 
     def _choice(self, claims: list[Obj], node: NodeState) -> list[tuple[Obj, Obj | None]] | None:

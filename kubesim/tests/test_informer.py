@@ -44,8 +44,8 @@ async def test_our_own_write_is_in_the_cache_at_once():
     async with world() as w:
         cache = Informer(w.client, w.clock, "configmaps")
         await cache.start()
-        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-        cache.note(await w.client.create("configmaps", obj, namespace="default"), created=True)
+        meta = {"name": "a", "namespace": "default"}
+        await cache.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
         assert cache.get("default", "a") is not None
         await cache.stop()
 
