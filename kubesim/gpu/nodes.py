@@ -172,7 +172,7 @@ def _info(name: str) -> Obj:
         "bootID": str(uuid.uuid5(machine, "boot")),
         "containerRuntimeVersion": RUNTIME,
         "kernelVersion": KERNEL,
-        "kubeProxyVersion": KUBELET_VERSION,
+        "kubeProxyVersion": "",  # a kubelet says it no longer
         "kubeletVersion": KUBELET_VERSION,
         "machineID": machine.hex,
         "operatingSystem": "linux",

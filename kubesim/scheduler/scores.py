@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from zlib import crc32
 
 from kubesim.scheduler import affinity, spread
 from kubesim.scheduler.state import Amounts, Cluster, NodeState, PodInfo
@@ -18,12 +19,14 @@ Score = Callable[[PodInfo, list[NodeState], Cluster], list[int] | None]
 
 
 def best(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> NodeState:
-    """Return the node with the highest score; of equals the first by name (upstream draws lots)."""
+    """Return the node with the highest score; among equals a hash draws the lot, so that a test can repeat it."""
     if len(nodes) == 1:
         return nodes[0]
     totals = total(pod, nodes, cluster)
     most = max(totals)
-    return min((node for node, found in zip(nodes, totals, strict=True) if found == most), key=lambda node: node.name)
+    equals = (node for node, found in zip(nodes, totals, strict=True) if found == most)
+    lot = crc32(pod.obj["metadata"]["name"].encode())
+    return min(equals, key=lambda node: crc32(node.name.encode(), lot))
 
 
 def total(pod: PodInfo, nodes: list[NodeState], cluster: Cluster) -> list[int]:
