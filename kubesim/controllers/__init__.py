@@ -49,7 +49,6 @@ class Controllers:
         kinds = [kind for kind in registry.stored() if set(kind.verbs) >= NEEDED_VERBS]
         collected = {k.resource: f"{k.api_version}/{k.kind}" for k in kinds if k.resource not in NOT_COLLECTED}
         namespaced = [kind.resource for kind in kinds if kind.namespaced]
-        self._nodes, self._pods = NodeController(context), PodCollector(context)
         spaces, collector = NamespaceController(context, namespaced), GarbageCollector(context, collected)
         self._controllers: list[Controller] = [
             CustomKinds(context, [spaces.follow, collector.follow]),
@@ -77,8 +76,8 @@ class Controllers:
             FlowSchemaController(context),
             RangeController(context),
             TaintEvictionController(context),
-            self._pods,
-            self._nodes,
+            PodCollector(context),
+            NodeController(context),
         ]
         if certifier is not None:
             self._controllers.append(CertificateController(context, certifier))
@@ -93,8 +92,6 @@ class Controllers:
 
     async def stop(self) -> None:
         """Stop at once."""
-        self._nodes.stop_looking()
-        self._pods.stop_looking()
         for controller in self._controllers:
             await controller.queue.stop()
         await self._informers.stop()

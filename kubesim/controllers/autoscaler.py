@@ -9,7 +9,7 @@ from typing import Any
 
 from kubesim.api.quantity import Format, parse, write
 from kubesim.api.selectors import LabelSelector, format_struct, from_struct
-from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.rates import Bounds, Past
 from kubesim.controllers.replicas import TOLERANCE, Aim, NoCount, count, samples
 from kubesim.controllers.shown import selector_text
@@ -28,14 +28,14 @@ NO_CUSTOM = NOT_FETCHED.format("custom", "no custom metrics API (custom.metrics.
 COUNT = "the HPA was unable to compute the replica count: {}"
 
 
-class AutoscalerController(Controller):
+class AutoscalerController(Keeper):
     """Keeps the conditions of every autoscaler."""
 
     source = "horizontal-pod-autoscaler"
+    resource = "horizontalpodautoscalers.autoscaling"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.scalers = self.informers["horizontalpodautoscalers.autoscaling"]
         self.pods = self.informers["pods"]
         self.pods.add_index("namespace", lambda pod: [pod["metadata"]["namespace"]])
         self.usage = context.usage
@@ -44,7 +44,7 @@ class AutoscalerController(Controller):
 
     def listen(self) -> None:
         """Watch autoscalers; each is looked at every 15 seconds, first one period after its making."""
-        self.scalers.add_handler(self._changed)
+        self.own.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None:
@@ -53,10 +53,9 @@ class AutoscalerController(Controller):
             self._selectors.pop(queue_key(old), None)
             self._pasts.pop(queue_key(old), None)
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, scaler: Obj) -> None:
         """Look at one autoscaler's target and metrics."""
-        scaler = self.scalers.get(namespace, name)
-        if scaler is None or is_ending(scaler):
+        if is_ending(scaler):
             return
         self.queue.add_after(queue_key(scaler), SYNC_S)
         status: Obj = {"currentMetrics": None, "desiredReplicas": 0, **scaler.get("status", {})}
@@ -72,7 +71,7 @@ class AutoscalerController(Controller):
             text = "the HPA controller was able to get the target's current scale"
             self._set(status, "AbleToScale", "True", "SucceededGetScale", text)
             failure = await self._scale(scaler, kind, target, status)
-        await self.write_status(self.scalers, scaler, status)
+        await self.write_status(self.own, scaler, status)
         if failure:
             await self.recorder.warning(scaler, "FailedComputeMetricsReplicas", failure)
 

@@ -93,6 +93,35 @@ class Controller(ABC):
             return await self.write_status(informer, fresh, status, retries=retries - 1)
 
 
+class Keeper(Controller):
+    """A controller that looks after the objects of one ``resource``, each as it is in the cache."""
+
+    resource = ""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.own = self.informers[self.resource]
+
+    def listen(self) -> None:
+        """Take every change of an object; those that depend on others watch them, too."""
+        self.watch_own(self.own)
+
+    async def sync(self, namespace: str, name: str) -> None:
+        """Look after one object, or take note that it is gone."""
+        obj = self.own.get(namespace, name)
+        if obj is None:
+            await self.gone(namespace, name)
+        else:
+            await self.look_after(obj)
+
+    @abstractmethod
+    async def look_after(self, obj: Obj) -> None:
+        """Bring one object to what it asks for; safe to repeat. ``ApiError`` means: try again later."""
+
+    async def gone(self, namespace: str, name: str) -> None:
+        """Forget an object, or what never was one."""
+
+
 def queue_key(obj: Obj | None) -> str:
     """Return ``namespace/name``."""
     assert obj is not None

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from kubesim.auth.certificates import SIGNERS, Certifier, wrong_for_signer
-from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.base import Context, Keeper
 from kubesim.errors import Obj
 from kubesim.times import stamp
 
-RESOURCE = "certificatesigningrequests.certificates.k8s.io"
 
-
-class CertificateController(Controller):
+class CertificateController(Keeper):
     """Approves and signs."""
 
     source = "certificate-controller"
+    resource = "certificatesigningrequests.certificates.k8s.io"
 
     def __init__(self, context: Context, certifier: Certifier) -> None:
         super().__init__(context)
-        self.requests = self.informers[RESOURCE]
         self._certifier = certifier
 
-    def listen(self) -> None:
-        """Watch requests."""
-        self.watch_own(self.requests)
-
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, csr: Obj) -> None:
         """Take one request a step further."""
-        csr = self.requests.get("", name)
-        if csr is None or csr.get("status", {}).get("certificate"):
+        if csr.get("status", {}).get("certificate"):
             return
         types = {condition["type"] for condition in csr.get("status", {}).get("conditions") or ()}
         if "Approved" in types and not types & {"Denied", "Failed"}:
@@ -42,7 +35,7 @@ class CertificateController(Controller):
             await self._add(csr, "Failed", "SignerValidationFailure", wrong, subresource="status")
             return
         certificate = self._certifier.sign(csr, self.clock.now())
-        await self.write_status(self.requests, csr, {**csr["status"], "certificate": certificate})
+        await self.write_status(self.own, csr, {**csr["status"], "certificate": certificate})
 
     async def _add(self, csr: Obj, kind: str, reason: str, message: str, subresource: str = "approval") -> None:
         now = stamp(self.clock.now())
@@ -52,4 +45,4 @@ class CertificateController(Controller):
             **csr.get("status", {}),
             "conditions": [*(csr.get("status", {}).get("conditions") or ()), condition],
         }
-        await self.requests.update({**csr, "status": status}, subresource=subresource)
+        await self.own.update({**csr, "status": status}, subresource=subresource)

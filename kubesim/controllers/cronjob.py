@@ -10,7 +10,7 @@ from kubesim.api.cron import Schedule, ScheduleError, parse
 from kubesim.controllers import job as jobs
 from kubesim.controllers.base import (
     Context,
-    Controller,
+    Keeper,
     controller_of,
     is_ending,
     owner_reference,
@@ -26,20 +26,20 @@ SLACK_S = 0.1
 """Work begins a moment after the minute, so that it is surely over."""
 
 
-class CronJobController(Controller):
+class CronJobController(Keeper):
     """Starts the jobs of cron jobs, and clears away the old ones."""
 
     source = "cronjob-controller"
+    resource = "cronjobs.batch"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.crons = self.informers["cronjobs.batch"]
         self.jobs = self.informers["jobs.batch"]
 
     def listen(self) -> None:
         """Watch CronJobs and their jobs."""
         self.watch_owned(self.jobs, "CronJob")
-        self.crons.add_handler(self._changed)
+        self.own.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at a cron job at once; at one with a new schedule when that comes round."""
@@ -53,11 +53,8 @@ class CronJobController(Controller):
                 return
         self.queue.add(queue_key(cron))
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, cron: Obj) -> None:
         """Take note of what has ended, start what is due, and come back at the next time."""
-        cron = self.crons.get(namespace, name)
-        if cron is None:
-            return
         owned = self.jobs.by("controller", cron["metadata"]["uid"])
         status = dict(cron.get("status", {}))
         status["active"] = await self._active(cron, owned, status)
@@ -67,7 +64,7 @@ class CronJobController(Controller):
             await self._run(cron, status)
         if not status["active"]:
             del status["active"]
-        await self.write_status(self.crons, cron, status)
+        await self.write_status(self.own, cron, status)
 
     async def _active(self, cron: Obj, owned: list[Obj], status: Obj) -> list[Obj]:
         """Return the jobs that still run, of those that the status names; note the last success."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.history import HASH_LABEL, History
 from kubesim.controllers.owned import Owned
 from kubesim.controllers.shares import share
@@ -51,37 +51,34 @@ class Look:
         return hash_of(pod) == self.digest
 
 
-class DaemonSetController(Controller):
+class DaemonSetController(Keeper):
     """Keeps a pod of each set on each node that it selects and that it may run on."""
 
     source = "daemonset-controller"
+    resource = "daemonsets.apps"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.sets = self.informers["daemonsets.apps"]
-        self.pods = Owned(self, self.informers["pods"], self.sets, "DaemonSet")
+        self.pods = Owned(self, self.informers["pods"], self.own, "DaemonSet")
         self.nodes = self.informers["nodes"]
-        self.history = History(self, self.sets, "DaemonSet", HASH_LABEL)
+        self.history = History(self, self.own, "DaemonSet", HASH_LABEL)
         self._killed: dict[str, int] = {}
 
     def listen(self) -> None:
         """Watch DaemonSets, their pods, and what of nodes decides who may run there."""
         self.pods.listen()
         self.history.listen()
-        self.watch_own(self.sets)
+        super().listen()
         self.nodes.add_handler(self._node_changed)
 
     def _node_changed(self, old: Obj | None, new: Obj | None) -> None:
         if old is not None and new is not None and _placement(old) == _placement(new):
             return
-        for owner in self.sets.items():
+        for owner in self.own.items():
             self.queue.add(queue_key(owner))
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, owner: Obj) -> None:
         """Create and delete the pods of one set, roll it on, and report."""
-        owner = self.sets.get(namespace, name)
-        if owner is None:
-            return
         selector = owner["spec"].get("selector") or {}
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             text = "This daemon set is selecting all pods. A non-empty selector is required."
@@ -242,7 +239,7 @@ class DaemonSetController(Controller):
         }
         status = {name: value for name, value in owner.get("status", {}).items() if name not in more} | shown
         status |= {name: count for name, count in more.items() if count}
-        await self.write_status(self.sets, owner, status, retries=1)
+        await self.write_status(self.own, owner, status, retries=1)
 
 
 def placement(owner: Obj, node: Obj) -> tuple[bool, bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kubesim.controllers import deployment_status, pods
 from kubesim.controllers.base import (
     Context,
-    Controller,
+    Keeper,
     controller_of,
     find_condition,
     is_ending,
@@ -57,21 +57,21 @@ class Rollout:
         return [*self.old, *([self.newest] if self.newest is not None else [])]
 
 
-class DeploymentController(Controller):
+class DeploymentController(Keeper):
     """Keeps one ReplicaSet per template and moves replicas to the newest."""
 
     source = "deployment-controller"
+    resource = "deployments.apps"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.deployments = self.informers["deployments.apps"]
-        self.sets = Owned(self, self.informers["replicasets.apps"], self.deployments, "Deployment")
+        self.sets = Owned(self, self.informers["replicasets.apps"], self.own, "Deployment")
         self.pods = self.informers["pods"]
 
     def listen(self) -> None:
         """Watch Deployments and their ReplicaSets."""
         self.sets.listen()
-        self.watch_own(self.deployments)
+        super().listen()
         self.pods.add_handler(self._pod_gone)
 
     def _pod_gone(self, old: Obj | None, new: Obj | None) -> None:
@@ -84,11 +84,8 @@ class DeploymentController(Controller):
         if deployment is not None:
             self.queue.add(f"{old['metadata']['namespace']}/{deployment['name']}")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, deployment: Obj) -> None:
         """Roll a deployment one step further and report."""
-        deployment = self.deployments.get(namespace, name)
-        if deployment is None:
-            return
         if not deployment["spec"].get("selector"):
             text = "This deployment is selecting all pods. A non-empty selector is required."
             await self.recorder.warning(deployment, "SelectingAll", text)
@@ -148,7 +145,7 @@ class DeploymentController(Controller):
         if changed:
             notes = {**annotations_of(deployment), REVISION: revision}
             noted = {**deployment, "metadata": {**deployment["metadata"], "annotations": notes}}
-            look.deployment = await self.write_status(self.deployments, noted, status)
+            look.deployment = await self.write_status(self.own, noted, status)
 
     async def _ensure_newest(self, look: Rollout) -> Obj:
         """Create the ReplicaSet of the template unless it is there."""
@@ -205,7 +202,7 @@ class DeploymentController(Controller):
             if deployment_status.has_deadline(deployment):
                 deployment_status.set_condition(status, now, "Progressing", "False", reason, text)
             await self.recorder.warning(deployment, reason, text)
-        await self.write_status(self.deployments, deployment, status)
+        await self.write_status(self.own, deployment, status)
 
     # Sizes.
 
@@ -327,7 +324,7 @@ class DeploymentController(Controller):
             text = f'Rolled back deployment "{name}" to revision {wanted}'
             await self.recorder.normal(deployment, "DeploymentRollback", text)
         metadata = {**deployment["metadata"], "annotations": notes}
-        await self.deployments.update({**deployment, "metadata": metadata, "spec": fresh})
+        await self.own.update({**deployment, "metadata": metadata, "spec": fresh})
 
     # Status.
 
@@ -342,11 +339,11 @@ class DeploymentController(Controller):
         word = "paused" if paused else "resumed"
         text, now = f"Deployment is {word}", self.clock.now()
         deployment_status.set_condition(status, now, "Progressing", "Unknown", f"Deployment{word.capitalize()}", text)
-        return await self.write_status(self.deployments, deployment, status)
+        return await self.write_status(self.own, deployment, status)
 
     async def _report_numbers(self, look: Rollout) -> None:
         status = deployment_status.count(look.deployment, look.sets, look.newest, self.clock.now())
-        await self.write_status(self.deployments, look.deployment, status)
+        await self.write_status(self.own, look.deployment, status)
 
     async def _report(self, look: Rollout) -> None:
         deployment, now = look.deployment, self.clock.now()
@@ -358,7 +355,7 @@ class DeploymentController(Controller):
             if wait is not None:
                 self.queue.add_after(queue_key(deployment), wait)
             return
-        await self.write_status(self.deployments, deployment, status)
+        await self.write_status(self.own, deployment, status)
 
 
 def _without_hash(template: Obj) -> Obj:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, find_condition, is_ending, queue_key
 from kubesim.controllers.shares import share
 from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
@@ -32,20 +32,20 @@ class UncountableError(Exception):
     """It cannot be told how many pods there should be."""
 
 
-class DisruptionController(Controller):
+class DisruptionController(Keeper):
     """Keeps the status of every budget."""
 
     source = "controllermanager"
+    resource = "poddisruptionbudgets.policy"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.budgets = self.informers["poddisruptionbudgets.policy"]
         self.pods = self.informers["pods"]
         self.owners = {resource: self.informers[resource] for resource in SCALED}
 
     def listen(self) -> None:
         """Watch budgets and the pods that they may select."""
-        self.watch_own(self.budgets)
+        super().listen()
         self.pods.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
@@ -55,15 +55,12 @@ class DisruptionController(Controller):
             self.queue.add(queue_key(budget))
 
     def _guarding(self, pod: Obj) -> list[Obj]:
-        found = self.budgets.by("namespace", pod["metadata"]["namespace"])
+        found = self.own.by("namespace", pod["metadata"]["namespace"])
         return [budget for budget in found if from_struct(budget["spec"].get("selector")).selects(pod)]
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, budget: Obj) -> None:
         """Count the pods of one budget."""
-        budget = self.budgets.get(namespace, name)
-        if budget is None:
-            return
-        selector = from_struct(budget["spec"].get("selector"))
+        selector, namespace = from_struct(budget["spec"].get("selector")), budget["metadata"]["namespace"]
         selected = [pod for pod in self.pods.by("namespace", namespace) if selector.selects(pod)]
         if not selected:
             await self.recorder.normal(budget, "NoPods", "No matching pods found")
@@ -92,9 +89,7 @@ class DisruptionController(Controller):
     async def _warn_of_others(self, budget: Obj, selected: list[Obj]) -> None:
         """Tell of pods that other budgets select too, at the first budget by name alone."""
         own = queue_key(budget)
-        others = [
-            each for each in self.budgets.by("namespace", budget["metadata"]["namespace"]) if each is not budget
-        ]
+        others = [each for each in self.own.by("namespace", budget["metadata"]["namespace"]) if each is not budget]
         for other in others:
             rival, selector = queue_key(other), from_struct(other["spec"].get("selector"))
             for pod in selected if own < rival else ():
@@ -174,21 +169,18 @@ class DisruptionController(Controller):
             "message": message,
         }
         others = [each for each in status.get("conditions") or () if each["type"] != ALLOWED]
-        await self.write_status(self.budgets, budget, {**status, "conditions": [*others, fresh]})
+        await self.write_status(self.own, budget, {**status, "conditions": [*others, fresh]})
 
 
-class StaleDisruptionController(Controller):
+class StaleDisruptionController(Keeper):
     """Takes back the mark of pods that were to be disrupted but are not being deleted."""
 
     source = "controllermanager"
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.pods = self.informers["pods"]
+    resource = "pods"
 
     def listen(self) -> None:
         """Watch pods with the mark."""
-        self.pods.add_handler(self._changed)
+        self.own.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         left = self._left(new) if new is not None else None
@@ -204,11 +196,10 @@ class StaleDisruptionController(Controller):
             return None
         return max(0.0, STALE_S - (self.clock.now() - parse(mark["lastTransitionTime"])).total_seconds())
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, pod: Obj) -> None:
         """Take the mark of one pod back if it is stale."""
-        pod = self.pods.get(namespace, name)
-        left = self._left(pod) if pod is not None else None
-        if pod is None or left is None:
+        left = self._left(pod)
+        if left is None:
             return
         if left > 0:
             self.queue.add_after(queue_key(pod), left)
@@ -221,7 +212,7 @@ class StaleDisruptionController(Controller):
             "lastTransitionTime": stamp(self.clock.now()),
         }
         conditions = [fresh if each["type"] == TARGET else each for each in status["conditions"]]
-        await self.write_status(self.pods, pod, {**status, "conditions": conditions})
+        await self.write_status(self.own, pod, {**status, "conditions": conditions})
 
 
 def _is_healthy(pod: Obj) -> bool:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.slices import MANAGED_BY, SERVICE, SLICES, TRIGGER, Group, SliceKeeper
 from kubesim.errors import Obj, tolerating
 from kubesim.schema.paths import is_true
@@ -17,14 +17,14 @@ OWN_LABEL = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 CLOSE = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
-class EndpointsController(Controller):
+class EndpointsController(Keeper):
     """Keeps one Endpoints and the EndpointSlices of each service that selects pods."""
 
     source = "endpoint-controller"
+    resource = "services"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.services = self.informers["services"]
         self.pods = self.informers["pods"]
         self.nodes = self.informers["nodes"]
         self.endpoints = self.informers["endpoints"]
@@ -35,7 +35,7 @@ class EndpointsController(Controller):
 
     def listen(self) -> None:
         """Watch services, the pods that they may select, and what we have written of them."""
-        self.watch_own(self.services)
+        super().listen()
         self.watch_owned(self.slices, "Service")
         self.endpoints.add_handler(self._endpoints_changed)
         self.pods.add_handler(self._changed)
@@ -49,28 +49,28 @@ class EndpointsController(Controller):
         """Look at the services of a pod whose address, readiness or labels changed."""
         if old is not None and new is not None and _reach(old) == _reach(new):
             return
-        for service in self.services.by("namespace", (new or old or {})["metadata"]["namespace"]):
+        for service in self.own.by("namespace", (new or old or {})["metadata"]["namespace"]):
             if any(pod is not None and _selects(service, pod) for pod in (old, new)):
                 self.queue.add(queue_key(service))
 
-    async def sync(self, namespace: str, name: str) -> None:
-        """Write who stands behind one service."""
-        service = self.services.get(namespace, name)
+    async def gone(self, namespace: str, name: str) -> None:
+        """Nobody stands behind a service that is gone."""
+        self._seen.pop(f"{namespace}/{name}", None)
         endpoints = self.endpoints.get(namespace, name)
-        if service is None:
-            self._seen.pop(f"{namespace}/{name}", None)
-            if endpoints is not None:
-                await self.endpoints.delete(endpoints)
-            return
-        spec = service["spec"]
+        if endpoints is not None:
+            await self.endpoints.delete(endpoints)
+
+    async def look_after(self, service: Obj) -> None:
+        """Write who stands behind one service."""
+        spec, meta = service["spec"], service["metadata"]
         if not spec.get("selector") or spec.get("type") == "ExternalName" or is_ending(service):
             return
-        selected = [pod for pod in self.pods.by("namespace", namespace) if _selects(service, pod)]
+        selected = [pod for pod in self.pods.by("namespace", meta["namespace"]) if _selects(service, pod)]
         trigger = self._trigger(service, selected)
         found = sorted(filter(_has_address, selected), key=lambda pod: str(pod["status"]["podIP"]))
-        await self._write_endpoints(service, endpoints, found, trigger)
-        meta = {"labels": _labels(service, {SERVICE: "", MANAGED_BY: ""})}
-        await self._keeper.keep(service, meta, self._groups(service, found), trigger)
+        await self._write_endpoints(service, self.endpoints.get(meta["namespace"], meta["name"]), found, trigger)
+        labels = {"labels": _labels(service, {SERVICE: "", MANAGED_BY: ""})}
+        await self._keeper.keep(service, labels, self._groups(service, found), trigger)
 
     def _trigger(self, service: Obj, selected: list[Obj]) -> str:
         """Return the first of the moments that something new happened; empty where there was none."""

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, is_ending, owner_reference
+from kubesim.controllers.base import Context, Keeper, is_ending, owner_reference
 from kubesim.controllers.volumes import CLAIMS
 from kubesim.errors import ApiError, Obj
 
 
-class EphemeralVolumeController(Controller):
+class EphemeralVolumeController(Keeper):
     """Makes the claims that pods bring with them."""
 
     source = "ephemeral_volume"
+    resource = "pods"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = self.informers["pods"]
         self.claims = self.informers[CLAIMS]
 
     def listen(self) -> None:
         """Watch pods that have such volumes, and the claims that take their names."""
-        self.pods.add_handler(self._changed)
+        self.own.add_handler(self._changed)
         self.watch_owned(self.claims, "Pod")
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and old is None and any("ephemeral" in v for v in new["spec"].get("volumes") or ()):
             self.queue.add(f"{new['metadata']['namespace']}/{new['metadata']['name']}")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, pod: Obj) -> None:
         """Make the claims of one pod that are not there yet."""
-        pod = self.pods.get(namespace, name)
-        if pod is None or is_ending(pod):
+        if is_ending(pod):
             return
         for volume in pod["spec"].get("volumes") or ():
             if "ephemeral" in volume:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kubesim.clock import Timer
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.node import ready
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
@@ -36,28 +35,28 @@ async def patch_status(pods: Informer, pod: Obj, patch: Obj) -> None:
         await pods.patch(pod, patch, patch_type="strategic", subresource="status")
 
 
-class TaintEvictionController(Controller):
+class TaintEvictionController(Keeper):
     """Deletes the pods that do not bear a NoExecute taint of their node, or bear it only for a while."""
 
     source = "taint-eviction-controller"
+    resource = "pods"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = self.informers["pods"]
         self.nodes = self.informers["nodes"]
         self._due: dict[str, float] = {}
         """Key of a pod that must go -> when (seconds since 1970)."""
 
     def listen(self) -> None:
         """Watch the taints of nodes, and which pods come to them."""
-        self.pods.add_index("node", _node_name)
+        self.own.add_index("node", _node_name)
         self.nodes.add_handler(self._node_changed)
-        self.pods.add_handler(self._pod_changed)
+        self.own.add_handler(self._pod_changed)
 
     def _node_changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is None or (old is not None and _no_execute(old) == _no_execute(new)):
             return
-        for pod in self.pods.by("node", new["metadata"]["name"]):
+        for pod in self.own.by("node", new["metadata"]["name"]):
             self.queue.add(queue_key(pod))
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
@@ -66,28 +65,27 @@ class TaintEvictionController(Controller):
         elif old is None or old["spec"] != new["spec"]:
             self.queue.add(queue_key(new))
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, pod: Obj) -> None:
         """Delete one pod, now or later, or let it off."""
-        pod = self.pods.get(namespace, name)
-        if pod is None or is_ending(pod) or not pod["spec"].get("nodeName"):
+        if is_ending(pod) or not pod["spec"].get("nodeName"):
             return
         node = self.nodes.get("", pod["spec"]["nodeName"])
         wait = patience(pod, _no_execute(node)) if node is not None else None
         key, now = queue_key(pod), self.clock.now().timestamp()
         if wait is None:
             if self._due.pop(key, None) is not None:
-                text = f"Cancelling deletion of Pod {namespace}/{name}"
+                text = f"Cancelling deletion of Pod {key}"
                 await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
             return
         due = self._due.setdefault(key, now + wait) if wait else now
         if due > now:
             self.queue.add_after(key, due - now)
             return
-        text = f"Marking for deletion Pod {namespace}/{name}"
+        text = f"Marking for deletion Pod {key}"
         await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
-        await patch_status(self.pods, pod, disruption(pod, TAINTED, self.clock.now()))
+        await patch_status(self.own, pod, disruption(pod, TAINTED, self.clock.now()))
         self._due.pop(key, None)
-        await self.pods.delete(pod)
+        await self.own.delete(pod)
 
 
 def patience(pod: Obj, taints: list[Obj]) -> float | None:
@@ -101,32 +99,37 @@ def patience(pod: Obj, taints: list[Obj]) -> float | None:
     return max(0.0, float(min(limits))) if limits else None
 
 
-class PodCollector(Controller):
-    """Removes pods that nobody looks after: on nodes that are gone, or deleted before they had one."""
+class PodCollector(Keeper):
+    """Removes pods that nobody looks after: on nodes that are gone, or deleted before they had one.
+
+    Its queue holds ``namespace/pod``, and ``/`` for a look at all of them.
+    """
 
     source = "pod-garbage-collector"
+    resource = "pods"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = self.informers["pods"]
         self.nodes = self.informers["nodes"]
         self._missing: dict[str, float] = {}
         """Node that is gone -> since when it has been missed."""
-        self._timer: Timer | None = None
 
     def listen(self) -> None:
         """Look around now and then."""
-        self.pods.add_index("node", _node_name)
-        self._timer = self.clock.call_later(COLLECT_S, self._look)
+        self.own.add_index("node", _node_name)
+        self.queue.add_after("/", COLLECT_S)
 
-    def stop_looking(self) -> None:
-        """Forget the next look."""
-        if self._timer is not None:
-            self._timer.cancel()
+    async def sync(self, namespace: str, name: str) -> None:
+        """Remove one pod; without a name, look around."""
+        if name:
+            await super().sync(namespace, name)
+        else:
+            self._look()
 
     def _look(self) -> None:
+        self.queue.add_after("/", COLLECT_S)
         now = self.clock.now().timestamp()
-        for pod in self.pods.items():
+        for pod in self.own.items():
             name = pod["spec"].get("nodeName", "")
             if name and self.nodes.get("", name) is None:
                 if now - self._missing.setdefault(name, now) >= QUARANTINE_S:
@@ -134,20 +137,16 @@ class PodCollector(Controller):
             elif is_ending(pod) and (not name or _out_of_service(self.nodes.get("", name))):
                 self.queue.add(queue_key(pod))
         self._missing = {name: at for name, at in self._missing.items() if self.nodes.get("", name) is None}
-        self._timer = self.clock.call_later(COLLECT_S, self._look)
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, pod: Obj) -> None:
         """Remove one pod at once."""
-        pod = self.pods.get(namespace, name)
-        if pod is None:
-            return
         if pods.phase_of(pod) not in pods.ENDED:
             node = pod["spec"].get("nodeName", "")
             lost = bool(node) and self.nodes.get("", node) is None
             patch: Obj = disruption(pod, NODE_GONE, self.clock.now()) if lost else {"status": {}}
             patch["status"]["phase"] = "Failed"  # nobody else will say how it ended
-            await patch_status(self.pods, pod, patch)
-        await self.pods.delete(pod, grace_seconds=0)
+            await patch_status(self.own, pod, patch)
+        await self.own.delete(pod, grace_seconds=0)
 
 
 def _out_of_service(node: Obj | None) -> bool:

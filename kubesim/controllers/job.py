@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kubesim.controllers import job_indexes, job_policies, job_status, pods
-from kubesim.controllers.base import Context, Controller, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, find_condition, is_ending, queue_key
 from kubesim.controllers.job_backoff import Backoff
 from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
 from kubesim.controllers.job_pods import own_backoff, pod_of
@@ -32,16 +32,16 @@ REACHED = ("CompletionsReached", "Reached expected number of succeeded pods")
 INTERIM = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
 
 
-class JobController(Controller):
+class JobController(Keeper):
     """Runs jobs."""
 
     source = "job-controller"
+    resource = "jobs.batch"
     retry_s = 1.0
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.jobs = self.informers["jobs.batch"]
-        self.pods = Owned(self, self.informers["pods"], self.jobs, "Job", finalizer=TRACKING, delay_s=BATCH_S)
+        self.pods = Owned(self, self.informers["pods"], self.own, "Job", finalizer=TRACKING, delay_s=BATCH_S)
         self._backoffs: dict[str, Backoff] = {}
 
     def listen(self) -> None:
@@ -49,7 +49,7 @@ class JobController(Controller):
         self.pods.informer.add_index("tracked", _tracking_job)
         self.pods.listen()
         self.pods.informer.add_handler(self._orphaned)
-        self.jobs.add_handler(self._changed)
+        self.own.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at a job; at one whose status alone changed (by our own report) after a moment."""
@@ -64,16 +64,20 @@ class JobController(Controller):
         if new is not None and is_tracked(new) and controller_of(new) is None:
             self.queue.add(f"{new['metadata']['namespace']}/")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def gone(self, namespace: str, name: str) -> None:
+        """Forget a job, and let its pods go."""
+        self._backoffs.pop(f"{namespace}/{name}", None)
+        await self._release_orphans(namespace, name)
+
+    async def look_after(self, job: Obj) -> None:
         """Count what has ended, decide how the job stands, and start what is missing."""
-        job = self.jobs.get(namespace, name)
-        if job is not None and job["spec"].get("managedBy", CONTROLLER) != CONTROLLER:
+        if job["spec"].get("managedBy", CONTROLLER) != CONTROLLER:
             return
-        await self._release_orphans(namespace, name, job["metadata"]["uid"] if job is not None else "")
-        if job is None or finished(job) is not None:
-            self._backoffs.pop(f"{namespace}/{name}", None)
-            if job is not None:
-                await self._clean_up(job)
+        meta = job["metadata"]
+        await self._release_orphans(meta["namespace"], meta["name"], meta["uid"])
+        if finished(job) is not None:
+            self._backoffs.pop(queue_key(job), None)
+            await self._clean_up(job)
             return
         look = look_at(job, await self.pods.claim(job))
         if not look.status.get("startTime") and not _suspended(job):
@@ -213,7 +217,7 @@ class JobController(Controller):
             status["failedIndexes"] = job_indexes.shown(look.bad)
         if look.decided is not None and find_condition(status, look.decided[0]) is None:
             status["conditions"].append(job_status.condition(*look.decided, now))
-        job = await self.write_status(self.jobs, look.job, job_status.shown(status))
+        job = await self.write_status(self.own, look.job, job_status.shown(status))
         self._backoffs[queue_key(job)] = backoff
         for pod in done:
             await self._untrack(pod)
@@ -223,7 +227,7 @@ class JobController(Controller):
             kind, reason, message = look.decided
             job_status.set_condition(status, INTERIM[kind], "True", reason, message, now)
             status |= {"completionTime": stamp(now)} if kind == "SuccessCriteriaMet" else {}
-        job = await self.write_status(self.jobs, job, job_status.shown(status))
+        job = await self.write_status(self.own, job, job_status.shown(status))
         if ended:
             await self._tell_ended(look)
 
@@ -247,7 +251,7 @@ class JobController(Controller):
                 patch = {"metadata": {"uid": meta["uid"], "finalizers": kept or None}}
                 await self.pods.informer.patch(pod, patch)
 
-    async def _release_orphans(self, namespace: str, name: str, uid: str) -> None:
+    async def _release_orphans(self, namespace: str, name: str, uid: str = "") -> None:
         """Pods whose job is gone must not wait to be counted, also where a new job has taken its name."""
         tracked = self.pods.informer
         for pod in [*tracked.by("tracked", f"{namespace}/{name}"), *tracked.by("tracked", f"{namespace}/")]:
@@ -267,7 +271,7 @@ class JobController(Controller):
         if left > 0:
             self.queue.add_after(queue_key(job), left)
         else:
-            await self.jobs.delete(job, "Foreground")
+            await self.own.delete(job, "Foreground")
 
 
 def finished(job: Obj) -> datetime | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from kubesim.controllers.base import Context, Controller, is_ending
+from kubesim.controllers.base import Context, Keeper, is_ending
 from kubesim.controllers.slices import SLICES, TRIGGER, Group, SliceKeeper
 from kubesim.errors import Obj
 
@@ -13,33 +13,30 @@ LEADER = "control-plane.alpha.kubernetes.io/leader"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class MirroringController(Controller):
+class MirroringController(Keeper):
     """Keeps the slices of Endpoints that have no other keeper."""
 
     source = "endpoint-slice-mirroring-controller"
+    resource = "endpoints"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.services = self.informers["services"]
-        self.endpoints = self.informers["endpoints"]
         self.slices = self.informers[SLICES]
         self._keeper = SliceKeeper(self, "endpointslicemirroring-controller.k8s.io")
 
     def listen(self) -> None:
         """Watch Endpoints, their services and their slices."""
-        self.watch_own(self.endpoints)
+        super().listen()
         self.watch_own(self.services)
         self.watch_owned(self.slices, "Endpoints")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, endpoints: Obj) -> None:
         """Mirror one Endpoints where that is ours to do; slices go with their owner."""
-        endpoints = self.endpoints.get(namespace, name)
-        service = self.services.get(namespace, name)
-        if endpoints is None or is_ending(endpoints) or not _is_wanted(endpoints):
-            return
-        if service is None or service["spec"].get("selector"):
-            return
         meta = endpoints["metadata"]
+        service = self.services.get(meta["namespace"], meta["name"])
+        if service is None or service["spec"].get("selector") or is_ending(endpoints) or not _is_wanted(endpoints):
+            return
         notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (TRIGGER, LAST_APPLIED)}
         trigger = (meta.get("annotations") or {}).get(TRIGGER, "")
         labels = dict(meta.get("labels") or {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, is_ending
+from kubesim.controllers.base import Context, Keeper, is_ending
 from kubesim.controllers.remains import Left, Remains, left_of
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
@@ -19,14 +19,14 @@ UNWATCHED = ("events",)
 """Kinds whose objects go at once when they are deleted, and are too many to be remembered here."""
 
 
-class NamespaceController(Controller):
+class NamespaceController(Keeper):
     """Empties a terminating namespace, its pods first, and lets it go when nothing is left."""
 
     source = "namespace-controller"
+    resource = "namespaces"
 
     def __init__(self, context: Context, resources: list[str]) -> None:
         super().__init__(context)
-        self.namespaces = self.informers["namespaces"]
         self.resources = list(resources)
         self.caches = {resource: self.informers[resource] for resource in resources if resource not in UNWATCHED}
 
@@ -35,7 +35,7 @@ class NamespaceController(Controller):
         for cache in self.caches.values():
             cache.add_index("namespace", _namespace)
             cache.add_handler(self._left)
-        self.namespaces.add_handler(self._changed)
+        self.own.add_handler(self._changed)
 
     def follow(self, resource: str, cache: Informer, names: list[str], namespaced: bool) -> None:
         """Empty namespaces of one more kind."""
@@ -51,23 +51,22 @@ class NamespaceController(Controller):
     def _left(self, old: Obj | None, new: Obj | None) -> None:
         if new is None and old is not None:
             name = old["metadata"]["namespace"]
-            namespace = self.namespaces.get("", name)
+            namespace = self.own.get("", name)
             if namespace is not None and is_ending(namespace):
                 self.queue.add(f"/{name}")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, obj: Obj) -> None:
         """Delete what is in the namespace, say what is left, and finalize it once it is empty."""
-        obj = self.namespaces.get("", name)
-        if obj is None or not is_ending(obj) or not _waits(obj):
+        if not is_ending(obj) or not _waits(obj):
             return
-        left = await self._empty("pods", obj)
+        name, left = obj["metadata"]["name"], await self._empty("pods", obj)
         if left.count:
             found = Remains(
                 left.failures and [f"failed to delete pods for namespace: {name}, err: {left.failures[0]}"]
             )
         else:
             found = Remains()
-            for resource in [name for name in self.resources if name != "pods"]:
+            for resource in [resource for resource in self.resources if resource != "pods"]:
                 found.add(resource, await self._empty(resource, obj))
         obj = await self._tell(obj, found)
         if left.count or found.counts:
@@ -91,7 +90,7 @@ class NamespaceController(Controller):
         """Write the conditions of a namespace that goes."""
         conditions = found.conditions(namespace.get("status", {}).get("conditions") or [], self.clock.now())
         status = {**namespace.get("status", {}), "conditions": conditions}
-        return await self.write_status(self.namespaces, namespace, status)
+        return await self.write_status(self.own, namespace, status)
 
     async def _finalize(self, obj: Obj) -> None:
         kept = [name for name in obj["spec"]["finalizers"] if name != FINALIZER]
@@ -99,21 +98,21 @@ class NamespaceController(Controller):
             await self.client.update("namespaces", {**obj, "spec": {"finalizers": kept}}, subresource="finalize")
 
 
-class ServiceAccountController(Controller):
+class ServiceAccountController(Keeper):
     """Gives every namespace the service account ``default`` and, where it is known, the cluster's CA."""
 
     source = "serviceaccount-controller"
+    resource = "namespaces"
 
     def __init__(self, context: Context, root_ca: str) -> None:
         super().__init__(context)
         self._root_ca = root_ca
-        self.namespaces = self.informers["namespaces"]
         self.accounts = self.informers["serviceaccounts"]
         self.config_maps = self.informers["configmaps"]
 
     def listen(self) -> None:
         """Watch namespaces and what they are given."""
-        self.watch_own(self.namespaces)
+        super().listen()
         self.accounts.add_handler(self._touched)
         self.config_maps.add_handler(self._touched)
 
@@ -122,11 +121,11 @@ class ServiceAccountController(Controller):
         if old is not None and obj is not None and obj["metadata"]["name"] in ("default", ROOT_CA):
             self.queue.add(f"/{obj['metadata']['namespace']}")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, namespace: Obj) -> None:
         """Create what is missing in a namespace, and put the cluster's CA right."""
-        obj = self.namespaces.get("", name)
-        if obj is None or is_ending(obj):
+        if is_ending(namespace):
             return
+        name = namespace["metadata"]["name"]
         if self.accounts.get(name, "default") is None:
             meta = {"name": "default", "namespace": name}
             await _create(self.accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kubesim.clock import Timer
 from kubesim.controllers.base import Context, Controller
 from kubesim.controllers.zones import Zones, zone_of
 from kubesim.errors import Obj, tolerating
@@ -62,26 +61,16 @@ class NodeController(Controller):
         self._health: dict[str, Health] = {}
         self._known: dict[str, Obj] = {}
         self._zones = Zones(self.clock)
-        self._timer: Timer | None = None
 
     def listen(self) -> None:
         """Watch nodes; their health is looked at now and then."""
         self.pods.add_index("node", lambda pod: [pod["spec"].get("nodeName", "")])
         self.nodes.add_handler(self._changed)
-        self._look()
-
-    def stop_looking(self) -> None:
-        """Forget the next look at the nodes."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self.queue.add("/")
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and (old is None or _facts(old) != _facts(new)):
             self.queue.add(f"/{new['metadata']['name']}")
-
-    def _look(self) -> None:
-        self.queue.add("/")
-        self._timer = self.clock.call_later(LOOK_S, self._look)
 
     async def sync(self, namespace: str, name: str) -> None:
         """Set what follows from a node's state at once; without a name, look at the health of all nodes."""
@@ -130,6 +119,7 @@ class NodeController(Controller):
     # The health of all nodes.
 
     async def _look_at_all(self) -> None:
+        self.queue.add_after("/", LOOK_S)
         await self._greet()
         for node in self.nodes.items():
             await self._look_at(node)

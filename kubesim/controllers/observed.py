@@ -3,63 +3,49 @@
 from __future__ import annotations
 
 from kubesim.admission.expressions import warnings
-from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.base import Context, Keeper
 from kubesim.errors import Obj
 from kubesim.times import stamp
 
-POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
-SCHEMAS = "flowschemas.flowcontrol.apiserver.k8s.io"
 LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 
 
-class PolicyStatusController(Controller):
+class PolicyStatusController(Keeper):
     """Marks admission policies as seen, and their types as checked."""
 
     source = "validatingadmissionpolicy-status-controller"
+    resource = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.policies = self.informers[POLICIES]
-
-    def listen(self) -> None:
-        """Watch policies."""
-        self.watch_own(self.policies)
-
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, policy: Obj) -> None:
         """Note the generation of one policy."""
-        policy = self.policies.get("", name)
-        if policy is not None:
-            found = warnings(policy)
-            checking: Obj = {"expressionWarnings": found} if found else {}
-            seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": checking}
-            await self.write_status(self.policies, policy, {**policy.get("status", {}), **seen})
+        found = warnings(policy)
+        checking: Obj = {"expressionWarnings": found} if found else {}
+        seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": checking}
+        await self.write_status(self.own, policy, {**policy.get("status", {}), **seen})
 
 
-class FlowSchemaController(Controller):
+class FlowSchemaController(Keeper):
     """Says of each flow schema whether its priority level is there."""
 
     source = "api-priority-and-fairness-config-consumer-v1"
+    resource = "flowschemas.flowcontrol.apiserver.k8s.io"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.schemas = self.informers[SCHEMAS]
         self.levels = self.informers[LEVELS]
 
     def listen(self) -> None:
         """Watch flow schemas and priority levels."""
-        self.watch_own(self.schemas)
+        super().listen()
         self.levels.add_handler(self._level_changed)
 
     def _level_changed(self, old: Obj | None, new: Obj | None) -> None:
         if old is None or new is None:
-            for schema in self.schemas.items():
+            for schema in self.own.items():
                 self.queue.add(f"/{schema['metadata']['name']}")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, schema: Obj) -> None:
         """Set the condition of one flow schema."""
-        schema = self.schemas.get("", name)
-        if schema is None:
-            return
         level = schema["spec"]["priorityLevelConfiguration"]["name"]
         about = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
         found = self.levels.get("", level) is not None
@@ -70,4 +56,4 @@ class FlowSchemaController(Controller):
         text = f"{about} and it exists" if found else f"{about} but there is no such object"
         condition = {"type": "Dangling", "status": truth, "lastTransitionTime": since}
         condition |= {"reason": reason, "message": text}
-        await self.write_status(self.schemas, schema, {"conditions": [condition]})
+        await self.write_status(self.own, schema, {"conditions": [condition]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, queue_key
+from kubesim.controllers.base import Context, Keeper, queue_key
 from kubesim.controllers.volumes import CLAIMS, CLASSES, PROVISIONED_BY, PROVISIONER, SELECTED, VOLUMES
 from kubesim.errors import Obj
 
@@ -10,14 +10,14 @@ ZONE = "topology.kubernetes.io/zone"
 WORK_S = 2.0
 
 
-class Provisioner(Controller):
+class Provisioner(Keeper):
     """Answers the claims whose provisioner is one of the cluster's CSIDrivers, as a driver's own controller does."""
 
     source = "external-provisioner"
+    resource = CLAIMS
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.claims = self.informers[CLAIMS]
         self.volumes = self.informers[VOLUMES]
         self.classes = self.informers[CLASSES]
         self.drivers = self.informers["csidrivers.storage.k8s.io"]
@@ -25,7 +25,7 @@ class Provisioner(Controller):
 
     def listen(self) -> None:
         """Watch claims; a driver's work takes a moment."""
-        self.claims.add_handler(self._changed)
+        self.own.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and not new["spec"].get("volumeName") and self._driver(new):
@@ -35,17 +35,16 @@ class Provisioner(Controller):
         name = (claim["metadata"].get("annotations") or {}).get(PROVISIONER, "")
         return name if self.drivers.get("", name) is not None else ""
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, claim: Obj) -> None:
         """Make the volume of one claim."""
-        claim = self.claims.get(namespace, name)
-        driver = self._driver(claim) if claim is not None else ""
-        if claim is None or claim["spec"].get("volumeName") or not driver:
+        driver = self._driver(claim)
+        if claim["spec"].get("volumeName") or not driver:
             return
         found = self.classes.get("", claim["spec"].get("storageClassName", ""))
         volume = f"pvc-{claim['metadata']['uid']}"
         if found is None or self.volumes.get("", volume) is not None:
             return
-        text = f'External provisioner is provisioning volume for claim "{namespace}/{name}"'
+        text = f'External provisioner is provisioning volume for claim "{queue_key(claim)}"'
         await self.recorder.normal(claim, "Provisioning", text)
         await self.volumes.create(self._volume(claim, found, driver, volume))
         await self.recorder.normal(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {volume}")

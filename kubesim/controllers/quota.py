@@ -9,26 +9,26 @@ from functools import partial
 from kubesim.admission.quota import form_of
 from kubesim.admission.usage import Tally, counted
 from kubesim.api.quantity import write
-from kubesim.controllers.base import Context, Controller, queue_key
+from kubesim.controllers.base import Context, Keeper, queue_key
 from kubesim.errors import Obj
 from kubesim.schema.kinds import registry
 from kubesim.schema.registry import Kind
 
 
-class QuotaController(Controller):
+class QuotaController(Keeper):
     """Keeps status.hard and status.used of every quota."""
 
     source = "resourcequota-controller"
+    resource = "resourcequotas"
 
     def __init__(self, context: Context, resources: list[str]) -> None:
         super().__init__(context)
-        self.quotas = self.informers["resourcequotas"]
         self.caches = {registry.by_resource(resource): self.informers[resource] for resource in resources}
         self._tallies: dict[str, Tally] = {}
 
     def listen(self) -> None:
         """Watch quotas, and every object that may count against one."""
-        self.watch_own(self.quotas)
+        super().listen()
         for kind, cache in self.caches.items():
             cache.add_handler(partial(self._changed, kind))
 
@@ -36,24 +36,25 @@ class QuotaController(Controller):
         """Count what comes, goes, or ends."""
         obj = new or old
         assert obj is not None
-        for quota in self.quotas.by("namespace", obj["metadata"]["namespace"]):
+        for quota in self.own.by("namespace", obj["metadata"]["namespace"]):
             tally = self._tallies.get(queue_key(quota))
             if tally is None or tally.change(kind, old, new):
                 self.queue.add(queue_key(quota))
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def gone(self, namespace: str, name: str) -> None:
+        """Forget what was counted."""
+        self._tallies.pop(f"{namespace}/{name}", None)
+
+    async def look_after(self, quota: Obj) -> None:
         """Count what the namespace uses."""
-        quota = self.quotas.get(namespace, name)
-        if quota is None:
-            self._tallies.pop(f"{namespace}/{name}", None)
-            return
-        tally = self._tallies.get(f"{namespace}/{name}")
+        key, namespace = queue_key(quota), quota["metadata"]["namespace"]
+        tally = self._tallies.get(key)
         if tally is None or tally.spec != quota["spec"]:
-            tally = self._tallies[f"{namespace}/{name}"] = counted(quota["spec"], self._objects(namespace))
+            tally = self._tallies[key] = counted(quota["spec"], self._objects(namespace))
         hard = quota["spec"].get("hard") or {}
         total = {key: tally.total.get(key, Fraction()) for key in hard}
         used = {key: write(value, form_of(quota, key)) for key, value in total.items()}
-        await self.write_status(self.quotas, quota, {"hard": dict(hard), "used": used} if hard else {})
+        await self.write_status(self.own, quota, {"hard": dict(hard), "used": used} if hard else {})
 
     def _objects(self, namespace: str) -> Iterator[tuple[Kind, Obj]]:
         """Yield everything in a namespace that may count."""

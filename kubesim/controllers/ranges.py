@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from kubesim.controllers.base import Context, Controller, find_condition, is_ending
+from kubesim.controllers.base import Context, Keeper, find_condition, is_ending
 from kubesim.errors import Obj
 from kubesim.times import parse, stamp
 
-RANGES = "servicecidrs.networking.k8s.io"
 ADDRESSES = "ipaddresses.networking.k8s.io"
 KEEP = "networking.k8s.io/service-cidr-finalizer"
 MANAGED_BY, ALLOCATOR = "ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"
@@ -22,31 +21,28 @@ NEEDED = (
 )
 
 
-class RangeController(Controller):
+class RangeController(Keeper):
     """Says of each range whether addresses come from it, and lets go of those that nobody needs."""
 
     source = "service-cidr-controller"
+    resource = "servicecidrs.networking.k8s.io"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.ranges = self.informers[RANGES]
         self.addresses = self.informers[ADDRESSES]
 
     def listen(self) -> None:
         """Any range or address that goes may free the ranges that are to go."""
-        self.watch_own(self.ranges)
-        for informer in (self.ranges, self.addresses):
+        super().listen()
+        for informer in (self.own, self.addresses):
             informer.add_handler(self._gone)
 
     def _gone(self, old: Obj | None, new: Obj | None) -> None:
-        for span in self.ranges.items() if new is None or is_ending(new) else ():
+        for span in self.own.items() if new is None or is_ending(new) else ():
             self.queue.add(f"/{span['metadata']['name']}")
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, span: Obj) -> None:
         """Bring one range to what it should say of itself."""
-        span = self.ranges.get("", name)
-        if span is None:
-            return
         if not is_ending(span):
             if KEEP not in span["metadata"].get("finalizers", ()):
                 span = await self._patch(span, {"finalizers": [KEEP]})
@@ -65,7 +61,7 @@ class RangeController(Controller):
             await self._patch(span, {"$deleteFromPrimitiveList/finalizers": [KEEP]})
 
     async def _patch(self, span: Obj, metadata: Obj) -> Obj:
-        return await self.ranges.patch(span, {"metadata": metadata}, patch_type="strategic")
+        return await self.own.patch(span, {"metadata": metadata}, patch_type="strategic")
 
     async def _say(self, span: Obj, verdict: tuple[str, str, str]) -> None:
         state, reason, message = verdict
@@ -73,11 +69,11 @@ class RangeController(Controller):
         if (old.get("status"), old.get("reason"), old.get("message")) != verdict:
             condition = {"type": "Ready", "status": state, "lastTransitionTime": stamp(self.clock.now())}
             condition |= {"reason": reason, "message": message}
-            await self.write_status(self.ranges, span, {**span.get("status", {}), "conditions": [condition]})
+            await self.write_status(self.own, span, {**span.get("status", {}), "conditions": [condition]})
 
     def _is_needed(self, span: Obj) -> bool:
         """Tell whether an address that was given would belong to no range without this one."""
-        own, others = _networks([span]), _networks([other for other in self.ranges.items() if not _same(other, span)])
+        own, others = _networks([span]), _networks([other for other in self.own.items() if not _same(other, span)])
         given = (ip_address(found["metadata"]["name"]) for found in self.addresses.items() if _is_given(found))
         return any(any(one in net for net in own) and not any(one in net for net in others) for one in given)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from kubesim.api.selectors import LabelSelector, from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, find_condition, is_ending, queue_key
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 from kubesim.times import stamp
@@ -15,7 +15,7 @@ BURST = 500
 FAILURE = "ReplicaFailure"
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(Keeper):
     """Creates and deletes pods until the number is right."""
 
     source = "replicaset-controller"
@@ -24,11 +24,10 @@ class ReplicaSetController(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.sets = self.informers[self.resource]
         self.pods = Owned(
             self,
             self.informers["pods"],
-            self.sets,
+            self.own,
             self.kind,
             selector=self.selector,
             accepts=lambda owner, pod: pods.is_active(pod),
@@ -36,19 +35,16 @@ class ReplicaSetController(Controller):
 
     def listen(self) -> None:
         """Watch ReplicaSets and their pods."""
-        self.sets.add_index("controller", lambda rs: [owner["uid"]] if (owner := controller_of(rs)) else [])
+        self.own.add_index("controller", lambda rs: [owner["uid"]] if (owner := controller_of(rs)) else [])
         self.pods.listen()
-        self.watch_own(self.sets)
+        super().listen()
 
     def selector(self, owner: Obj) -> LabelSelector:
         """Return what selects the pods of an owner."""
         return from_struct(owner["spec"]["selector"])
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, owner: Obj) -> None:
         """Adopt, create or delete pods, then report."""
-        owner = self.sets.get(namespace, name)
-        if owner is None:
-            return
         owned = await self.pods.claim(owner)
         failure = None if is_ending(owner) else await self._match(owner, owned)
         await self._report(owner, owned, failure)
@@ -72,7 +68,7 @@ class ReplicaSetController(Controller):
         if not count:
             return []
         parent = controller_of(owner)
-        siblings = self.sets.by("controller", parent["uid"]) if parent is not None else [owner]
+        siblings = self.own.by("controller", parent["uid"]) if parent is not None else [owner]
         related = [pod for rs in siblings for pod in self.pods.of(rs) if pods.is_active(pod)]
         crowd = Counter(pod["spec"].get("nodeName", "") for pod in related)
         now = self.clock.now()
@@ -91,7 +87,7 @@ class ReplicaSetController(Controller):
         status |= {"replicas": len(owned)} | {name: count for name, count in counts.items() if count}
         status["observedGeneration"] = owner["metadata"].get("generation", 1)
         self._set_failure(owner, status, len(owned), failure)
-        await self.write_status(self.sets, owner, status, retries=1)
+        await self.write_status(self.own, owner, status, retries=1)
         if wait and counts["availableReplicas"] < counts["readyReplicas"]:
             self.queue.add_after(queue_key(owner), pods.next_available(owned, wait, self.clock.now()))
 

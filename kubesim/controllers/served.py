@@ -4,48 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesim.controllers.base import Context, Controller
+from kubesim.controllers.base import Context, Keeper
 from kubesim.errors import Obj
 from kubesim.informer import Informer
 from kubesim.schema.paths import is_true
 
-DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 Follower = Callable[[str, Informer, list[str], bool], None]
 """Takes a resource, its cache, every ``apiVersion/Kind`` that its objects may have, and whether it is namespaced."""
 
 
-class CustomKinds(Controller):
+class CustomKinds(Keeper):
     """Keeps a cache of the objects of each established definition, and tells its followers of each."""
 
     source = "resource-discovery"
+    resource = "customresourcedefinitions.apiextensions.k8s.io"
 
     def __init__(self, context: Context, followers: list[Follower]) -> None:
         super().__init__(context)
-        self.definitions = self.informers[DEFINITIONS]
         self._followers = followers
         self._followed: set[str] = set()
 
-    def listen(self) -> None:
-        """Watch definitions."""
-        self.watch_own(self.definitions)
+    async def gone(self, namespace: str, name: str) -> None:
+        """Cease to follow what a definition served."""
+        if name in self._followed:
+            self._followed.discard(name)
+            await self.informers.drop(name)
 
-    async def sync(self, namespace: str, name: str) -> None:
-        """Begin or cease to follow what one definition serves."""
-        definition = self.definitions.get("", name)
-        if definition is None:
-            if name in self._followed:
-                self._followed.discard(name)
-                await self.informers.drop(name)
-        elif name not in self._followed and _is_established(definition):
+    async def look_after(self, definition: Obj) -> None:
+        """Begin to follow what one definition serves."""
+        name = definition["metadata"]["name"]
+        if name not in self._followed and is_true(definition, "Established"):
             cache = self.informers[name]
             await cache.start()
             self._followed.add(name)
             for follow in self._followers:
                 follow(name, cache, _names(definition), definition["spec"]["scope"] == "Namespaced")
-
-
-def _is_established(definition: Obj) -> bool:
-    return is_true(definition, "Established")
 
 
 def _names(definition: Obj) -> list[str]:

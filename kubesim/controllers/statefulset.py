@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.claims import Claims
 from kubesim.controllers.history import HASH_LABEL, History, template_of
 from kubesim.controllers.owned import Owned
@@ -32,29 +32,26 @@ class Plan:
         return bool(self.owner["spec"].get("podManagementPolicy") != "Parallel")
 
 
-class StatefulSetController(Controller):
+class StatefulSetController(Keeper):
     """Brings stateful sets to their pods."""
 
     source = "statefulset-controller"
+    resource = "statefulsets.apps"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.sets = self.informers["statefulsets.apps"]
-        self.pods = Owned(self, self.informers["pods"], self.sets, "StatefulSet", accepts=_is_member)
-        self.history = History(self, self.sets, "StatefulSet", "controller.kubernetes.io/hash")
+        self.pods = Owned(self, self.informers["pods"], self.own, "StatefulSet", accepts=_is_member)
+        self.history = History(self, self.own, "StatefulSet", "controller.kubernetes.io/hash")
         self.claims = Claims(self)
 
     def listen(self) -> None:
         """Watch StatefulSets, their pods and their revisions."""
         self.pods.listen()
         self.history.listen()
-        self.watch_own(self.sets)
+        super().listen()
 
-    async def sync(self, namespace: str, name: str) -> None:
+    async def look_after(self, owner: Obj) -> None:
         """Take the next steps of one set and report."""
-        owner = self.sets.get(namespace, name)
-        if owner is None:
-            return
         await self.history.claim(owner)
         owned = await self.pods.claim(owner)
         update = await self.history.current(owner)
@@ -223,7 +220,7 @@ class StatefulSetController(Controller):
             "collisionCount": owner.get("status", {}).get("collisionCount") or 0,
         }
         if {name: value for name, value in owner.get("status", {}).items() if name != "conditions"} != status:
-            await self.write_status(self.sets, owner, status, retries=3)
+            await self.write_status(self.own, owner, status, retries=3)
         await self.history.trim(owner, {current, update, *(revision_of(pod) for pod in owned)})
 
     @staticmethod
