@@ -22,7 +22,7 @@ from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.status import PodRecord, group, over, pod_status
+from kubesim.kubelet.status import PodRecord, change, group, pod_status
 from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
 from kubesim.times import parse
@@ -447,9 +447,7 @@ class PodWorker:
         if status == self._reported:
             return
         metadata = self.record.pod["metadata"]
-        told = [*status["conditions"], *over(self.record)]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {**status, "conditions": told}}
-        # merged by their types, conditions that others have set in the meantime stay
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": change(self.record, status)}
         self.record.pod = await self._client.patch(
             "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
         )

@@ -11,6 +11,8 @@ from kubesim.kubelet.records import Container, Instance
 from kubesim.times import go_duration, stamp
 
 WAITING = ("pulling", "pullFailed", "pullWaiting", "neverPulled", "waiting", "configError", "postStart")
+FIRST_STEPS = ("waiting", "pulling", "creating")
+"""What a kubelet does in one go: what has come of it, it tells afterwards."""
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 RUNTIME = "containerd"
@@ -73,8 +75,8 @@ class PodRecord:
 
     @property
     def sandboxed(self) -> bool:
-        """Whether the pod's sandbox and network have been made."""
-        return any(container.state != "waiting" for container in self.containers)
+        """Whether the kubelet knows of the pod's sandbox and network: not while it makes the first container."""
+        return any(c.state not in FIRST_STEPS or c.instance is not None for c in self.containers)
 
     @property
     def initialized(self) -> bool:
@@ -156,9 +158,26 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
         status["initContainerStatuses"] = [_container_status(record, container, now) for container in record.init]
     if record.ephemeral:
         status["ephemeralContainerStatuses"] = [_container_status(record, item, now) for item in record.ephemeral]
-    if record.sandboxed:
+    if record.sandboxed or record.pod["spec"].get("hostNetwork"):
         status |= {"podIP": record.ip, "podIPs": [{"ip": record.ip}]}
     return status
+
+
+def change(record: PodRecord, status: Obj) -> Obj:
+    """Return the strategic merge by which a pod comes to have a status: what differs, and what is gone."""
+    old = record.pod.get("status", {})
+    differing = {name: value for name, value in status.items() if name not in old or old[name] != value}
+    shown = {item["type"]: item for item in old.get("conditions", ())}
+    told = [
+        {**dict.fromkeys(shown.get(item["type"], item).keys() - item.keys()), **item}
+        for item in status["conditions"]
+        if item != shown.get(item["type"])
+    ]
+    over = [kind for kind in (PENDING, IN_PROGRESS) if kind in shown.keys() - record.resize.keys()]
+    told += [{"$patch": "delete", "type": kind} for kind in over]
+    differing.pop("conditions", None)
+    # merged by their types, conditions that others have set in the meantime stay
+    return differing | ({"conditions": told} if told else {})
 
 
 def qos_class(spec: Obj) -> str:
@@ -220,12 +239,6 @@ def _conditions(record: PodRecord, phase: str, now: datetime) -> list[Obj]:
     return [*own, *record.resize.values(), *others]
 
 
-def over(record: PodRecord) -> list[Obj]:
-    """Return what removes, in a strategic merge, the conditions of a change of size that is over."""
-    shown = {item["type"] for item in record.pod.get("status", {}).get("conditions", ())}
-    return [{"$patch": "delete", "type": kind} for kind in (PENDING, IN_PROGRESS) if kind in shown - {*record.resize}]
-
-
 def _truth(names: list[str], phase: str, reason: str, message: str) -> tuple[str, str, str]:
     if phase == "Succeeded":
         return "False", "PodCompleted", ""
@@ -252,7 +265,7 @@ def _condition(
 
 def _container_status(record: PodRecord, container: Container, now: datetime) -> Obj:
     spec = record.spec(container)
-    image = record.images.get(spec["image"])
+    image = record.images.get(spec["image"]) if container.instance is not None else None
     state, last = _states(record, container)
     status: Obj = {
         "name": container.name,
