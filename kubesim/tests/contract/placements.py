@@ -264,7 +264,8 @@ def _shown(cluster: Plain, kind: str) -> list[Any]:
         found = cluster("GET", PATHS[kind]).json["items"]
         if found == seen:
             bare = _told_events if kind == "Event" else _bare
-            return sorted((bare(obj) for obj in found if _is_of_case(obj)), key=json.dumps)
+            told = sorted((bare(obj) for obj in found if _is_of_case(obj)), key=json.dumps)
+            return _at_once(told) if kind == "Event" else told
         seen = found
         time.sleep(QUIET.get(cluster.name, 4 * LONG_QUIET))
 
@@ -273,6 +274,12 @@ def _is_of_case(obj: dict[str, Any]) -> bool:
     """Tell what a case made from what the cluster has anyway, and from what is told of pods already."""
     about = obj.get("involvedObject", {}).get("kind", "")
     return not obj["metadata"]["name"].startswith("kube") and about != "Pod"
+
+
+def _at_once(events: list[str]) -> list[str]:
+    """Leave out what a claim is told when all are looked at again: a real one may do so at any moment."""
+    waiting = {event.partition(":")[0] for event in events if "WaitForFirstConsumer" in event}
+    return [event for event in events if "WaitForPodScheduled" not in event or event.partition(":")[0] not in waiting]
 
 
 def _told_events(event: dict[str, Any]) -> str:
