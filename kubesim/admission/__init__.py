@@ -24,7 +24,7 @@ from kubesim.admission import (
     webhooks,
 )
 from kubesim.admission.requests import Request
-from kubesim.admission.validation import check_finalizers, inplace, validate_custom, validate_new, validate_update
+from kubesim.admission.validation import check_finalizers, inplace, validate_new, validate_status, validate_update
 from kubesim.api import meta, status
 from kubesim.api.convert import to_stored
 from kubesim.api.duplicates import strict_text
@@ -258,7 +258,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource in CHANGING:
             quota.check(ops, kind, new, old)
     elif subresource == "status":
-        validate_custom(kind, old, new)
+        validate_status(kind, old, new)
     elif subresource in IN_PLACE:
         errors = IN_PLACE[subresource](old, new)
         if errors:

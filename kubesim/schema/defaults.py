@@ -111,6 +111,15 @@ def requests_and_ports(obj: Obj) -> None:
             resources["requests"] = {**limits, **resources.get("requests", {})}
 
 
+def addresses_of_pod(obj: Obj) -> None:
+    """The one address of a pod is the first of all its addresses, and has the last word."""
+    first, every = obj.get("podIP"), obj.get("podIPs")
+    if first and (not every or every[0].get("ip") != first):
+        obj["podIPs"] = [{"ip": first}]
+    elif every and not first:
+        obj["podIP"] = every[0].get("ip", "")
+
+
 def own_labels(obj: Obj) -> None:
     """A job without labels takes those of its pod template."""
     labels = ((obj["spec"].get("template") or {}).get("metadata") or {}).get("labels")

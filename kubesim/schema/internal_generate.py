@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 FILES = ("core", "batch", "rbac")
-ROOTS = ("PodTemplateSpec", "RoleRef", "PodFailurePolicy", "SuccessPolicy")
+ROOTS = ("PodTemplateSpec", "RoleRef", "PodFailurePolicy", "SuccessPolicy", "Taint")
 INLINED = "ObjectMeta"
 """The one embedded type that has names for JSON: an object's metadata is written among the fields of its owner."""
 ZEROS = {"string": '""', "bool": "false", "IntOrString": "0", "Quantity": '"0"', "UID": '""', "Protocol": '""'}

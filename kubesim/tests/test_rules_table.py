@@ -29,7 +29,16 @@ def test_every_check_is_a_word_of_some_rule():
 def test_every_type_of_rules_is_asked_of_something():
     asked = {rule.arguments[0] for part, names in TABLE.items() for name in names
              for rule in rules.rules_of(part, name) if rule.check is rules.CHECKS["is"]}  # fmt: skip
-    by_code = {"PodSpec", "Scale", "Column", "WriteOptions", "DeleteOptions", "ListOptions", "WatchOptions"}
+    by_code = {
+        "PodSpec",
+        "Scale",
+        "Column",
+        "WriteOptions",
+        "DeleteOptions",
+        "ListOptions",
+        "WatchOptions",
+        "JobStatus",
+    }
     assert set(TABLE["types"]) == asked | by_code
 
 

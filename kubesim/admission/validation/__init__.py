@@ -11,10 +11,17 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     misc,
     networks,
     pods,
+    podstatus,
     policies,
+    statuses,
     workloads,
 )
-from kubesim.admission.validation.metadata import finalizer_errors, metadata_errors, new_finalizer_errors
+from kubesim.admission.validation.metadata import (
+    changed_errors,
+    finalizer_errors,
+    metadata_errors,
+    new_finalizer_errors,
+)
 from kubesim.admission.validation.rules import Place, errors_of
 from kubesim.api import status
 from kubesim.api.status import FieldError
@@ -34,6 +41,21 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "resourcequotas": bounds.quota_update_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
+STATUS_CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
+    "pods": podstatus.errors,
+    "jobs.batch": statuses.job_errors,
+    **dict.fromkeys(("deployments.apps", "statefulsets.apps", "daemonsets.apps"), statuses.decremented),
+}
+"""What a new status must fulfil beside the rules of statuses."""
+WRITTEN = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
+ASKED_TWICE = (
+    *("cronjobs.batch", "poddisruptionbudgets.policy", "flowschemas.flowcontrol.apiserver.k8s.io"),
+    *(
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+    ),
+)
+"""Kinds whose own rules for a status say nothing of metadata."""
 
 
 def validate_new(kind: Kind, obj: Obj) -> None:
@@ -51,6 +73,30 @@ def validate_update(kind: Kind, old: Obj, new: Obj) -> None:
     if extra is not None:
         errors += extra(old, new)
     _raise(kind, new, errors)
+
+
+def validate_status(kind: Kind, old: Obj, new: Obj) -> None:
+    """Raise 422 with everything that is wrong with a change of a status."""
+    errors = (
+        [] if _same_metadata(old, new) else _metadata_errors(kind, old, new, 1 + (kind.resource not in ASKED_TWICE))
+    )
+    errors += errors_of("statuses", kind.resource, Place(new))
+    extra = STATUS_CHANGED.get(kind.resource)
+    if extra is not None:
+        errors += extra(old, new)
+    errors += _custom_errors(kind, new, old)
+    _raise(kind, new, errors)
+
+
+def _metadata_errors(kind: Kind, old: Obj, new: Obj, more: int) -> list[FieldError]:
+    """Return what is wrong with changed metadata: ``more`` times it is looked at again, and it is said again."""
+    again = [*new_finalizer_errors(old, new), *changed_errors(new["metadata"])]
+    return metadata_errors(kind, new) + again * more
+
+
+def _same_metadata(old: Obj, new: Obj) -> bool:
+    before, after = old["metadata"], new["metadata"]
+    return all(before.get(name) == after.get(name) for name in WRITTEN)
 
 
 def check_finalizers(kind: Kind, namespace: Obj) -> None:
@@ -71,11 +117,6 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
         else:
             errors.append(status.invalid_value(path, internal(rule.type_name, after), rule.text))
     return errors
-
-
-def validate_custom(kind: Kind, old: Obj, new: Obj) -> None:
-    """Raise 422 with what a custom object's schema says of a change of its status."""
-    _raise(kind, new, _custom_errors(kind, new, old))
 
 
 def _custom_errors(kind: Kind, new: Obj, old: Obj | None = None) -> list[FieldError]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kubesim.admission.validation.pods import is_extended
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import canonical, parse
+from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 
@@ -40,9 +42,16 @@ def _hard_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
     if "/" not in name and name not in STANDARD and not name.removeprefix("requests.").startswith("hugepages-"):
         yield invalid_value(path, name, "must be a standard resource type or fully qualified")
         yield invalid_value(path, name, "must be a standard resource for quota")
+    else:
+        yield from (invalid_value(path, name, why) for why in key_errors(name))
+    yield from amount_errors(name, value, path)
+
+
+def amount_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
+    """Yield what is wrong with how much there is of something."""
     if parse(value) < 0:
         yield invalid_value(path, value, "must be greater than or equal to 0")
-    if (name in COUNTED or name.startswith("count/")) and parse(value).denominator != 1:
+    if (name in COUNTED or is_extended(name)) and parse(value).denominator != 1:
         yield invalid_value(path, value, "must be an integer")
 
 

@@ -12,6 +12,7 @@ from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, unsupported
 from kubesim.api.status import required as required_value
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig
 
 MIXED = "may have mixed case, but should otherwise match: "
 
@@ -26,6 +27,12 @@ def required(value: Any, where: str, place: Place, text: str = "") -> Iterable[F
 def invalid(value: Any, where: str, place: Place, text: str) -> Iterable[FieldError]:
     """A value that is wrong under the rule's condition."""
     return (invalid_value(where, value, text),)
+
+
+@check_of_missing
+def wrong(value: Any, where: str, place: Place, text: str) -> Iterable[FieldError]:
+    """A value that is wrong under the rule's condition, and is not shown."""
+    return (FieldError(where, "FieldValueInvalid", f"Invalid value: {text}"),)
 
 
 @check_of_missing
@@ -76,6 +83,14 @@ def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator
         if name and name in seen:
             yield duplicate(f"{where}[{at}].{field}", name)
         seen.add(name)
+
+
+@check
+def first_of(value: Any, where: str, place: Place, field: str) -> Iterable[FieldError]:
+    """A field of a list's entry that no entry before it has the same."""
+    path, _, at = where.removesuffix(f".{field}").removesuffix("]").rpartition("[")
+    before = dig(place.above.value, path)[: int(at)] if place.above else ()
+    return (duplicate(where, value),) if value in [entry.get(field) for entry in before] else ()
 
 
 @check

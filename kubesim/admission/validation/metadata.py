@@ -45,12 +45,18 @@ def metadata_errors(kind: Kind, obj: Obj) -> list[FieldError]:
         ]
     if metadata.get("generation", 0) < 0:
         errors.append(invalid_value("metadata.generation", metadata["generation"], NOT_NEGATIVE))
-    errors += label_errors(metadata.get("labels"), "metadata.labels")
-    errors += annotation_errors(metadata.get("annotations"), "metadata.annotations")
-    errors += owner_errors(metadata.get("ownerReferences"))
-    return errors + finalizer_errors(
-        metadata.get("finalizers"), "metadata.finalizers", custom=kind.custom is not None
+    return (
+        errors
+        + changed_errors(metadata)
+        + finalizer_errors(metadata.get("finalizers"), "metadata.finalizers", custom=kind.custom is not None)
     )
+
+
+def changed_errors(metadata: Obj) -> list[FieldError]:
+    """Return what is wrong with the parts of metadata that change."""
+    errors = label_errors(metadata.get("labels"), "metadata.labels")
+    errors += annotation_errors(metadata.get("annotations"), "metadata.annotations")
+    return errors + owner_errors(metadata.get("ownerReferences"))
 
 
 def _prefix_errors(kind: Kind, prefix: str | None) -> list[str]:
@@ -62,7 +68,8 @@ def finalizer_errors(names: list[str] | None, path: str, *, custom: bool = False
     """Return what is wrong with finalizers: each is a known one or has a domain (custom kinds' may lack it)."""
     errors = []
     for at, name in enumerate(names or ()):
-        errors += [invalid_value(path, name, why) for why in key_errors(name)]
+        place = path if path.startswith("metadata") else f"{path}[{at}]"
+        errors += [invalid_value(place, name, why) for why in key_errors(name)]
         if not custom and "/" not in name and name not in STANDARD_FINALIZERS:
             errors.append(invalid_value(f"{path}[{at}]", name, UNKNOWN_FINALIZER))
     if {"orphan", "foregroundDeletion"} <= {*(names or ())}:

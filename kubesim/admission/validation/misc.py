@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.api.quantity import parse
-from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
+from kubesim.api.selectors import key_errors, value_errors
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
+from kubesim.schema.internal import internal
 
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 KEY_RULE = (
@@ -26,6 +29,7 @@ FIXED_CLAIM = (
 )
 TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type
 TOKEN_OWNER = "kubernetes.io/service-account.name"  # noqa: S105 - an annotation
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 POSITIVE = "must be greater than zero"
 
 
@@ -85,10 +89,33 @@ def frozen_errors(old: Obj, new: Obj) -> list[FieldError]:
 
 
 def node_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """A node keeps the range of its pods' addresses."""
-    before, after = old["spec"].get("podCIDR"), new["spec"].get("podCIDR")
-    why = 'node updates may not change podCIDR except from "" to valid'
-    return [forbidden_field("spec.podCIDRs", why)] if before and before != after else []
+    """A node keeps the range of its pods' addresses and what its cloud calls it; its rules are asked twice."""
+    errors = errors_of("kinds", "nodes", Place(new))
+    for field, path in (("podCIDR", "spec.podCIDRs"), ("providerID", "spec.providerID")):
+        before, after = old["spec"].get(field), new["spec"].get(field)
+        if before and before != after:
+            errors.append(forbidden_field(path, f'node updates may not change {field} except from "" to valid'))
+    return errors
+
+
+@check
+def taints(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The taints of a node, each key and effect once; upstream takes them for metadata."""
+    seen = set()
+    for at, taint in enumerate(values):
+        path, key, effect = f"metadata.taints[{at}]", taint.get("key", ""), taint.get("effect", "")
+        yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
+        yield from (
+            invalid_value(f"{path}.value", taint["value"], why) for why in value_errors(taint.get("value", ""))
+        )
+        if not effect:
+            yield required(f"{path}.effect")
+        elif effect not in EFFECTS:
+            yield unsupported(f"{path}.effect", effect, EFFECTS)
+        if (key, effect) in seen:
+            repeated = duplicate(path, internal("Taint", taint))
+            yield replace(repeated, detail=f"{repeated.detail}: taints must be unique by key and effect pair")
+        seen.add((key, effect))
 
 
 @check

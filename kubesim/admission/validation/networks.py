@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 
 from kubesim.admission.validation.checks import subdomain
@@ -10,8 +11,10 @@ from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 
+LEADING_NOUGHTS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
 SERVICE_RANGE = ipaddress.ip_network("10.96.0.0/16")
 EXTERNAL = ("NodePort", "LoadBalancer")
+ADDRESS_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
@@ -52,9 +55,8 @@ def cluster_address(address: str, where: str, place: Place) -> Iterator[FieldErr
         yield invalid_value("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if address in ("", "None"):
         return
-    if not _is_address(address):
-        why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        yield invalid_value("spec.clusterIPs[0]", address, why)
+    if not is_address(address):
+        yield invalid_value("spec.clusterIPs[0]", address, ADDRESS_TEXT)
     elif ipaddress.ip_address(address) not in SERVICE_RANGE:
         why = f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. The range of "
         yield invalid_value("spec.clusterIPs", [address], f"{why}valid IPs is {SERVICE_RANGE}")
@@ -70,7 +72,16 @@ def service_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     return [invalid_value("spec.clusterIPs[0]", [after.get("clusterIP", "")], "may not change once set")]
 
 
-def _is_address(text: str) -> bool:
+@check
+def address(text: str, where: str, place: Place) -> Iterator[FieldError]:
+    """An address of any family."""
+    if not is_address(text):
+        yield invalid_value(where, text, ADDRESS_TEXT)
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is an IP address; a leading nought is none too many, as it was once."""
+    text = LEADING_NOUGHTS.sub("", text)
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -81,14 +92,14 @@ def _is_address(text: str) -> bool:
 @check
 def no_address(host: str, where: str, place: Place) -> Iterator[FieldError]:
     """The host of an ingress is a name."""
-    if _is_address(host):
+    if is_address(host):
         yield invalid_value(where, host, "must be a DNS name, not an IP address")
 
 
 @check
 def host_name(host: str, where: str, place: Place) -> Iterator[FieldError]:
     """The host of an ingress, which may begin with a star."""
-    if not _is_address(host):
+    if not is_address(host):
         yield from subdomain(host.removeprefix("*."), where, place)
 
 

@@ -96,7 +96,12 @@ def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Itera
 def is_extended(name: str) -> bool:
     """Tell whether a resource is an extended one, such as nvidia.com/gpu."""
     domain, slash, _ = name.partition("/")
-    return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+    return (
+        bool(slash)
+        and not domain.startswith("requests.")
+        and domain != "kubernetes.io"
+        and not domain.endswith(".kubernetes.io")
+    )
 
 
 def update_errors(old: Obj, new: Obj) -> list[FieldError]:
