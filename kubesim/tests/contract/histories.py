@@ -33,6 +33,8 @@ BUNDLE = "kube-root-ca.crt"
 """What every namespace has, and every cluster another one."""
 DIFF = re.compile(r"(?s)(if it was previously negative\)).*")
 """The structures of Go's that a forbidden change of a pod is shown in."""
+UNDECLARED = re.compile(r"errors:\n(?:  .*\n)*?  (\S+: field not declared in schema)(?:\n  .*)*")
+"""Upstream goes through fields in any order and ends at an undeclared one: what else it finds is drawn by lot."""
 KINDS = {
     "configmaps": ("v1", "ConfigMap", "/api/v1"),
     "secrets": ("v1", "Secret", "/api/v1"),
@@ -435,7 +437,7 @@ def comparable(value: Any, namespace: str) -> Any:
 
 def _unsigned(value: Any) -> Any:
     if isinstance(value, str):
-        return DIFF.sub(r"\1", value)
+        return UNDECLARED.sub(r"\1", DIFF.sub(r"\1", value))
     if isinstance(value, dict):
         kept = {key: _unsigned(item) for key, item in value.items()}
         kept |= (
