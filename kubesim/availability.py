@@ -9,19 +9,17 @@ from kubesim.api.aggregator import PORT, SLICES, SYSTEM, Aggregator, slices
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.apiservices import AUTOMANAGED, RESOURCE, custom
-from kubesim.errors import ApiError, Obj
+from kubesim.conditions import Verdict, condition_of, renewed, replaced, said
+from kubesim.errors import Obj, tolerating
 from kubesim.informer import WorkQueue
 from kubesim.network.fabric import REASONS
 from kubesim.shell.errors import NetworkError
 from kubesim.store import Event, Store
-from kubesim.times import stamp
 
 AGAIN_S = 30.0
 """Servers are looked for this often even where nothing changes."""
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 LABEL = "kubernetes.io/service-name"
-Verdict = tuple[str, str, str]
-"""Status, reason and message."""
 LOCAL: Verdict = ("True", "Local", "Local APIServices are always available")
 PASSED: Verdict = ("True", "Passed", "all checks passed")
 
@@ -95,30 +93,22 @@ class Availability:
         if self._register(name, service) or service is None:
             return
         remote = bool(service["spec"].get("service"))
-        verdict = (self._prospects(service) or await self._asked(service)) if remote else LOCAL
-        self._write(service, verdict)
+        self._write(service, (self._prospects(service) or await self._asked(service)) if remote else LOCAL)
         if remote:
             self._queue.add_after(name, AGAIN_S)
 
-    def _write(self, service: Obj, verdict: Verdict) -> None:
-        status, reason, message = verdict
-        conditions: list[Obj] = service.get("status", {}).get("conditions") or []
-        old = next((item for item in conditions if item["type"] == "Available"), {})
-        if (old.get("status"), old.get("reason"), old.get("message")) == verdict:
+    def _write(self, service: Obj, says: Verdict) -> None:
+        status = service.get("status", {})
+        old = condition_of(status, "Available")
+        if said(old) == says:
             return
-        kept = old.get("lastTransitionTime") if old.get("status") == status else None
-        since = kept or stamp(self._operations.clock.now())
-        fresh = {"type": "Available", "status": status, "lastTransitionTime": since, "reason": reason}
-        others = [item for item in conditions if item is not old]
-        written = {**service, "status": {"conditions": [*others, {**fresh, "message": message}]}}
+        fresh = renewed(old, "Available", says, self._operations.clock.now())
+        written = {**service, "status": {"conditions": replaced(status.get("conditions"), fresh)}}
         options = Options(user="system:apiserver", field_manager="kube-apiserver")
-        try:
+        with tolerating(404):
             self._operations.update(
                 self._kind, "", service["metadata"]["name"], written, subresource="status", options=options
             )
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     def _prospects(self, service: Obj) -> Verdict | None:
         """Return what stands in the way of asking a server; None where nothing does."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.addons.operator import Operator
-from kubesim.controllers.base import Context, Controller, find_condition
+from kubesim.conditions import condition_of
+from kubesim.controllers.base import Context, Controller
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import PRODUCTS, ZONE, node
 from kubesim.kubelet.duties import Post
@@ -224,7 +225,7 @@ def refusal(pod: PodInfo, state: NodeState) -> str:
 def _is_unschedulable(pod: Obj) -> bool:
     if pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
         return False
-    found = find_condition(pod.get("status", {}), "PodScheduled") or {}
+    found = condition_of(pod.get("status", {}), "PodScheduled")
     return found.get("status") == "False" and found.get("reason") == "Unschedulable"
 
 

@@ -11,11 +11,11 @@ import re
 from typing import Any
 
 from kubesim.addons.operator import Operator, ensure
+from kubesim.conditions import condition_of
 from kubesim.controllers.base import (
     Context,
     Controller,
     controller_of,
-    find_condition,
     owner_reference,
 )
 from kubesim.errors import ApiError, Obj, tolerating
@@ -70,7 +70,7 @@ class MPIJobController(Controller):
         if job is None or job["metadata"].get("deletionTimestamp"):
             return
         status: Obj = {**(job.get("status") or {})}
-        if find_condition(status, "Created") is None:
+        if not condition_of(status, "Created"):
             await self.recorder.normal(job, "MPIJobCreated", f"MPIJob {namespace}/{name} is created.")
             status["startTime"] = stamp(self.clock.now())
             self._set(status, "Created", "True", "MPIJobCreated", f"MPIJob {namespace}/{name} is created.")
@@ -119,22 +119,22 @@ class MPIJobController(Controller):
             "Launcher": _counts(active, succeeded, failed),
             "Worker": _counts(sum(map(_is_running, workers)), 0, sum(_phase(pod) == "Failed" for pod in workers)),
         }
-        if ended == "Complete" and find_condition(status, "Succeeded") is None:
+        if ended == "Complete" and not condition_of(status, "Succeeded"):
             status["completionTime"] = found.get("completionTime") or stamp(self.clock.now())
             await self._tell(job, status, "Succeeded", "MPIJobSucceeded", f"MPIJob {name} successfully completed.")
-        elif ended == "Failed" and find_condition(status, "Failed") is None:
-            why = find_condition(found, "Failed") or {}
+        elif ended == "Failed" and not condition_of(status, "Failed"):
+            why = condition_of(found, "Failed")
             text = f"Job {meta['name']}-launcher failed: {why.get('message', '')}"
             await self._tell(job, status, "Failed", why.get("reason") or "MPIJobFailed", text)
         works = active and len(workers) == count(job) and all(map(_is_running, workers))
-        if not ended and works and find_condition(status, "Running") is None:
+        if not ended and works and not condition_of(status, "Running"):
             await self._tell(job, status, "Running", "MPIJobRunning", f"MPIJob {name} is running.")
         if ended:
             await self._clean(job, workers)
 
     async def _tell(self, job: Obj, status: Obj, kind: str, reason: str, text: str) -> None:
-        if kind != "Running" and find_condition(status, "Running") is not None:
-            self._set(status, "Running", "False", "MPIJobRunning", find_condition(status, "Running")["message"])  # type: ignore[index]
+        if kind != "Running" and condition_of(status, "Running"):
+            self._set(status, "Running", "False", "MPIJobRunning", condition_of(status, "Running")["message"])
         self._set(status, kind, "True", reason, text)
         await (self.recorder.warning if kind == "Failed" else self.recorder.normal)(job, reason, text)
 
@@ -346,7 +346,7 @@ def _is_running(pod: Obj) -> bool:
 
 
 def _holds(status: Obj, kind: str) -> bool:
-    return (find_condition(status, kind) or {}).get("status") == "True"
+    return condition_of(status, kind).get("status") == "True"
 
 
 def _counts(active: int, succeeded: int, failed: int) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from abc import abstractmethod
 from kubesim.addons.operator import Operator, ensure
 from kubesim.addons.sentinel import STATE, Module, fatal
 from kubesim.addons.sentinel_monitor import UUID
-from kubesim.controllers.base import Context, Controller, find_condition
+from kubesim.conditions import condition_of
+from kubesim.controllers.base import Context, Controller
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.kernel_log import USER
 from kubesim.gpu.mig import MigError
@@ -139,7 +140,7 @@ class Rebooter(Janitor):
             node = await self._node(order["spec"]["nodeName"])
         except ApiError:
             return False
-        ready = find_condition(node["status"], "Ready") or {}
+        ready = condition_of(node["status"], "Ready")
         before = self._boots.get(order["metadata"]["name"], "")
         return ready.get("status") == "True" and node["status"]["nodeInfo"]["bootID"] != before
 
@@ -190,11 +191,11 @@ def janitor(post: Post) -> Operator:
 
 def _is_done(order: Obj) -> bool:
     status = order.get("status") or {}
-    return any(find_condition(status, kind) for kind in DONE.values())
+    return any(condition_of(status, kind) for kind in DONE.values())
 
 
 def _name(node: Obj, message: str) -> str:
     name = node["metadata"]["name"]
-    since = find_condition(node["status"], "SysLogsXIDError") or {}
+    since = condition_of(node["status"], "SysLogsXIDError")
     seed = f"{name}{message}{since.get('lastTransitionTime', '')}"
     return f"maintenance-{name}-{hashlib.sha256(seed.encode()).hexdigest()[:24]}"

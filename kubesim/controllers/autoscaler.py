@@ -9,6 +9,7 @@ from typing import Any
 
 from kubesim.api.quantity import Format, parse, write
 from kubesim.api.selectors import LabelSelector, format_struct, from_struct
+from kubesim.conditions import condition_of, renewed, replaced
 from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.rates import Bounds, Past
 from kubesim.controllers.replicas import TOLERANCE, Aim, NoCount, count, samples
@@ -59,7 +60,7 @@ class AutoscalerController(Keeper):
             return
         self.queue.add_after(queue_key(scaler), SYNC_S)
         status: Obj = {"currentMetrics": None, "desiredReplicas": 0, **scaler.get("status", {})}
-        status["conditions"] = [dict(condition) for condition in status.get("conditions") or ()]
+        status.setdefault("conditions", [])
         failure = ""
         try:
             kind, target = await self._target(scaler)
@@ -207,12 +208,8 @@ class AutoscalerController(Keeper):
         return [key for key, chosen in others.items() if any(chosen.selects(pod) for pod in found)]
 
     def _set(self, status: Obj, kind: str, truth: str, reason: str, message: str) -> None:
-        conditions = status["conditions"]
-        old = next((condition for condition in conditions if condition["type"] == kind), None)
-        if old is None:
-            conditions.append(old := {"type": kind, "status": ""})
-        since = old["lastTransitionTime"] if old["status"] == truth else stamp(self.clock.now())
-        old |= {"status": truth, "lastTransitionTime": since, "reason": reason, "message": message}
+        fresh = renewed(condition_of(status, kind), kind, (truth, reason, message), self.clock.now())
+        status["conditions"] = replaced(status["conditions"], fresh)
 
 
 def _selector(target: Obj) -> Obj:

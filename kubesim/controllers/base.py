@@ -139,12 +139,6 @@ def _controller_uid(obj: Obj) -> list[str]:
     return [owner["uid"]] if owner is not None else []
 
 
-def find_condition(status: Obj, kind: str) -> Obj | None:
-    """Return the condition of a type."""
-    conditions: list[Obj] = status.get("conditions") or []
-    return next((condition for condition in conditions if condition["type"] == kind), None)
-
-
 def owner_reference(obj: Obj) -> Obj:
     """Return the reference that makes ``obj`` the controller of another object."""
     return {

@@ -17,6 +17,7 @@ from kubesim.controllers.base import (
     queue_key,
 )
 from kubesim.errors import ApiError, Obj
+from kubesim.schema.paths import is_true
 from kubesim.times import parse as moment
 from kubesim.times import stamp
 
@@ -83,7 +84,7 @@ class CronJobController(Keeper):
         return list(noted.values())
 
     async def _note_end(self, cron: Obj, found: Obj, status: Obj, *, known: bool) -> None:
-        kind = "Complete" if jobs.has(found["status"], "Complete") else "Failed"
+        kind = "Complete" if is_true(found, "Complete") else "Failed"
         if known:
             text = f"Saw completed job: {found['metadata']['name']}, condition: {kind}"
             await self.recorder.normal(cron, "SawCompletedJob", text)
@@ -186,7 +187,7 @@ class CronJobController(Keeper):
         spec, ended = cron["spec"], [found for found in owned if jobs.finished(found) is not None]
         gone = []
         for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
-            found = sorted((each for each in ended if jobs.has(each["status"], kind)), key=_begun)
+            found = sorted((each for each in ended if is_true(each, kind)), key=_begun)
             for old in found[: max(0, len(found) - spec.get(limit, len(found)))]:
                 if not is_ending(old):
                     await self._delete(cron, old)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kubesim.conditions import condition_of
 from kubesim.controllers import deployment_status, pods
 from kubesim.controllers.base import (
     Context,
     Keeper,
     controller_of,
-    find_condition,
     is_ending,
     owner_reference,
     queue_key,
@@ -137,7 +137,7 @@ class DeploymentController(Keeper):
     async def _note_revision(self, look: Rollout, revision: str, reason: str, text: str) -> None:
         """Note the revision in the deployment, and the first time (or a new ReplicaSet) as its progress."""
         deployment, status = look.deployment, dict(look.deployment.get("status", {}))
-        known = find_condition(status, "Progressing") is not None and reason == "FoundNewReplicaSet"
+        known = bool(condition_of(status, "Progressing")) and reason == "FoundNewReplicaSet"
         changed = annotations_of(deployment).get(REVISION) != revision
         if deployment_status.has_deadline(deployment) and not known:
             now = self.clock.now()
@@ -331,8 +331,7 @@ class DeploymentController(Keeper):
     async def _note_pause(self, deployment: Obj) -> Obj:
         """Note a pause and its end, so that the time of a pause does not count as standing still."""
         status, paused = dict(deployment.get("status", {})), bool(deployment["spec"].get("paused"))
-        old = find_condition(status, "Progressing")
-        reason = old["reason"] if old is not None else ""
+        reason = condition_of(status, "Progressing").get("reason")
         noted = reason == deployment_status.PAUSED
         if not deployment_status.has_deadline(deployment) or reason == deployment_status.TIMED_OUT or paused == noted:
             return deployment

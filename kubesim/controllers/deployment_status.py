@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kubesim.controllers.base import find_condition
+from kubesim.conditions import condition_of, renewed, without
 from kubesim.controllers.deployment_sets import bounds, counted, replicas_of, total
 from kubesim.errors import Obj
 from kubesim.times import parse, stamp
@@ -21,20 +21,22 @@ def has_deadline(deployment: Obj) -> bool:
 
 def set_condition(status: Obj, now: datetime, kind: str, truth: str, reason: str, message: str) -> bool:
     """Set a condition unless it stands with this truth and reason; tells whether that changed anything."""
-    old = find_condition(status, kind)
-    if old is not None and (old["status"], old["reason"]) == (truth, reason):
+    old = condition_of(status, kind)
+    if (old.get("status"), old.get("reason")) == (truth, reason):
         return False
-    since = old["lastTransitionTime"] if old is not None and old["status"] == truth else stamp(now)
-    drop_condition(status, kind)
-    times = {"lastUpdateTime": stamp(now), "lastTransitionTime": since}
-    fresh = {"type": kind, "status": truth, **times, "reason": reason, "message": message}
-    status["conditions"] = [*status.get("conditions", ()), fresh]
+    fresh = renewed(old, kind, (truth, reason, message), now)
+    _put(status, fresh | {"lastUpdateTime": stamp(now)})
     return True
+
+
+def _put(status: Obj, fresh: Obj) -> None:
+    """Put a condition at the end, in place of the one of its type."""
+    status["conditions"] = [*without(status.get("conditions"), fresh["type"]), fresh]
 
 
 def drop_condition(status: Obj, kind: str) -> None:
     """Take a condition away."""
-    conditions = [each for each in status.pop("conditions", None) or () if each["type"] != kind]
+    conditions = without(status.pop("conditions", None), kind)
     status |= {"conditions": conditions} if conditions else {}
 
 
@@ -65,25 +67,19 @@ def judge_progress(deployment: Obj, status: Obj, newest: Obj | None, now: dateti
     if not has_deadline(deployment):
         drop_condition(status, "Progressing")
         return
-    old = find_condition(deployment.get("status", {}), "Progressing")
+    old = condition_of(deployment.get("status"), "Progressing")
     settled = status.get("replicas", 0) == status.get("updatedReplicas", 0)
-    if settled and old is not None and old["reason"] == COMPLETE:
+    if settled and old.get("reason") == COMPLETE:
         return
     meta = (newest or deployment)["metadata"]
     what = f'{"ReplicaSet" if newest is not None else "Deployment"} "{meta["name"]}"'
     if is_complete(deployment, status):
         set_condition(status, now, "Progressing", "True", COMPLETE, f"{what} has successfully progressed.")
     elif _has_moved(deployment.get("status", {}), status):
-        _note_move(status, old, now, f"{what} is progressing.")
-    elif old is not None and _is_over(deployment, old, now):
+        fresh = renewed(old, "Progressing", ("True", "ReplicaSetUpdated", f"{what} is progressing."), now)
+        _put(status, fresh | {"lastUpdateTime": stamp(now)})
+    elif old and _is_over(deployment, old, now):
         set_condition(status, now, "Progressing", "False", TIMED_OUT, f"{what} has timed out progressing.")
-
-
-def _note_move(status: Obj, old: Obj | None, now: datetime, message: str) -> None:
-    drop_condition(status, "Progressing")
-    set_condition(status, now, "Progressing", "True", "ReplicaSetUpdated", message)
-    if old is not None and old["status"] == "True":
-        status["conditions"][-1]["lastTransitionTime"] = old["lastTransitionTime"]
 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
@@ -108,8 +104,8 @@ def _is_over(deployment: Obj, condition: Obj, now: datetime) -> bool:
 
 def next_look(deployment: Obj, status: Obj, now: datetime) -> float | None:
     """Return the seconds after which a roll-out that stands still has to be judged again."""
-    condition = find_condition(status, "Progressing")
-    if not has_deadline(deployment) or condition is None or condition["reason"] == TIMED_OUT:
+    condition = condition_of(status, "Progressing")
+    if not has_deadline(deployment) or not condition or condition["reason"] == TIMED_OUT:
         return None
     if is_complete(deployment, status):
         return None
@@ -120,12 +116,10 @@ def next_look(deployment: Obj, status: Obj, now: datetime) -> float | None:
 def copy_failure(status: Obj, sets: list[Obj], newest: Obj | None) -> None:
     """Show the failure of a ReplicaSet, of the newest one first."""
     ranked = [*([newest] if newest is not None else []), *sets]
-    found = (find_condition(rs.get("status", {}), "ReplicaFailure") for rs in ranked)
-    failure = next((condition for condition in found if condition is not None), None)
-    old = find_condition(status, "ReplicaFailure")
+    found = (condition_of(rs.get("status"), "ReplicaFailure") for rs in ranked)
+    failure = next(filter(None, found), None)
+    old = condition_of(status, "ReplicaFailure")
     if failure is None:
         drop_condition(status, "ReplicaFailure")
-    elif old is None or (old["status"], old["reason"]) != (failure["status"], failure["reason"]):
-        drop_condition(status, "ReplicaFailure")
-        shown = {**failure, "lastUpdateTime": failure["lastTransitionTime"]}
-        status["conditions"] = [*status.get("conditions", ()), shown]
+    elif (old.get("status"), old.get("reason")) != (failure["status"], failure["reason"]):
+        _put(status, {**failure, "lastUpdateTime": failure["lastTransitionTime"]})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from kubesim.api.selectors import from_struct
+from kubesim.conditions import condition_of, renewed, replaced
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, queue_key
 from kubesim.controllers.shares import share
 from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
@@ -157,19 +158,10 @@ class DisruptionController(Keeper):
         return kept
 
     async def _write(self, budget: Obj, status: Obj, truth: str, reason: str, message: str = "") -> None:
-        old = find_condition(status, ALLOWED) or {}
-        kept = old.get("lastTransitionTime") if old.get("status") == truth else None
-        since = kept or stamp(self.clock.now())
-        fresh = {
-            "type": ALLOWED,
-            "status": truth,
-            "observedGeneration": status.get("observedGeneration", 0),
-            "lastTransitionTime": since,
-            "reason": reason,
-            "message": message,
-        }
-        others = [each for each in status.get("conditions") or () if each["type"] != ALLOWED]
-        await self.write_status(self.own, budget, {**status, "conditions": [*others, fresh]})
+        fresh = renewed(condition_of(status, ALLOWED), ALLOWED, (truth, reason, message), self.clock.now())
+        fresh["observedGeneration"] = status.get("observedGeneration", 0)
+        status = {**status, "conditions": replaced(status.get("conditions"), fresh)}
+        await self.write_status(self.own, budget, status)
 
 
 class StaleDisruptionController(Keeper):
@@ -189,10 +181,8 @@ class StaleDisruptionController(Keeper):
 
     def _left(self, pod: Obj) -> float | None:
         """Return the seconds until the mark is stale; None without one, or where it stays."""
-        mark = find_condition(pod.get("status", {}), TARGET)
-        if mark is None or mark["status"] != "True" or mark.get("reason") == "TerminationByKubelet":
-            return None
-        if not pods.is_active(pod):
+        mark = condition_of(pod.get("status"), TARGET)
+        if mark.get("status") != "True" or mark.get("reason") == "TerminationByKubelet" or not pods.is_active(pod):
             return None
         return max(0.0, STALE_S - (self.clock.now() - parse(mark["lastTransitionTime"])).total_seconds())
 
@@ -204,15 +194,10 @@ class StaleDisruptionController(Keeper):
         if left > 0:
             self.queue.add_after(queue_key(pod), left)
             return
-        status = pod["status"]
-        fresh = {
-            "type": TARGET,
-            "status": "False",
-            "lastProbeTime": None,
-            "lastTransitionTime": stamp(self.clock.now()),
-        }
-        conditions = [fresh if each["type"] == TARGET else each for each in status["conditions"]]
-        await self.write_status(self.own, pod, {**status, "conditions": conditions})
+        now = stamp(self.clock.now())
+        fresh = {"type": TARGET, "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
+        status = {**pod["status"], "conditions": replaced(pod["status"]["conditions"], fresh)}
+        await self.write_status(self.own, pod, status)
 
 
 def _is_healthy(pod: Obj) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kubesim.conditions import condition_of
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.slices import MANAGED_BY, SERVICE, SLICES, TRIGGER, Group, SliceKeeper
@@ -134,8 +135,7 @@ def _needs_no_ports(service: Obj) -> bool:
 
 def _turned(pod: Obj) -> str:
     """Return when a pod last became ready or ceased to be."""
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return next((str(c.get("lastTransitionTime") or "") for c in conditions if c["type"] == "Ready"), "")
+    return condition_of(pod.get("status"), "Ready").get("lastTransitionTime") or ""
 
 
 def _reach(pod: Obj) -> Any:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from kubesim.conditions import condition_of
 from kubesim.controllers import job_indexes, job_policies, job_status, pods
-from kubesim.controllers.base import Context, Keeper, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, queue_key
 from kubesim.controllers.job_backoff import Backoff
 from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
 from kubesim.controllers.job_pods import own_backoff, pod_of
@@ -98,8 +99,8 @@ class JobController(Keeper):
     def _decide(self, look: Look) -> tuple[str, str, str] | None:
         """Return the interim condition that ends the job, if one stands already or now has to."""
         for kind in ("SuccessCriteriaMet", "FailureTarget"):
-            old = find_condition(look.status, kind)
-            if old is not None and old["status"] == "True":
+            old = condition_of(look.status, kind)
+            if old.get("status") == "True":
                 return kind, old["reason"], old["message"]
         failed = [pod for pod in look.pods if job_policies.has_failed(look.job, pod)]
         message = next((text for pod in failed if (text := job_policies.judge(look.job, pod).message)), "")
@@ -215,7 +216,7 @@ class JobController(Keeper):
             status |= {"succeeded": len(look.good), "completedIndexes": job_indexes.shown(look.good)}
         if per_index(look.job):
             status["failedIndexes"] = job_indexes.shown(look.bad)
-        if look.decided is not None and find_condition(status, look.decided[0]) is None:
+        if look.decided is not None and not condition_of(status, look.decided[0]):
             status["conditions"].append(job_status.condition(*look.decided, now))
         job = await self.write_status(self.own, look.job, job_status.shown(status))
         self._backoffs[queue_key(job)] = backoff
@@ -280,12 +281,6 @@ def finished(job: Obj) -> datetime | None:
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return parse(condition["lastTransitionTime"])
     return None
-
-
-def has(status: Obj, kind: str) -> bool:
-    """Whether a condition is true."""
-    condition = find_condition(status, kind)
-    return condition is not None and condition["status"] == "True"
 
 
 def _tracking_job(pod: Obj) -> list[str]:

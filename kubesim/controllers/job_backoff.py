@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kubesim.controllers.base import find_condition
+from kubesim.conditions import condition_of
 from kubesim.errors import Obj
 from kubesim.times import parse
 
@@ -43,8 +43,8 @@ def ended_at(pod: Obj) -> datetime:
     ends = [each.get("state", {}).get("terminated") for each in (*(status.get("containerStatuses") or ()), *init)]
     if ends and all(end and end.get("finishedAt") for end in ends):
         return max(parse(end["finishedAt"]) for end in ends)
-    ready = find_condition(status, "Ready")
-    if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
+    ready = condition_of(status, "Ready")
+    if ready.get("status") == "False" and ready.get("lastTransitionTime"):
         return parse(ready["lastTransitionTime"])
     if meta.get("deletionTimestamp"):
         return parse(meta["deletionTimestamp"]) - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)

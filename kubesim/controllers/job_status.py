@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kubesim.conditions import condition_of, replaced, said
 from kubesim.controllers import job_indexes, job_policies, pods
-from kubesim.controllers.base import find_condition, is_ending
+from kubesim.controllers.base import is_ending
 from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
 from kubesim.errors import Obj
 from kubesim.times import stamp
@@ -144,14 +145,8 @@ def condition(kind: str, reason: str, message: str, now: datetime, truth: str = 
 
 def set_condition(status: Obj, kind: str, truth: str, reason: str, message: str, now: datetime) -> bool:
     """Set a condition; tells whether that changed anything. One that was never true does not become false."""
-    old = find_condition(status, kind)
-    if old is None and truth == "False":
+    old = condition_of(status, kind)
+    if (not old and truth == "False") or said(old) == (truth, reason, message):
         return False
-    if old is not None and (old["status"], old["reason"], old["message"]) == (truth, reason, message):
-        return False
-    fresh = condition(kind, reason, message, now, truth)
-    if old is None:
-        status["conditions"].append(fresh)
-    else:
-        status["conditions"][status["conditions"].index(old)] = fresh
+    status["conditions"] = replaced(status["conditions"], condition(kind, reason, message, now, truth))
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from kubesim.conditions import condition_of
 from kubesim.controllers.base import Context, Controller
 from kubesim.controllers.zones import Zones, zone_of
 from kubesim.errors import Obj, tolerating
@@ -161,7 +162,7 @@ class NodeController(Controller):
         """Return for how many seconds nothing has been heard of a node, as far as we know ourselves."""
         name, now = node["metadata"]["name"], self.clock.now()
         lease = self.leases.get(LEASES, name)
-        beat = next((c.get("lastHeartbeatTime", "") for c in _conditions(node) if c["type"] == "Ready"), "")
+        beat = condition_of(node.get("status"), "Ready").get("lastHeartbeatTime")
         mark = (beat or "", lease["spec"].get("renewTime", "") if lease is not None else "")
         health = self._health.get(name)
         if health is None:
@@ -186,9 +187,8 @@ class NodeController(Controller):
     async def _mark_pods(self, name: str) -> None:
         """When a node is lost, its pods are not ready."""
         for pod in self.pods.by("node", name):
-            conditions = pod.get("status", {}).get("conditions") or ()
-            condition = next((c for c in conditions if c["type"] == "Ready"), None)
-            if condition is None or condition["status"] == "False":
+            condition = condition_of(pod.get("status"), "Ready")
+            if condition.get("status", "False") == "False":
                 continue
             fresh = {**condition, "status": "False", "lastTransitionTime": stamp(self.clock.now())}
             patch = {"status": {"conditions": [fresh]}}
@@ -209,7 +209,7 @@ class NodeController(Controller):
 
 def ready(node: Obj) -> str:
     """Return the status of the condition Ready; empty where nobody has reported it."""
-    return next((str(c["status"]) for c in _conditions(node) if c["type"] == "Ready"), "")
+    return str(condition_of(node.get("status"), "Ready").get("status", ""))
 
 
 def _conditions(node: Obj) -> list[Obj]:

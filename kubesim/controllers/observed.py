@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kubesim.admission.expressions import warnings
+from kubesim.conditions import condition_of, renewed
 from kubesim.controllers.base import Context, Keeper
 from kubesim.errors import Obj
-from kubesim.times import stamp
 
 LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 
@@ -48,12 +48,8 @@ class FlowSchemaController(Keeper):
         """Set the condition of one flow schema."""
         level = schema["spec"]["priorityLevelConfiguration"]["name"]
         about = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
-        found = self.levels.get("", level) is not None
-        truth, reason = ("False", "Found") if found else ("True", "NotFound")
-        old: Obj = next(iter(schema.get("status", {}).get("conditions") or ()), {})
-        kept = old.get("lastTransitionTime") if old.get("status") == truth else None
-        since = kept or stamp(self.clock.now())
-        text = f"{about} and it exists" if found else f"{about} but there is no such object"
-        condition = {"type": "Dangling", "status": truth, "lastTransitionTime": since}
-        condition |= {"reason": reason, "message": text}
+        says = ("False", "Found", f"{about} and it exists")
+        if self.levels.get("", level) is None:
+            says = ("True", "NotFound", f"{about} but there is no such object")
+        condition = renewed(condition_of(schema.get("status"), "Dangling"), "Dangling", says, self.clock.now())
         await self.write_status(self.own, schema, {"conditions": [condition]})

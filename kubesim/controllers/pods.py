@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
+from kubesim.conditions import condition_of
 from kubesim.controllers.base import Controller, is_ending, owner_reference
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse
@@ -45,10 +46,8 @@ def phase_of(pod: Obj) -> str:
 
 def ready_since(pod: Obj) -> datetime | None:
     """Return when a pod became ready, None if it is not."""
-    for condition in pod.get("status", {}).get("conditions") or ():
-        if condition["type"] == "Ready" and condition["status"] == "True":
-            return parse(condition["lastTransitionTime"])
-    return None
+    ready = condition_of(pod.get("status"), "Ready")
+    return parse(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
 
 
 def is_available(pod: Obj, min_ready_seconds: int, now: datetime) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from kubesim.controllers.base import Context, Keeper, find_condition, is_ending
+from kubesim.conditions import Verdict, condition_of, renewed, said
+from kubesim.controllers.base import Context, Keeper, is_ending
 from kubesim.errors import Obj
-from kubesim.times import parse, stamp
+from kubesim.times import parse
 
 ADDRESSES = "ipaddresses.networking.k8s.io"
 KEEP = "networking.k8s.io/service-cidr-finalizer"
@@ -63,12 +64,10 @@ class RangeController(Keeper):
     async def _patch(self, span: Obj, metadata: Obj) -> Obj:
         return await self.own.patch(span, {"metadata": metadata}, patch_type="strategic")
 
-    async def _say(self, span: Obj, verdict: tuple[str, str, str]) -> None:
-        state, reason, message = verdict
-        old = find_condition(span.get("status", {}), "Ready") or {}
-        if (old.get("status"), old.get("reason"), old.get("message")) != verdict:
-            condition = {"type": "Ready", "status": state, "lastTransitionTime": stamp(self.clock.now())}
-            condition |= {"reason": reason, "message": message}
+    async def _say(self, span: Obj, says: Verdict) -> None:
+        old = condition_of(span.get("status"), "Ready")
+        if said(old) != says:
+            condition = renewed(old, "Ready", says, self.clock.now())
             await self.write_status(self.own, span, {**span.get("status", {}), "conditions": [condition]})
 
     def _is_needed(self, span: Obj) -> bool:

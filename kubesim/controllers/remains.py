@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubesim.api.durations import parse_time
+from kubesim.conditions import renewed
 from kubesim.errors import Obj
-from kubesim.times import stamp
 
 FINALIZER_S = 15
 """How long finalizers are expected to take."""
@@ -86,12 +86,8 @@ class Remains:
         """Return the conditions of the namespace; one whose status stays keeps its time."""
         known, wrong = {entry["type"]: entry for entry in before}, self._wrong()
         for kind, fine in FINE.items():
-            reason, message = wrong.get(kind, fine)
-            truth, old = "True" if kind in wrong else "False", known.get(kind, {})
-            moment = old["lastTransitionTime"] if old.get("status") == truth else stamp(now)
-            known[kind] = {"type": kind, "status": truth, "lastTransitionTime": moment} | {
-                "reason": reason, "message": message
-            }  # fmt: skip
+            says = ("True" if kind in wrong else "False", *wrong.get(kind, fine))
+            known[kind] = renewed(known.get(kind, {}), kind, says, now)
         return list(known.values())
 
     def _wrong(self) -> dict[str, tuple[str, str]]:

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from kubesim.api.durations import parse_time
 from kubesim.api.quantity import parse
+from kubesim.conditions import condition_of
 from kubesim.errors import Obj
 
 TOLERANCE = 0.1
@@ -132,9 +133,8 @@ def _grouped(
 
 def _is_starting(status: Obj, sample: Sample, now: datetime) -> bool:
     """Tell whether a pod's CPU says nothing yet of its work."""
-    conditions, start = status.get("conditions") or (), status.get("startTime")
-    condition = next((entry for entry in conditions if entry["type"] == "Ready"), None)
-    if condition is None or not start:
+    condition, start = condition_of(status, "Ready"), status.get("startTime")
+    if not condition or not start:
         return True
     since, started = _time(condition["lastTransitionTime"]), _time(start)
     if started + START_UP > now:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from kubesim.api.selectors import LabelSelector, from_struct
+from kubesim.conditions import condition_of, renewed, without
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, controller_of, find_condition, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, queue_key
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
-from kubesim.times import stamp
 
 BURST = 500
 FAILURE = "ReplicaFailure"
@@ -93,13 +93,12 @@ class ReplicaSetController(Keeper):
 
     def _set_failure(self, owner: Obj, status: Obj, count: int, failure: ApiError | None) -> None:
         """Say why pods could not be made or deleted, until they can: the first reason stands."""
-        if (failure is None) == (find_condition(status, FAILURE) is None):
+        if bool(failure) == bool(condition_of(status, FAILURE)):
             return
-        conditions = [each for each in status.get("conditions") or () if each["type"] != FAILURE]
+        conditions = without(status.get("conditions"), FAILURE)
         if failure is not None:
-            condition = {"type": FAILURE, "status": "True", "lastTransitionTime": stamp(self.clock.now())}
             reason = "FailedCreate" if count < owner["spec"]["replicas"] else "FailedDelete"
-            conditions.append(condition | {"reason": reason, "message": failure.message})
+            conditions.append(renewed({}, FAILURE, ("True", reason, failure.message), self.clock.now()))
         status.pop("conditions", None)
         status |= {"conditions": conditions} if conditions else {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kubesim.client import Client
 from kubesim.clock import Clock
+from kubesim.conditions import condition_of, renewed, said
 from kubesim.controllers.base import is_ending
 from kubesim.controllers.eviction import disruption
 from kubesim.errors import ApiError, Obj, tolerating
@@ -17,7 +18,6 @@ from kubesim.scheduler.state import ENDED, Cluster, PodInfo
 from kubesim.scheduler.verdict import Judge, Verdict
 from kubesim.scheduler.volumes import Volumes
 from kubesim.scheduler.waiting import Ranked, Waiting
-from kubesim.times import stamp
 
 NAME = "default-scheduler"
 FLUSH_S = 300.0
@@ -185,23 +185,17 @@ class Scheduler:
 
     async def _tell(self, pod: Obj, verdict: Verdict) -> None:
         """Write the PodScheduled condition and the node on which room is made, if either is new."""
-        old = next((c for c in pod.get("status", {}).get("conditions") or () if c["type"] == "PodScheduled"), None)
-        wanted = {"status": "False", "reason": "Unschedulable", "message": verdict.text}
+        old, says = condition_of(pod.get("status"), "PodScheduled"), ("False", "Unschedulable", verdict.text)
         status: Obj = {}
-        if old is None or not wanted.items() <= old.items():
-            status["conditions"] = [self._condition(pod, old, wanted)]
+        if said(old) != says:
+            fresh = renewed(old, "PodScheduled", says, self._clock.now()) | {"lastProbeTime": None}
+            if pod["metadata"].get("generation"):
+                fresh["observedGeneration"] = pod["metadata"]["generation"]
+            status["conditions"] = [fresh]
         if verdict.nominate is not None and verdict.nominate != pod.get("status", {}).get("nominatedNodeName", ""):
             status["nominatedNodeName"] = verdict.nominate or None
         if status:
             await self._patch(pod, {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
-
-    def _condition(self, pod: Obj, old: Obj | None, wanted: dict[str, str]) -> Obj:
-        fresh: Obj = {"type": "PodScheduled", "lastProbeTime": None, **wanted}
-        kept = old["lastTransitionTime"] if old is not None and old["status"] == wanted["status"] else ""
-        fresh["lastTransitionTime"] = kept or stamp(self._clock.now())
-        if pod["metadata"].get("generation"):
-            fresh["observedGeneration"] = pod["metadata"]["generation"]
-        return fresh
 
     async def _patch(self, pod: Obj, patch: Obj) -> None:
         """Change a pod's status."""
