@@ -302,7 +302,8 @@ def _mount(mount: Obj) -> Obj:
 def _states(record: PodRecord, container: Container) -> tuple[Obj, Obj]:
     """Return ``state`` and ``lastState``."""
     current, previous = container.instance, container.previous
-    if container.state in WAITING or current is None:
+    again = container.state == "creating" and record.pod["spec"].get("restartPolicy") != "Always"
+    if container.state in WAITING or current is None or again:  # what is told to have ended could not run again
         waiting = _waiting(record, container)
         return {"waiting": waiting}, _terminated(container.previous if container.state == "postStart" else current)
     if container.state == "crashLoop":
