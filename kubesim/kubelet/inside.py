@@ -12,6 +12,7 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.kubelet import agnhost, behaviours, memory, servers, tools
+from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
@@ -82,11 +83,19 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
             _folder(made.files, f"{PACKAGES}/{name}/__init__.py")
     for path, text in servers.files(image).items():
         _put(made.files, path, text)
-    work = tools.Work(host, owner, image, record.uid)
+
+    def post() -> Post:
+        return Post(
+            host.client, host.clock, host.fabric, host.machines, host.node.name, record.pod, record.ip, owner,
+            reach=lambda: network,
+        )  # fmt: skip
+
+    work = tools.Work(host, owner, image, record.uid, post)
     played = work.play
     own: dict[str, Tool] = {"python": work.python, "python3": work.python} if image.scripts else {}
     own |= {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
     made.tools = ChainMap({"agnhost": agnhost.run, "workload": played, **own}, TOOLS)  # type: ignore[arg-type]
+    made.join(host.fabric.share)
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
     made.memory = int(quantity.parse(host.node.capacity.get("memory", "4Gi")))
     made.cpus = int(quantity.parse(host.node.capacity.get("cpu", "2")))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -32,6 +33,10 @@ _COMPARISONS: dict[type[ast.cmpop], Any] = {
 _HEADER = 'Traceback (most recent call last):\n  File "<string>", line {line}, in <module>\n{error}'
 LARGEST = 10**6
 MOST_POWER = 64
+MOST_MADE = 8 << 20
+"""How many characters and elements the operators of one program may make."""
+_WIDE = re.compile(r"\d{5}|\*")
+"""A width or precision that is beyond every screen, or given by an argument."""
 
 
 class _Unknown(Exception):
@@ -99,6 +104,7 @@ class _Walk:
         self.watch = watch
         self.modules = modules
         self.names: dict[str, Any] = {}
+        self.made = 0
 
     def block(self, body: list[ast.stmt]) -> Iterator[Output]:
         """Run statements."""
@@ -120,7 +126,7 @@ class _Walk:
                 yield from self.block(node.body if self.value(node.test) else node.orelse)
             elif isinstance(node, ast.Raise):
                 yield from self._raise(node)
-        except _Unknown:
+        except (_Unknown, TypeError, ValueError, OverflowError):
             return
 
     def _expression(self, node: ast.Expr) -> Iterator[Output]:
@@ -254,6 +260,8 @@ class _Walk:
     def _piece(self, node: ast.expr) -> str:
         if isinstance(node, ast.FormattedValue):
             spec = self.value(node.format_spec) if node.format_spec else ""
+            if _WIDE.search(spec):
+                raise _Unknown
             return format(self.value(node.value), spec)
         return str(self.value(node))
 
@@ -263,7 +271,18 @@ class _Walk:
         for side in (left, right):
             if isinstance(side, str) and isinstance(op, ast.Mult) or isinstance(side, int) and abs(side) > LARGEST:
                 raise _Unknown
+        self._make(op, left, right)
         try:
             return _OPERATORS[type(op)](left, right)
         except (TypeError, ValueError, ZeroDivisionError) as error:
             raise _Unknown from error
+
+    def _make(self, op: ast.operator, left: Any, right: Any) -> None:
+        """Count what an operator is about to make; raises ``_Unknown`` for too much of it."""
+        if isinstance(op, ast.Mod) and isinstance(left, str | bytes) and _WIDE.search(str(left)):
+            raise _Unknown
+        sizes = [len(side) for side in (left, right) if isinstance(side, str | bytes | list | tuple)]
+        counts = [side for side in (left, right) if isinstance(side, int)] if isinstance(op, ast.Mult) else []
+        self.made += sum(sizes) * max([1, *counts])
+        if self.made > MOST_MADE:
+            raise _Unknown

@@ -315,7 +315,7 @@ class Sandbox:
         if box is not None and box.main is not None:
             box.main.stop()
         if box is not None and box.machine is not None:
-            box.machine.stop()
+            box.machine.discard()
 
     def release(self) -> None:
         """Give the devices of a pod that is over back to the node."""
@@ -332,7 +332,7 @@ class Sandbox:
             if box.main is not None:
                 box.main.stop()
             if box.machine is not None:
-                box.machine.stop()
+                box.machine.discard()
         if self.refreshing is not None:
             self.refreshing.cancel()
         if self.worker.record.ip != self.host.node.ip:

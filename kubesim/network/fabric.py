@@ -11,6 +11,7 @@ from typing import Protocol
 from kubesim.network.firewall import Firewall
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.handles import Messages
+from kubesim.shell.share import Share
 
 REASONS = {
     "refused": "connect: connection refused",
@@ -154,6 +155,8 @@ class Fabric:
         """The API server, where pods can reach it."""
         self.firewall = Firewall()
         """What the cloud around the nodes lets through."""
+        self.share = Share()
+        """What its containers may take of the machine that we run on."""
         self._turn = 0
 
     def attached(self, address: str) -> bool:

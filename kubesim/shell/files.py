@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kubesim.shell.errors import FileError
+from kubesim.shell.share import Room
 
 MOST_LINKS = 40
 LONGEST_NAME = 255
@@ -154,13 +155,24 @@ class Files:
     most_nodes: int = 50_000
     used: int = 0
     nodes: int = 0
+    shared: Room | None = None
+    """What the containers of its cluster may add together."""
 
     def charge(self, size: int, nodes: int = 0) -> None:
         """Count growth; raises FileError when the disk is full."""
         if size > 0 and self.used + size > self.limit or nodes > 0 and self.nodes + nodes > self.most_nodes:
             raise FileError("ENOSPC")
-        self.used = max(self.used + size, 0)
+        size = max(size, -self.used)
+        if self.shared is not None and not self.shared.take(size):
+            raise FileError("ENOSPC")
+        self.used += size
         self.nodes = max(self.nodes + nodes, 0)
+
+    def discard(self) -> None:
+        """Let go of everything: the container is gone."""
+        self.charge(-self.used, -self.nodes)
+        self.root = Directory()
+        self.mounts.clear()
 
     def mount(self, path: str, mount: Mount) -> None:
         """Put a directory at ``path``, making the path where it is missing."""

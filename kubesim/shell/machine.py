@@ -20,7 +20,9 @@ from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.meter import Meter
+from kubesim.shell.pacing import Pacer, Steps
 from kubesim.shell.programs import Program, find
+from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.wayout import KubeAccess, Network
@@ -29,8 +31,6 @@ MOST_PROCESSES = 256
 OUTPUT_BUFFER = 8192
 SLICE_S = 0.005  # a process yields to the event loop after this long
 STALL_S = 1.0  # a gap without a wait is computing if it is shorter: others had the event loop
-BURST_S = 1.0  # a machine may compute this long at full speed
-SHARE = 0.2  # of a core, for a machine that has used up its burst
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Tool = Callable[["Process"], Awaitable[int]]
@@ -87,10 +87,12 @@ class Machine:
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1
-    heat: float = 0.0  # seconds of computing that are not paid back yet
+    share: Share = field(default_factory=Share)
+    """What it shares with the other containers of its cluster."""
     seen: float = 0.0
 
     def __post_init__(self) -> None:
+        self.join(self.share)
         self.booted = self.clock.now()
         self.meter = Meter(self.now())
         self.paced = self.now()
@@ -115,6 +117,18 @@ class Machine:
         """Kill every process, as the kernel does when the first one ends."""
         for process in list(self.processes.values()):
             process.signal("KILL")
+
+    def join(self, share: Share) -> None:
+        """Be one of the containers of a cluster."""
+        self.share = share
+        self.computing = Allowance(CONTAINER_RATE, CONTAINER_BURST_S, share.computing)
+        self.memory_kept = Room(CONTAINER_ROOM, above=share.memory)
+        self.files.shared = share.disk
+
+    def discard(self) -> None:
+        """Stop, and let go of all files."""
+        self.stop()
+        self.files.discard()
 
     @property
     def held(self) -> int:
@@ -149,6 +163,8 @@ class Process:
         self.on_stop: Callable[[], None] | None = None
         self.steps = 0
         self.held = 0
+        self.kept = 0
+        self._pacer = Pacer(machine.computing)
         self._fatal = ""
         self._out = bytearray()
         self._task: asyncio.Task[None] | None = None
@@ -171,7 +187,7 @@ class Process:
 
     def start(self, main: Tool) -> Process:
         """Run ``main`` as this process."""
-        self._task = asyncio.get_running_loop().create_task(self._live(main))
+        self._task = asyncio.get_running_loop().create_task(Steps(self._live(main), self._pacer))
         self._task.add_done_callback(self._unborn)
         return self
 
@@ -217,6 +233,14 @@ class Process:
             self.stopped.set()
             self.stopped = None
 
+    def keep(self, size: int) -> bool:
+        """Count bytes that this program really keeps (gives up, if negative); False where they are too many."""
+        size = max(size, -self.kept)
+        if not self.machine.memory_kept.take(size):
+            return False
+        self.kept += size
+        return True
+
     async def _live(self, main: Tool) -> None:
         status = 139
         try:
@@ -227,6 +251,8 @@ class Process:
     async def _guard(self, main: Tool) -> int:
         try:
             try:
+                if self._pacer.late():
+                    await self._pacer.rest()
                 status = await main(self)
             except Leave as leave:
                 status = leave.status
@@ -255,6 +281,7 @@ class Process:
         for handle in self.fds.values():
             handle.release()
         self.fds.clear()
+        self.keep(-self.kept)
         self.machine.processes.pop(self.pid, None)
         parent = self.machine.processes.get(self.parent)
         for child in self.machine.processes.values():
@@ -286,7 +313,21 @@ class Process:
         if self.steps < 32:
             return
         self.steps = 0
-        await pace(self.machine)
+        await self._pace()
+
+    async def _pace(self) -> None:
+        """Yield when the current slice is over; a machine that computes on and on sleeps between its slices."""
+        machine = self.machine
+        loop = asyncio.get_running_loop()
+        used = loop.time() - machine.seen
+        if used < SLICE_S and not self._pacer.late():
+            return
+        clock = machine.now()
+        if used < 4 * SLICE_S or not machine.rested and used < STALL_S:  # a longer gap was no computing
+            machine.meter.note(clock, max(clock - machine.paced, 0.0))
+        machine.paced, machine.rested = clock, False
+        await self._pacer.rest()
+        machine.seen = loop.time()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the clock."""
@@ -410,23 +451,6 @@ class Process:
 async def no_session(shell: Any) -> int:
     """Stand in where there are no interactive sessions."""
     return 0
-
-
-async def pace(machine: Machine) -> None:
-    """Yield when the current slice is over; a machine that computes on and on sleeps between its slices."""
-    loop = asyncio.get_running_loop()
-    now = loop.time()
-    used = now - machine.seen
-    if used < SLICE_S:
-        return
-    busy = used < 4 * SLICE_S  # a longer gap was no computing: somebody waited
-    clock = machine.now()
-    if busy or not machine.rested and used < STALL_S:
-        machine.meter.note(clock, max(clock - machine.paced, 0.0))
-    machine.paced, machine.rested = clock, False
-    machine.heat = machine.heat + used if busy else max(machine.heat - used * SHARE, 0.0)
-    await asyncio.sleep(used * (1 / SHARE - 1) if machine.heat > BURST_S and busy else 0)
-    machine.seen = loop.time()
 
 
 def spawn(

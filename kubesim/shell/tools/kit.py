@@ -221,7 +221,7 @@ async def everything(process: Process, handle: Handle, limit: int = MOST_DATA) -
         whole += piece
         await process.tick()
         await process.claim(len(whole))
-        if len(whole) > limit:
+        if len(whole) > limit or not process.keep(len(piece)):
             await exhausted(process, handle, len(whole))
     return bytes(whole)
 
@@ -249,7 +249,7 @@ async def every_line(process: Process, names: list[str]) -> tuple[list[bytes], i
             continue
         async for line in lines(process, handle):
             size += len(line)
-            if size > MOST_DATA:
+            if size > MOST_DATA or not process.keep(len(line)):
                 await exhausted(process, handle, size)
             found.append(line.removesuffix(b"\n"))
     return found, status

@@ -66,6 +66,12 @@ class Expressions(Streams, ABC):
         if self.elements > MOST_ELEMENTS:
             raise AwkError("out of memory")
 
+    def _keep(self, old: Value, new: Value) -> None:
+        """Count the text that a variable or an element keeps."""
+        more = (len(new) if isinstance(new, str) else 0) - (len(old) if isinstance(old, str) else 0)
+        if more and not self.process.keep(more):
+            raise AwkError("out of memory")
+
     async def _group(self, node: Expr) -> Value:
         if len(node[1]) == 1:
             return await self.eval(node[1][0])
@@ -86,8 +92,10 @@ class Expressions(Streams, ABC):
 
     async def store(self, target: Expr, value: Value) -> None:
         if target[0] == "var":
-            if isinstance(self.get(target[1]), dict):
+            old = self.get(target[1])
+            if isinstance(old, dict):
                 raise AwkError(f"can't assign to {target[1]}; it's an array name.")
+            self._keep(old, value)
             self.set(target[1], value)
         elif target[0] == "field":
             self.set_field(int(number(await self.eval(target[1]))), value)
@@ -95,6 +103,7 @@ class Expressions(Streams, ABC):
             array, key = self.array(target[1]), await self.key(target[2])
             if key not in array:
                 self._grow()
+            self._keep(array.get(key), value)
             array[key] = value
 
     def calculate(self, op: str, left: float, right: float) -> float:

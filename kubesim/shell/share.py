@@ -1,0 +1,65 @@
+"""What the containers of one cluster may take of the machine that all of it runs on: computing time and memory.
+
+A candidate may start a hundred pods that never rest, and fill the disk of each. Whoever else has a cluster in this
+process must not notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Computing at ``rate`` of a core in the long run, ``burst`` seconds of it at once; ``above`` counts it, too."""
+
+    rate: float
+    burst: float
+    above: Allowance | None = None
+    debt: float = 0.0
+    at: float = 0.0
+
+    def spend(self, now: float, seconds: float) -> None:
+        """Count seconds of computing."""
+        self.debt = max(self.debt - (now - self.at) * self.rate, 0.0) + seconds
+        self.at = now
+        if self.above is not None:
+            self.above.spend(now, seconds)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until there may be more of it. Those who ask one after another wait ever longer."""
+        debt = self.debt - (now - self.at) * self.rate
+        own = max(debt - self.burst, 0.0) / self.rate
+        return max(own, self.above.wait(now)) if self.above is not None else own
+
+
+@dataclass(slots=True)
+class Room:
+    """Bytes that may be kept."""
+
+    limit: int
+    used: int = 0
+    above: Room | None = None
+
+    def take(self, size: int) -> bool:
+        """Count so many bytes more (less, if negative); False, and nothing counted, where they do not fit."""
+        if size > 0 and self.used + size > self.limit:
+            return False
+        if self.above is not None and not self.above.take(size):
+            return False
+        self.used = max(self.used + size, 0)
+        return True
+
+
+CLUSTER_RATE, CLUSTER_BURST_S = 0.4, 2.0
+CONTAINER_RATE, CONTAINER_BURST_S = 0.2, 1.0
+CLUSTER_ROOM, CONTAINER_ROOM = 256 << 20, 64 << 20
+
+
+@dataclass(slots=True)
+class Share:
+    """What all containers of a cluster have together."""
+
+    computing: Allowance = field(default_factory=lambda: Allowance(CLUSTER_RATE, CLUSTER_BURST_S))
+    disk: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
+    memory: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
