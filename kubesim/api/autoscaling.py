@@ -13,7 +13,7 @@ from kubesim.schema.defaults import autoscaler_spec
 PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS, BEHAVIOR, CONDITIONS = f"{PREFIX}metrics", f"{PREFIX}behavior", f"{PREFIX}conditions"
 CURRENT = f"{PREFIX}current-metrics"
-TARGET = "targetCPUUtilizationPercentage"
+TARGET, CURRENT_SHARE = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
 KEPT = ("scaleTargetRef", "minReplicas", "maxReplicas")
 COUNTS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
 
@@ -34,7 +34,11 @@ def to_v2(obj: Obj) -> Obj:
     status = {name: value for name, value in (obj.get("status") or {}).items() if name in COUNTS}
     if conditions := _read(notes.pop(CONDITIONS, "")):
         status["conditions"] = conditions
-    status["currentMetrics"] = _read(notes.pop(CURRENT, "")) or None
+    current = _read(notes.pop(CURRENT, ""))
+    if (share := (obj.get("status") or {}).get(CURRENT_SHARE)) is not None:
+        usage = {"averageUtilization": share, "averageValue": "0"}
+        current = [{"type": "Resource", "resource": {"name": "cpu", "current": usage}}, *current]
+    status["currentMetrics"] = current or None
     return _with(obj, notes) | {"spec": new, "status": status, "apiVersion": "autoscaling/v2"}
 
 
@@ -43,26 +47,27 @@ def to_v1(obj: Obj) -> Obj:
     spec, status = obj["spec"], obj.get("status") or {}
     notes = dict(obj["metadata"].get("annotations") or {})
     new: Obj = {name: spec[name] for name in KEPT if name in spec}
-    others = []
-    for metric in spec.get("metrics") or ():
-        share = _cpu(metric)
-        if share is not None and TARGET not in new:
-            new[TARGET] = share
-        else:
-            others.append(metric)
-    kept = {METRICS: others, BEHAVIOR: spec.get("behavior"), CONDITIONS: status.get("conditions")}
-    kept[CURRENT] = status.get("currentMetrics")
+    share, others = _apart(spec.get("metrics"), "target")
+    used, measured = _apart(status.get("currentMetrics"), "current")
+    kept = {METRICS: others, BEHAVIOR: spec.get("behavior"), CONDITIONS: status.get("conditions"), CURRENT: measured}
     notes |= {name: orjson.dumps(value).decode() for name, value in kept.items() if value}
     counts = {name: value for name, value in status.items() if name in COUNTS}
     counts |= {name: counts.get(name, 0) for name in ("currentReplicas", "desiredReplicas")}
+    new |= {} if share is None else {TARGET: share}
+    counts |= {} if used is None else {CURRENT_SHARE: used}
     return _with(obj, notes) | {"spec": new, "status": counts, "apiVersion": "autoscaling/v1"}
 
 
-def _cpu(metric: Obj) -> int | None:
-    """Return the utilization that a metric aims at, if it is the CPU's."""
-    source = metric.get("resource") or {}
-    share = (source.get("target") or {}).get("averageUtilization")
-    return int(share) if source.get("name") == "cpu" and share is not None else None
+def _apart(metrics: list[Obj] | None, part: str) -> tuple[int | None, list[Obj]]:
+    """Return the first utilization of the CPU that is aimed at, or measured, and the other metrics."""
+    others = list(metrics or ())
+    for metric in others:
+        source = metric.get("resource") or {}
+        share = (source.get(part) or {}).get("averageUtilization")
+        if source.get("name") == "cpu" and share is not None:
+            others.remove(metric)
+            return int(share), others
+    return None, others
 
 
 def _read(text: str) -> list[Obj]:

@@ -50,6 +50,12 @@ def to_served(kind: Kind, obj: Obj, talk: Talk | None = None) -> Obj:
     return obj
 
 
+def printable(obj: Obj) -> Obj:
+    """Return an object in the version of which its columns speak."""
+    known = VERSIONS.get(obj.get("apiVersion", ""))
+    return known[0](obj) if known and obj.get("kind") == "HorizontalPodAutoscaler" else obj
+
+
 def all_served(kind: Kind, objects: Sequence[Stored]) -> list[Obj]:
     """Return stored objects as ``kind`` serves them; a webhook converts all at once. Raises Unanswered."""
     if kind.custom is not None and kind.custom.converter is not None:

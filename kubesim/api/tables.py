@@ -8,6 +8,7 @@ from functools import cache
 
 import orjson
 
+from kubesim.api.convert import printable
 from kubesim.errors import ApiError, Obj
 from kubesim.schema import columns as builtin
 from kubesim.schema.columns import Column
@@ -48,21 +49,22 @@ class Rows:
 
     def encode(self, item: Obj, now: datetime) -> bytes:
         """Return one object's row as JSON."""
+        shown = printable(item)
         if not isinstance(item, Stored):
-            return _filled(self._parts(item, now), item, now)
+            return _filled(self._parts(item, shown, now), shown, now)
         parts = item.memo.get(self)
         if parts is None:
-            parts = item.memo[self] = self._parts(item, now)
-        return _filled(parts, item, now)
+            parts = item.memo[self] = self._parts(item, shown, now)
+        return _filled(parts, shown, now)
 
-    def _parts(self, item: Obj, now: datetime) -> list[bytes | Column]:
+    def _parts(self, item: Obj, shown: Obj, now: datetime) -> list[bytes | Column]:
         """Return a row in parts: a column stands for a cell that will be another one later."""
         parts: list[bytes | Column] = []
         text = b'{"cells":['
         for number, column in enumerate(self._columns):
             text += b"," if number else b""
-            cell = column.cell(item, now)
-            if callable(column.value) and column.cell(item, now + LATER) != cell:
+            cell = column.cell(shown, now)
+            if callable(column.value) and column.cell(shown, now + LATER) != cell:
                 parts += [text, column]
                 text = b""
             else:
