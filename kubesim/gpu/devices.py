@@ -172,6 +172,11 @@ class Device:
         others = tuple(other for other in self.state.tasks if other.pid != task.pid)
         self.change(task.since, tasks=(*others, task))
 
+    def turn(self, pid: int, load: Load, at: datetime) -> None:
+        """Let a process do something else from now on."""
+        changed = tuple(replace(t, load=load) if t.pid == pid else t for t in self.state.tasks)
+        self.change(at, tasks=changed)
+
     def end(self, pid: int, at: datetime) -> None:
         """The process is gone, with its memory."""
         self.change(at, tasks=tuple(task for task in self.state.tasks if task.pid != pid))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from kubesim import data
+from kubesim.gpu.collectives import membership
 from kubesim.gpu.demand import on_cpu
 from kubesim.kubelet import python
 from kubesim.kubelet.images import Image
@@ -209,6 +211,8 @@ def _work(
         return workload(name, seed)
     if image.behaviour == "training" and on_cpu(argv, variables):
         return workload("training-cpu", seed)
+    if image.behaviour == "training" and membership(argv, variables) is not None:
+        return workload("rank", seed)
     talks = image.behaviour == "training" and variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")
     return workload(image.behaviour or fallback, seed, "nccl" if talks else "")
 
@@ -231,7 +235,21 @@ def workload(name: str, seed: str, also: str = "") -> Program:
         if "ends" in data:
             yield Exit(*data["ends"])
 
-    return Program(run, term_code=data.get("term"), load=name)
+    return Program(run, term_code=data.get("term"), load=data.get("load", name))
+
+
+def following(program: Program, course: Sequence[tuple[float, str]], seed: str) -> Program:
+    """Return a program that goes on with behaviours, each from so many seconds after its start on."""
+    parts = [(0.0, program), *((at, workload(name, seed)) for at, name in course)]
+    ends = [*(at for at, _ in parts[1:]), FOREVER_S * 100]
+
+    def run(horizon: float, limit: int) -> Iterator[Output]:
+        for (begins, part), end in zip(parts, ends, strict=True):
+            for out in part.run(min(horizon, end) - begins, limit) if begins <= horizon else ():
+                if begins + out.at < end:
+                    yield replace(out, at=begins + out.at)
+
+    return replace(program, run=run)
 
 
 def _repeat(entry: dict[str, Any], horizon: float, limit: int, seed: str) -> Iterator[Output]:

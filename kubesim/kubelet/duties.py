@@ -5,8 +5,8 @@ A duty lasts as long as its container: whoever deletes, breaks or mis-selects th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.network.fabric import Fabric, Server
+from kubesim.network.pods import PodNetwork
 
 KNOWN = {
     "nvidia-device-plugin": "kubesim.kubelet.plugin",
@@ -23,6 +24,7 @@ KNOWN = {
     "mpi-operator": "kubesim.addons.mpi",
     "prometheus-operator": "kubesim.addons.prometheus_operator",
     "mpirun": "kubesim.addons.mpi:launch",
+    "rank": "kubesim.kubelet.ranks",
     "nginx-ingress-controller": "kubesim.addons.ingress",
     "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
     "fault-quarantine": "kubesim.addons.sentinel:quarantine",
@@ -51,6 +53,13 @@ class Duty(Protocol):
 
     def stop(self) -> None:
         """End it at once."""
+
+
+class Die(Protocol):
+    """Ends a program with a text on standard error."""
+
+    def __call__(self, text: str, code: int = 1) -> None:
+        """End it with an exit code."""
 
 
 class Machines(Protocol):
@@ -82,12 +91,26 @@ class Post:
     address: str
     owner: str
     argv: tuple[str, ...] = ()
-    die: Callable[[str], None] = lambda text: None
-    """Ends the program with a text on standard error."""
+    die: Die = lambda text, code=1: None
     say: Callable[[str], None] = lambda text: None
     """Adds a line to the program's log."""
     resumed: bool = False
     """Whether it ran already before the kubelet was started again."""
+    work: str = ""
+    """The behaviour that it has by its image and command line."""
+    doing: str = ""
+    """The behaviour that it has gone on with, if there was one."""
+    go_on: Callable[[str], None] = lambda behaviour: None
+    """Lets the program go on as another behaviour from now."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    reach: Callable[[], PodNetwork] | None = None
+    """Makes the network as the program sees it."""
+
+    @property
+    def network(self) -> PodNetwork:
+        """The network as the program sees it."""
+        assert self.reach is not None
+        return self.reach()
 
     def listen(self, port: int, server: Server) -> None:
         """Open a port of the pod."""
@@ -105,13 +128,15 @@ class Duties:
     def begin(self, post: Post) -> None:
         """Let the program of a container begin, if it is known to do something."""
         name = post.argv[0].rpartition("/")[2] if post.argv else ""
+        name = post.work if post.work in KNOWN else name
         if name not in KNOWN or post.owner in self._running:
             return
         if name in ALONE:
             self._waiting.setdefault(name, {})[post.owner] = post
             if next(iter(self._waiting[name])) != post.owner:
                 return
-        self._running[post.owner] = _factory(name)(post)
+        if (duty := _factory(name)(post)) is not None:
+            self._running[post.owner] = duty
 
     def end(self, owner: str) -> None:
         """The container's process is gone; of those that stand by, the next takes over."""
@@ -123,7 +148,7 @@ class Duties:
                 self.begin(next(iter(posts.values())))
 
 
-def _factory(name: str) -> Callable[[Post], Duty]:
+def _factory(name: str) -> Callable[[Post], Duty | None]:
     module, _, function = KNOWN[name].partition(":")
-    found: Callable[[Post], Duty] = getattr(import_module(module), function or "begin")
+    found: Callable[[Post], Duty | None] = getattr(import_module(module), function or "begin")
     return found

@@ -61,7 +61,7 @@ def cut(program: Program, at: float, text: str, code: int = KILLED_CODE, reason:
     last: list[Output] = [Line(at, line, "stderr") for line in text.splitlines()]
 
     def run(horizon: float, limit: int) -> list[Output]:
-        before = [out for out in program.run(min(horizon, at), limit) if isinstance(out, Line) and out.at < at]
+        before = [out for out in program.run(min(horizon, at), limit) if isinstance(out, Line) and out.at <= at]
         return [*before, *last, Exit(at + 0.1, code, reason)] if horizon >= at else [*before]
 
     return replace(program, run=lambda horizon, limit: iter(run(horizon, limit)))

@@ -175,6 +175,12 @@ class NodeGpus:
         self.board.start(Task(pid, name, owner, load, at))
         return pid
 
+    def turn(self, owner: str, load: str, at: datetime) -> None:
+        """Let the processes of a container do something else to their devices from now on."""
+        for device in self.board.devices if owner in self.given else ():
+            for task in [task for task in device.tasks.values() if task.owner == owner]:
+                device.turn(task.pid, loads()[load], at)
+
     def stop(self, pid: int, at: datetime) -> None:
         """One process is gone."""
         self.victims.pop(pid, None)

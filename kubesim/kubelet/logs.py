@@ -124,7 +124,7 @@ def _entries(worker: PodWorker, container: Container, instance: Instance, now: d
     if instance.log is not None:
         yield from instance.log.since(0)
         return
-    program = worker.program(container)
+    program = worker.program(container, instance)
     # A line printed in the very moment of the end is part of the log; times lose what is below a microsecond.
     until = ((instance.finished_at or now) - instance.started_at).total_seconds() + 1e-5
     if (

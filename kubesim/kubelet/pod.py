@@ -203,8 +203,8 @@ class PodWorker:
         """The time."""
         return self._clock.now()
 
-    def program(self, container: Container) -> Program:
-        """Return what runs, or ran, in a container whose image is on the node."""
+    def program(self, container: Container, instance: Instance | None = None) -> Program:
+        """Return what runs, or ran, in a container whose image is on the node; in an earlier start, if it is given."""
         spec = self.record.spec(container)
         image = self.record.images[spec["image"]]
         if image.stands_in:
@@ -212,7 +212,9 @@ class PodWorker:
         env = behaviours.environment(spec, self.record.pod)
         limit, uid = memory.limit_of(spec), self.record.uid
         program = behaviours.program(image, self.argv(container), env, self._architecture, seed=uid, memory=limit)
-        instance = container.instance
+        instance = instance or container.instance
+        if instance is not None and instance.course:
+            program = behaviours.following(program, instance.course, uid)
         if instance is not None and instance.notes:
             program = noted(program, instance.notes)
         if instance is not None and instance.cut is not None:

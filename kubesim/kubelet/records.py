@@ -26,8 +26,10 @@ class Instance:
     message: str = ""
     image: str = ""
     """What it was started from: the pod may ask for another by now."""
-    cut: tuple[float, str] | None = None
-    """(seconds after the start, what is printed) where a fault of a GPU ends a computed process."""
+    cut: tuple[float, str, int] | None = None
+    """(seconds after the start, what is printed, exit code) where a fault ends a computed process."""
+    course: list[tuple[float, str]] = field(default_factory=list)
+    """(seconds after the start, behaviour) with which a computed process has gone on."""
     oom_at: float | None = None
     """Seconds after the start when a program that somebody has started inside filled its memory."""
     notes: list[tuple[float, str]] = field(default_factory=list)
@@ -56,7 +58,8 @@ class Instance:
             name: parse(data[name]) if data[name] else None for name in ("started_at", "finished_at")
         }
         kept, cut = data.get("log"), data.get("cut")
-        times["cut"] = (cut[0], str(cut[1])) if cut else None
+        times["cut"] = (cut[0], str(cut[1]), cut[2] if len(cut) > 2 else 1) if cut else None
+        times["course"] = [(at, str(name)) for at, name in data.get("course") or ()]
         return cls(**{**data, **times, "log": None if kept is None else LogFile.load(kept)})
 
 

@@ -33,6 +33,8 @@ from kubesim.kubelet.records import Container, container_id
 from kubesim.kubelet.replay import LONGEST_S, ReplayClock
 from kubesim.kubelet.volumes import MountError
 from kubesim.network.fabric import REASONS
+from kubesim.network.gate import Gate
+from kubesim.network.pods import PodNetwork
 from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError
 from kubesim.shell.files import Directory, File, View
@@ -126,8 +128,9 @@ class Sandbox:
 
     def _take_up(self, container: Container, *, resumed: bool = False) -> None:
         """Let the program do what it is known to do to its node or its cluster."""
-        host, record = self.host, self.worker.record
-        argv = tuple(self.boxes[container.name].argv)
+        host, record, box = self.host, self.worker.record, self.boxes[container.name]
+        work = "" if box.machine is not None else self.worker.program(container).load
+        course = container.instance.course if container.instance is not None else []
         host.duties.begin(
             Post(
                 host.client,
@@ -138,19 +141,38 @@ class Sandbox:
                 record.pod,
                 record.ip,
                 self.owner(container),
-                argv,
-                lambda text: self._cut(container, text),
+                tuple(box.argv),
+                lambda text, code=failures.KILLED_CODE: self._cut(container, text, code),
                 lambda text: self._say(container, text),
                 resumed,
+                work,
+                course[-1][1] if course else "",
+                lambda behaviour: self._go_on(container, behaviour),
+                box.env,
+                self._network,
             )
         )
 
-    def _cut(self, container: Container, text: str) -> None:
+    def _network(self) -> PodNetwork:
+        """Return the network as the pod's programs see it."""
+        host, record = self.host, self.worker.record
+        gate = Gate(host.client, host.fabric, record.ip, host.node.tags)
+        return PodNetwork(host.client, host.fabric, record.ip, lambda: inside.resolv_conf(record), gate)
+
+    def _cut(self, container: Container, text: str, code: int = failures.KILLED_CODE) -> None:
         """Let a computed process die now, with a text on standard error."""
         instance = container.instance
         if instance is not None and instance.cut is None:
-            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), text)
+            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), text, code)
             self.host.wake()
+
+    def _go_on(self, container: Container, behaviour: str) -> None:
+        """Let a computed process go on as another behaviour, and its devices with it."""
+        instance = container.instance
+        if instance is not None:
+            now = self.host.clock.now()
+            instance.course = [*instance.course, ((now - instance.started_at).total_seconds(), behaviour)]
+            self.host.node.gpus.turn(self.owner(container), behaviours.workload(behaviour, "").load, now)
 
     def _full(self, container: Container) -> None:
         """Note that a container's memory is full: everything in it is killed, whoever has filled it."""
@@ -187,7 +209,8 @@ class Sandbox:
         if not gpus.start(owner, program, argv, instance.started_at, die):
             return
         if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:
-            instance.cut = (failures.MEMORY_AT_S, failures.memory(image, *short, image.behaviour))
+            text = failures.memory(image, *short, image.behaviour)
+            instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
 
     def owner(self, container: Container) -> str:
         """Return the name under which the devices know a container."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kubesim.errors import Obj
-from kubesim.kubelet import behaviours, failures
+from kubesim.kubelet import behaviours, failures, ranks
+from kubesim.kubelet.duties import Post
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Program
+from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import TOOLS
+
+LOOK_S = 2.5
+"""How often a long-running program is asked what it has printed."""
 
 
 def nnp(context: Obj) -> Tool:
@@ -52,6 +57,8 @@ class Work:
     owner: str
     image: Image
     seed: str
+    post: Callable[[], Post]
+    """Makes the place where a program stands that takes part in a job."""
 
     async def python(self, process: Process) -> int:
         """Interpret what is typed or is really there; a script that is taken to be in the image is a workload."""
@@ -69,6 +76,8 @@ class Work:
         )
         if program.start_error:
             return await process.fail("not found", 127)
+        if program.load == "rank":
+            return await self._take_part(process, program)
         dead: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def die(error: int) -> None:
@@ -84,6 +93,61 @@ class Work:
         finally:
             if pid:
                 gpus.stop(pid, self.host.clock.now())
+
+    async def _take_part(self, process: Process, program: Program) -> int:
+        """Be one of several pods' processes, until something ends it."""
+        gpus, clock, argv = self.host.node.gpus, self.host.clock, tuple(process.argv)
+        since, told, course = clock.now(), asyncio.Event(), [(0.0, "rank")]
+        said: list[Line] = []
+        last: list[tuple[str, int]] = []
+
+        def note(text: str) -> None:
+            said.append(Line(0.0, text, "stderr"))
+            told.set()
+
+        def die(text: str, code: int = failures.KILLED_CODE) -> None:
+            last.append((text, code))
+            told.set()
+
+        def go_on(behaviour: str) -> None:
+            course.append(((clock.now() - since).total_seconds(), behaviour))
+            gpus.turn(self.owner, behaviours.workload(behaviour, "").load, clock.now())
+            told.set()
+
+        pid = gpus.start(self.owner, program, argv, since, lambda error: die(failures.cuda(error)))
+        post = replace(
+            self.post(), argv=argv, work="rank", env=dict(process.env), die=die, say=note, go_on=go_on, doing=""
+        )
+        duty = ranks.begin(post)
+        try:
+            shown = -1.0
+            while not last:
+                at = (clock.now() - since).total_seconds()
+                for line in [*behaviours.following(program, course, self.seed).lines(at)]:
+                    if line.at > shown:
+                        await process.write(line.text + "\n")
+                shown, fresh, said = at, said[:], []
+                for line in fresh:
+                    await process.error(line.text + "\n")
+                told.clear()
+                await _either(told.wait(), process.sleep(LOOK_S))
+            await process.error(last[0][0] + "\n")
+            return last[0][1]
+        finally:
+            if duty is not None:
+                duty.stop()
+            if pid:
+                gpus.stop(pid, clock.now())
+
+
+async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait for whichever comes first."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _played(process: Process, program: Program, dead: asyncio.Future[int]) -> int:

@@ -1,0 +1,132 @@
+"""Jobs of several pods whose processes meet and compute together: what PyTorch and NCCL want to know, and say."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kubesim import data
+
+PORT, TIMEOUT_S = 29500, 600.0
+INTERFACES = ("eth0", "lo")
+"""What a pod has."""
+TALKATIVE = ("INFO", "TRACE")
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
+WAITS = frozenset({"timeout", "dist_timeout", "ddp_timeout", "nccl_timeout"})
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What one pod knows of its job: the number of its process group's pods, its own place, and where all meet."""
+
+    place: int
+    size: int
+    each: int
+    """Processes of each pod."""
+    master: str
+    port: int
+    timeout: float
+    launched: bool
+    """Whether torchrun starts the processes."""
+    missing: str = ""
+    """The variable that PyTorch needs and nobody has set."""
+    script: str = "train.py"
+
+    @property
+    def rank(self) -> int:
+        """The first of the pod's processes among all."""
+        return self.place * self.each
+
+
+def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) -> Membership | None:
+    """Return what a command line and its environment say of a job; None for one that is of a single pod."""
+    given = _options(argv)
+    name = argv[0].rpartition("/")[2] if argv else ""
+    script = next((word for word in argv if word.endswith(".py")), "train.py").rpartition("/")[2]
+    wait = next((_number(value, 0) for key, value in given.items() if key in WAITS), 0) or TIMEOUT_S
+    if name == "torchrun" or any(word in LAUNCHERS for word in argv):
+        return _launched(given, env, devices, wait, script)
+    size = _number(env.get("WORLD_SIZE", ""), 1)
+    if size < 2 or not name.startswith("python"):
+        return None
+    own = {"RANK": env.get("JOB_COMPLETION_INDEX", ""), **{k: env[k] for k in NEEDED if k in env}}
+    missing = next((key for key in NEEDED if not own.get(key)), "")
+    place, port = _number(own["RANK"], 0), _number(own.get("MASTER_PORT", ""), PORT)
+    return Membership(place, size, 1, own.get("MASTER_ADDR", ""), port, wait, False, missing, script)
+
+
+def _launched(
+    given: Mapping[str, str], env: Mapping[str, str], devices: int, wait: float, script: str
+) -> Membership | None:
+    def option(name: str, default: str = "") -> str:
+        return given.get(name) or env.get(f"PET_{name.upper()}") or default
+
+    size = _number(option("nnodes", "1").partition(":")[0], 1)
+    if size < 2:
+        return None
+    host, _, port = option("rdzv_endpoint").partition(":")
+    asked = option("nproc_per_node", "1")
+    each = _number(asked, devices if asked in ("gpu", "auto") else 1)
+    place = _number(option("node_rank"), -1 if host else 0)
+    master = host or option("master_addr", "127.0.0.1")
+    return Membership(
+        place, size, max(each, 1), master, _number(port or option("master_port"), PORT), wait, True, "", script
+    )
+
+
+def interface(asked: str) -> str:
+    """Return the network interface that NCCL takes for ``NCCL_SOCKET_IFNAME``; empty where none fits."""
+    if not asked:
+        return INTERFACES[0]
+    without, exactly = asked.startswith("^"), asked.lstrip("^").startswith("=")
+    names = [name for name in asked.lstrip("^").lstrip("=").split(",") if name]
+
+    def fits(name: str) -> bool:
+        return any(name == each if exactly else name.startswith(each) for each in names)
+
+    return next((name for name in INTERFACES if fits(name) != without), "")
+
+
+def text(name: str, **values: object) -> str:
+    """Return what is printed at a point of a job's life: one of the texts of ``collectives.yaml``."""
+    table = _table()
+    inner = {key: table[key] for key in ("init", "frames") if f"{{{key}}}" in table[name]}
+    inner = {key: value if key == "init" else value.rstrip("\n") for key, value in inner.items()}
+    if "{first}" in table[name]:
+        inner["first"] = table["first"].format(**values)
+    return str(table[name]).format(**inner, **values).rstrip("\n")
+
+
+def lines(name: str, **values: object) -> list[str]:
+    """Return the lines that NCCL prints in one go."""
+    return [line.format(**values) for line in _table()[name]]
+
+
+def glog(at: datetime) -> str:
+    """Return a moment as PyTorch's C++ parts write it."""
+    return f"{at:%m%d %H:%M:%S.%f}{zlib.crc32(at.isoformat().encode()) % 1000:03d}"
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(data.read(Path(__file__).with_name("collectives.yaml")))
+
+
+def _options(argv: Sequence[str]) -> dict[str, str]:
+    """Return the options of a command line, with underscores in their names."""
+    found: dict[str, str] = {}
+    for word, after in zip(argv, [*argv[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, given, value = word[2:].partition("=")
+            found.setdefault(name.replace("-", "_"), value if given else after)
+    return found
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else default
