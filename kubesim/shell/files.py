@@ -175,22 +175,31 @@ class Files:
         self.mounts.clear()
 
     def mount(self, path: str, mount: Mount) -> None:
-        """Put a directory at ``path``, making the path where it is missing."""
-        here = self.root
-        for name in filter(None, path.split("/")):
-            below = here.get(name)
-            if not isinstance(below, Directory):
-                below = Directory()
-                here.put(name, below)
-            here = below
-        self.mounts["/" + path.strip("/")] = mount
+        """Put a directory where ``path`` leads through the links of the image, making it where it is missing."""
+        trail, names, todo = [self.root], [""], _parts(path)
+        while todo:
+            name = todo.pop()
+            below = trail[-1].get(name)
+            if name == "..":
+                del trail[max(len(trail) - 1, 1) :], names[max(len(names) - 1, 1) :]
+            elif isinstance(below, Link):
+                todo += _parts(below.target)
+                if below.target.startswith("/"):
+                    del trail[1:], names[1:]
+            else:
+                if not isinstance(below, Directory):
+                    below = Directory()
+                    trail[-1].put(name, below)
+                trail.append(below)
+                names.append(name)
+        self.mounts["/".join(names) or "/"] = mount
 
     def walk(self, path: str, cwd: str = "/", *, follow: bool = True, user: tuple[int, int] = (0, 0)) -> Place:
         """Find ``path``; raises FileError where a directory on the way is missing, closed or not one."""
         whole = path if path.startswith("/") else f"{cwd}/{path}"
         if len(whole) > 4096:
             raise FileError("ENAMETOOLONG", path)
-        todo = [part for part in whole.split("/") if part and part != "."][::-1]
+        todo = _parts(whole)
         readonly = "/" in self.mounts and self.mounts["/"].readonly
         trail: list[tuple[str, Directory, bool]] = [("/", self.root, readonly)]
         return self._steps(trail, todo, path, follow=follow, user=user)
@@ -220,7 +229,7 @@ class Files:
                 links += 1
                 if links > MOST_LINKS:
                     raise FileError("ELOOP", asked)
-                todo += [part for part in node.target.split("/") if part and part != "."][::-1]
+                todo += _parts(node.target)
                 if node.target.startswith("/"):
                     del trail[1:]
             elif isinstance(node, Directory):
@@ -233,6 +242,11 @@ class Files:
         path, directory, readonly = trail[-1]
         above = trail[-2][1] if len(trail) > 1 else directory
         return Place(above, path.rsplit("/", 1)[-1], directory, path, readonly)
+
+
+def _parts(path: str) -> list[str]:
+    """Return the names of a path, the first one last."""
+    return [part for part in path.split("/") if part and part != "."][::-1]
 
 
 def _check_end(node: Node | None, name: str, asked: str) -> None:

@@ -28,32 +28,7 @@ DEBIAN = {
     "ubuntu-24.04": "trixie/sid",
 }
 """What /etc/debian_version says."""
-USERS = "root:x:0:0:root:/root:/bin/{shell}\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
-USERS += "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-GROUP = "root:x:0:\nbin:x:2:\nnogroup:x:65534:\n"
-FOLDERS = (
-    "bin",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "srv",
-    "sys",
-    "tmp",
-    "usr/bin",
-    "usr/lib",
-    "usr/local/bin",
-    "usr/sbin",
-    "var/log",
-    "var/tmp",
-    "var/run",
-)
+MODES = {"root": 0o700, "tmp": 0o1777, "var/tmp": 0o1777, "proc": 0o555, "sys": 0o555}
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 
 
@@ -91,24 +66,33 @@ def programs(kind: str) -> dict[str, list[str]]:
 def layer(kind: str, release: str = "") -> Directory:
     """Return the lowest layer of an image kind, as a release of its distribution has it. Never write to it."""
     entry = _kinds()[kind]
+    tree = _like(kind)
     root = Directory(mtime=BUILT)
-    for path in FOLDERS if entry["shell"] else ("dev", "etc", "home", "proc", "tmp", "usr/bin", "var/run"):
-        _folder(root, path)
-    tmp = root.get("tmp")
-    assert tmp is not None
-    tmp.mode = 0o1777
+    for path in tree["folders"]:
+        _folder(root, path).mode = MODES.get(path, 0o755)
+    for path, target in tree["links"].items():
+        above, _, name = path.rpartition("/")
+        _folder(root, above).put(name, Link(target=target, mtime=BUILT))
     for folder, names in programs(kind).items():
         _install(_folder(root, folder), names, entry)
-    _configure(_folder(root, "etc"), release or OWN_RELEASES.get(kind, ""), entry)
+    _configure(_folder(root, "etc"), release or OWN_RELEASES.get(kind, ""), tree)
     return root
+
+
+def _like(kind: str) -> dict[str, Any]:
+    """Return a kind's entry with what it takes over from the one that it is like."""
+    entry: dict[str, Any] = _kinds()[kind]
+    return (_like(entry["like"]) if "like" in entry else {}) | entry
 
 
 def _folder(root: Directory, path: str) -> Directory:
     here = root
     for name in filter(None, path.split("/")):
         below = here.get(name)
+        if isinstance(below, Link):
+            below = _folder(root, below.target)
         if not isinstance(below, Directory):
-            below = Directory(mtime=BUILT, mode=0o700 if name == "root" else 0o755)
+            below = Directory(mtime=BUILT)
             here.put(name, below)
         here = below
     return here
@@ -124,11 +108,7 @@ def _install(folder: Directory, names: list[str], entry: dict[str, Any]) -> None
 
 
 def _configure(etc: Directory, release: str, entry: dict[str, Any]) -> None:
-    texts = {
-        "passwd": USERS.format(shell="bash" if entry["shell"] == "dash" else "sh"),
-        "group": GROUP,
-        "nsswitch.conf": "hosts: files dns\n",
-    }
+    texts: dict[str, str] = {name: entry[name] for name in ("passwd", "group", "nsswitch.conf") if name in entry}
     if release:
         texts["os-release"] = _release(release)
     if release in DEBIAN:

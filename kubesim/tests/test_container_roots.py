@@ -67,7 +67,7 @@ async def test_secrets_are_kept_in_memory_and_other_volumes_on_the_disk():
         await w.tick(2)
         kinds = dict(line.split()[1:3] for line in (await cat(w, "web", "/proc/mounts")).splitlines())
         assert kinds["/scratch"] == "ext4"
-        assert kinds["/var/run/secrets/kubernetes.io/serviceaccount"] == "tmpfs"
+        assert kinds["/run/secrets/kubernetes.io/serviceaccount"] == "tmpfs"  # /var/run is a link in this image
 
 
 async def test_an_image_whose_entry_point_takes_options_runs_its_program_with_them():
@@ -80,3 +80,23 @@ async def test_an_image_whose_entry_point_takes_options_runs_its_program_with_th
         await w.tick(5)
         assert "Welcome to nginx" in log(w, "ask")
         assert (await w.pod("ask"))["status"]["phase"] == "Succeeded"
+
+
+async def test_the_root_of_an_image_has_the_folders_and_links_of_its_distribution():
+    async with world() as w:
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.create("pods", pod("small", container("busybox:1.36", "sleep", "3600")))
+        await w.tick(2)
+        assert (await run(w, "web", "sh", "-c", "ls -d /*"))[1].split() == [
+            "/bin", "/boot", "/dev", "/docker-entrypoint.sh", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt",
+            "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/var",
+        ]  # fmt: skip
+        assert (await run(w, "web", "sh", "-c", "readlink /bin /var/run; which ls"))[
+            1
+        ] == "usr/bin\n/run\n/usr/bin/ls\n"
+        assert (await run(w, "web", "sh", "-c", "ls /var/run/secrets/kubernetes.io /run/secrets"))[1].split() == [
+            "/run/secrets:", "kubernetes.io", "/var/run/secrets/kubernetes.io:", "serviceaccount"
+        ]  # fmt: skip
+        assert (await run(w, "small", "ls", "/"))[1].split() == [
+            "bin", "dev", "etc", "home", "lib", "lib64", "proc", "root", "sys", "tmp", "usr", "var"
+        ]  # fmt: skip
