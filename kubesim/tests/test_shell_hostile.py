@@ -280,6 +280,13 @@ HOSTILE = {
     "endless awk": "awk 'BEGIN { while (1) s = s \"x\" }'",
     "endless jq": "jq -n '[range(1e9)] | length'",
     "endless sed": "echo a | sed ':a;s/a/aa/;ta'",
+    "a value of jq that shares its parts": "jq -n 'reduce range(40) as $i ([1]; [.,.])'; "
+    "jq -n 'reduce range(40) as $i ([1]; [.,.])|(.==.),tojson,flatten'; "
+    "jq -n '[range(50000)] as $x|$x-$x'; jq -n '[range(200000)]|map([.])|add|length'; "
+    "jq -n '(\"x\"*1000000) as $s|[range(5000)|$s]|tojson|length'",
+    "a document of aliases": "printf 'a: &a [x,x]\\n' > y; for i in b c d e f g h i j k; do "
+    'printf "$i: \\&$i [*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p]\\n" | sed "s/\\*,/*a,/g;s/\\*\\]/*a]/" >> y; p=$i; done; '
+    "yq . y; kubectl apply -f y",
     "a signal storm": 'trap "kill -USR1 \\$\\$" USR1; kill -USR1 $$; sleep 1',
     "endless background jobs": "while :; do sleep 100 & done",
 }

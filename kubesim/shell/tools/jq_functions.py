@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import html
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -14,14 +15,18 @@ from typing import Any
 from urllib.parse import quote as url_quote
 
 from kubesim.shell import regexes
-from kubesim.shell.tools.jq_values import JqError, compare, describe, dumps, get, kind, put, remove
+from kubesim.shell.tools.jq_values import JqError, compare, describe, dumps, get, kind, limited, put, remove
 
 LONGEST = 1 << 20
+MOST_COMPARED = 10_000_000
+"""How many pairs of elements a function may look at without a pause."""
 _SORT = cmp_to_key(compare)
 
 
 def operate(op: str, left: Any, right: Any) -> Any:
     """Do an arithmetic or comparing operator."""
+    if op not in "+/":
+        limited(left, right)
     if op in ("==", "!=", "<", "<=", ">", ">="):
         found = compare(left, right)
         return {
@@ -37,6 +42,7 @@ def operate(op: str, left: Any, right: Any) -> Any:
         return _plus(left, right)
     if op == "-":
         if isinstance(left, list) and isinstance(right, list):
+            _look_at(left, right)
             return [each for each in left if each not in right]
         if numbers:
             return _exact(left - right)
@@ -54,6 +60,12 @@ def operate(op: str, left: Any, right: Any) -> Any:
     if int(right) == 0:
         raise JqError(f"{describe(left)} and {describe(right)} cannot be divided because the divisor is zero")
     return int(math.fmod(int(left), abs(int(right))))
+
+
+def _look_at(left: list[Any], right: list[Any]) -> None:
+    """Raise JqError where two lists have too many pairs of elements."""
+    if len(left) * len(right) > MOST_COMPARED:
+        raise JqError("out of memory")
 
 
 def _exact(value: float) -> int | float:
@@ -231,6 +243,7 @@ def _contains(value: Any, part: Any) -> bool:
             for key, each in part.items()
         )
     if isinstance(value, list):
+        _look_at(value, part)
         return all(any(kind(mine) == kind(each) and _contains(mine, each) for mine in value) for each in part)
     return bool(part in value if isinstance(value, str) else value == part)
 
@@ -266,6 +279,8 @@ def _add(value: Any) -> Any:
         raise JqError(f"Cannot iterate over {describe(value)}")
     if items and all(isinstance(each, str) for each in items):
         return "".join(items)[:LONGEST]
+    if items and all(isinstance(each, list) for each in items):
+        return list(itertools.islice(itertools.chain.from_iterable(items), LONGEST))
     found: Any = None
     for each in items:
         found = _plus(found, each)
@@ -354,6 +369,8 @@ def _indices(value: Any, part: Any) -> Any:
         return None
     if isinstance(value, str):
         return [at for at in range(len(value)) if value.startswith(part, at)][:20_000] if part else None
+    if isinstance(part, list):
+        _look_at(value, part)
     return [
         at
         for at in range(len(value))
@@ -380,6 +397,8 @@ def _strftime(value: Any, form: Any) -> str:
 
 
 def _delpaths(value: Any, paths: Any) -> Any:
+    if isinstance(value, list | dict) and len(value) * len(paths) > MOST_COMPARED:
+        raise JqError("out of memory")
     for path in sorted(paths, key=_SORT, reverse=True):
         value = remove(value, tuple(path))
     return value
@@ -391,6 +410,8 @@ def _extreme(value: Any, *, largest: bool) -> Any:
 
 def _transpose(value: Any) -> Any:
     wide = max((len(row) for row in value), default=0)
+    if wide * len(value) > LONGEST:
+        raise JqError("out of memory")
     return [[row[at] if at < len(row) else None for row in value] for at in range(wide)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import cmp_to_key
 from typing import Any
@@ -11,14 +11,24 @@ from kubesim.shell.tools import jq_functions
 from kubesim.shell.tools.jq_eval import Evaluator
 from kubesim.shell.tools.jq_names import Break, Env, Path, Stream
 from kubesim.shell.tools.jq_parse import Node
-from kubesim.shell.tools.jq_values import JqError, compare, dumps, kind, put, remove, truth
+from kubesim.shell.tools.jq_values import JqError, compare, describe, dumps, kind, limited, put, remove, truth
 
 
 def _compare_first(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
     return compare(left[0], right[0])
 
 
+SHALLOW = frozenset({"length", "type", "keys", "keys_unsorted", "has"})
+"""Functions that look at no more than a value's own elements."""
 _FIRST = cmp_to_key(_compare_first)
+
+
+def _applied(function: Callable[..., Any], name: str, value: Any, *given: Any) -> Any:
+    """Return what a function makes of values; raises JqError for kinds that it is not made for."""
+    try:
+        return function(value, *given)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise JqError(f"{describe(value)} cannot be given to {name}") from error
 
 
 class Runner(Evaluator):
@@ -113,11 +123,14 @@ class Runner(Evaluator):
         function = jq_functions.TABLE.get((name, len(args)))
         if function is None:
             raise JqError(f"{name}/{len(args)} is not defined")
+        if name not in SHALLOW:
+            limited(value)
         if not args:
-            yield function(value)
+            yield _applied(function, name, value)
             return
         async for given in self._product(args, 0, value, env):
-            yield function(value, *given)
+            limited(*given)
+            yield _applied(function, name, value, *given)
 
     async def _product(self, args: list[Node], at: int, value: Any, env: Env) -> AsyncIterator[list[Any]]:
         if at >= len(args):
@@ -188,7 +201,9 @@ class Runner(Evaluator):
     async def _keyed(self, node: Node, value: Any, env: Env) -> list[tuple[Any, Any]]:
         if not isinstance(value, list):
             raise JqError(f"Cannot index {kind(value)} with number")
-        return [(await self.collect(node, item, env), item) for item in value]
+        rows = [(await self.collect(node, item, env), item) for item in value]
+        limited([key for key, _ in rows])
+        return rows
 
     async def _call_sort_by_1(self, args: list[Node], value: Any, path: Path, env: Env) -> Stream:
         rows = await self._keyed(args[0], value, env)

@@ -7,6 +7,8 @@ import math
 from typing import Any
 
 LONGEST_LIST = 200_000
+LARGEST, EACH = 16 << 20, 16
+"""The most characters that a value may have when it is written out, and what an element counts."""
 _ORDER = ("null", "boolean", "number", "string", "array", "object")
 
 
@@ -16,6 +18,26 @@ class JqError(Exception):
     def __init__(self, value: Any) -> None:
         super().__init__(value)
         self.value = value
+
+
+def oversized(*values: Any) -> bool:
+    """Tell whether values are too large to be gone through: parts that are shared count wherever they occur."""
+    left, todo = LARGEST, list(values)
+    while todo and left >= 0:
+        value = todo.pop()
+        if isinstance(value, str):
+            left -= len(value)
+        elif isinstance(value, list | dict):
+            left -= EACH * len(value)
+            if left >= 0:
+                todo.extend(value if isinstance(value, list) else value.values())
+    return left < 0
+
+
+def limited(*values: Any) -> None:
+    """Raise JqError for values that are too large to be gone through."""
+    if oversized(*values):
+        raise JqError("out of memory")
 
 
 def kind(value: Any) -> str:
@@ -183,7 +205,8 @@ def _plain(value: Any) -> Any:
 
 
 def dumps(value: Any, *, indent: int | str | None = None, sort: bool = False, ascii_only: bool = False) -> str:
-    """Return a value as JSON, compact unless indented."""
+    """Return a value as JSON, compact unless indented. Raises JqError for one that is too large."""
+    limited(value)
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps(
         value, cls=_Encoder, indent=indent, sort_keys=sort, ensure_ascii=ascii_only, separators=separators
