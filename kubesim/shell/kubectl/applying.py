@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.shell.files import Directory, File
@@ -102,6 +103,13 @@ def _check_apply(opts: Flags) -> None:
         )
 
 
+def without_nulls(value: Any) -> Any:
+    """Return a value without the fields that are null, which for ``apply`` are absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
 async def _apply_there(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> None:
     pairs = {
         "fieldManager": opts.get("field-manager") or "kubectl",
@@ -137,7 +145,7 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
         doing = f"error when retrieving current configuration of:\n{_about(kind, obj)}\nfrom server for"
         raise _during(error, doing, source) from error
     if before is None:
-        await _create(process, client, opts, kind, wanted, source)
+        await _create(process, client, opts, kind, without_nulls(wanted), source)
         return
     if LAST not in (before["metadata"].get("annotations") or {}):
         await process.error(MISSING.format(f"{kind.plural}/{before['metadata']['name']}", LAST))

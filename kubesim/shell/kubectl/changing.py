@@ -35,7 +35,7 @@ async def scale(process: Process, client: Client, opts: Flags) -> int:
     try:
         found = await chosen(process, client, opts, opts.args)
     except KubectlError as error:
-        if error.reason not in ("NotFound", "Forbidden") or opts.all("filename"):
+        if error.reason not in ("NotFound", "Forbidden") or opts.files:
             raise
         raise KubectlError(f"error: no objects passed to scale {error.message}", reason=error.reason) from error
     if not found:
@@ -70,7 +70,7 @@ async def label(process: Process, client: Client, opts: Flags) -> int:
             changes[word[:-1]] = None
         else:
             words.append(word)
-    if not words and not opts.all("filename"):
+    if not words and not opts.files:
         raise KubectlError("error: one or more resources must be specified as <resource> <name> or <resource>/<name>")
     if not changes and not opts.on("list"):
         raise KubectlError(f"error: at least one {field[:-1]} update is required")

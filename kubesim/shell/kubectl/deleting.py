@@ -43,7 +43,7 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
 
 
 async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, str]]:
-    if opts.all("filename"):
+    if opts.files:
         objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
         return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
     needs(opts, 1, NOTHING)

@@ -8,8 +8,11 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from kubesim.shell.kubectl import describe_batch as batch
 from kubesim.shell.kubectl import describe_more as more
+from kubesim.shell.kubectl import describe_network as network
 from kubesim.shell.kubectl import describe_parts as parts
+from kubesim.shell.kubectl import describe_storage as storage
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.describe_node import node
 from kubesim.shell.kubectl.flags import Flags
@@ -232,18 +235,7 @@ def _port(port: Obj, slices: list[Obj]) -> str:
     name, kind = port.get("name") or "<unset>", port.get("protocol", "TCP")
     out = f"Port:\t{name}\t{port['port']}/{kind}\nTargetPort:\t{port.get('targetPort')}/{kind}\n"
     out += f"NodePort:\t{name}\t{port['nodePort']}/{kind}\n" if port.get("nodePort") else ""
-    if not slices:
-        return out + "Endpoints:\t<none>\n"
-    found = [
-        f"{endpoint['addresses'][0]}:{each['port']}"
-        for piece in slices
-        for each in piece.get("ports") or []
-        if each.get("name", "") == port.get("name", "")
-        for endpoint in piece.get("endpoints") or []
-        if (endpoint.get("conditions") or {}).get("ready", True)
-    ]
-    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
-    return out + f"Endpoints:\t{','.join(found[:3])}{more}\n"
+    return out + f"Endpoints:\t{parts.endpoints(slices, port.get('name', ''))}\n"
 
 
 def generic(obj: Obj) -> str:
@@ -299,22 +291,56 @@ DESCRIBERS: dict[tuple[str, str], Describer] = {
     ("apps", "StatefulSet"): more.stateful_set,
     ("", "PersistentVolumeClaim"): more.claim,
     ("scheduling.k8s.io", "PriorityClass"): more.priority_class,
+    ("", "PersistentVolume"): storage.volume,
+    ("storage.k8s.io", "StorageClass"): storage.storage_class,
+    ("storage.k8s.io", "VolumeAttributesClass"): storage.attributes_class,
+    ("storage.k8s.io", "CSINode"): storage.csi_node,
+    ("networking.k8s.io", "IngressClass"): storage.ingress_class,
+    ("networking.k8s.io", "ServiceCIDR"): storage.service_cidr,
+    ("networking.k8s.io", "IPAddress"): storage.address,
+    ("networking.k8s.io", "Ingress"): network.ingress,
+    ("networking.k8s.io", "NetworkPolicy"): network.policy,
+    ("certificates.k8s.io", "CertificateSigningRequest"): network.certificate_request,
+    ("batch", "CronJob"): batch.cron_job,
+    ("", "ReplicationController"): batch.replication_controller,
+    ("autoscaling", "HorizontalPodAutoscaler"): batch.autoscaler,
 }
 
 
 async def describe(process: Process, client: Client, opts: Flags) -> int:
     """Tell everything about objects."""
-    if not opts.args and not opts.all("filename"):
+    if not opts.args and not opts.files:
         raise KubectlError(
             'error: You must specify the type of resource to describe. Use "kubectl api-resources" for a complete '
             "list of supported resources."
         )
-    found = await chosen(process, client, opts, opts.args)
+    found, near = await _chosen(process, client, opts)
     texts = [await _one(process, client, opts, kind, obj) for kind, obj in found]
+    if near:
+        await process.write("".join(text + "\n" for text in texts))
+        return 0
     if not texts:
-        await process.error(f"No resources found in {client.namespace} namespace.\n")
+        place = "" if opts.on("all-namespaces") else f" in {client.namespace} namespace."
+        await process.error(f"No resources found{place}\n")
     await process.write("\n\n".join(texts))
     return 0
+
+
+async def _chosen(process: Process, client: Client, opts: Flags) -> tuple[list[tuple[Resource, Obj]], bool]:
+    """Return what is to be described; where there is no such name, what begins with it, and true."""
+    words = opts.args
+    if opts.on("all-namespaces") and (len(words) > 1 or any("/" in word for word in words)):
+        raise KubectlError("error: a resource cannot be retrieved by name across all namespaces")
+    try:
+        return await chosen(process, client, opts, words), False
+    except KubectlError as error:
+        if error.reason != "NotFound" or len(words) != 2:
+            raise
+        listed = await chosen(process, client, opts, words[:1])
+        near = [pair for pair in listed if pair[1]["metadata"]["name"].startswith(words[1])]
+        if not near:
+            raise
+        return near, True
 
 
 async def _one(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> str:

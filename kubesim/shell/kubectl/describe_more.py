@@ -55,12 +55,13 @@ async def service_account(client: Client, obj: Obj, now: datetime) -> str:
     except KubectlError:
         found = []
     known = [each["metadata"]["name"] for each in found]
-    name = obj["metadata"]["name"]
+    name, uid = obj["metadata"]["name"], obj["metadata"].get("uid")
     tokens = [
         each["metadata"]["name"]
         for each in found
         if each.get("type") == TOKEN
         and (each["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name") == name
+        and (each["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.uid") == uid
     ]
     out = _head(obj)
     for title, names in (
@@ -248,7 +249,7 @@ async def disruption_budget(client: Client, obj: Obj, now: datetime) -> str:
     return out
 
 
-async def _pods(client: Client, obj: Obj) -> str:
+async def pods_by_phase(client: Client, obj: Obj) -> str:
     """Return the line that counts the pods of a workload by phase."""
     labels = (obj["spec"].get("selector") or {}).get("matchLabels") or {}
     query = urlencode({"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())})
@@ -279,7 +280,7 @@ async def daemon_set(client: Client, obj: Obj, now: datetime) -> str:
         ("Number of Nodes Misscheduled", "numberMisscheduled"),
     ):
         out += f"{title}: {status.get(key, 0)}\n"
-    return out + await _pods(client, obj) + parts.template(spec["template"])
+    return out + await pods_by_phase(client, obj) + parts.template(spec["template"])
 
 
 async def stateful_set(client: Client, obj: Obj, now: datetime) -> str:
@@ -293,7 +294,7 @@ async def stateful_set(client: Client, obj: Obj, now: datetime) -> str:
     out += f"Update Strategy:\t{strategy.get('type', '')}\n"
     rolling = strategy.get("rollingUpdate") or {}
     out += f"  Partition:\t{rolling['partition']}\n" if "partition" in rolling else ""
-    out += await _pods(client, obj) + parts.template(spec["template"])
+    out += await pods_by_phase(client, obj) + parts.template(spec["template"])
     if not spec.get("volumeClaimTemplates"):
         return out + "Volume Claims:\t<none>\n"
     out += "Volume Claims:\n"
@@ -305,7 +306,7 @@ async def stateful_set(client: Client, obj: Obj, now: datetime) -> str:
             "  "
             + parts.labels("Labels", meta.get("labels"))
             + "  "
-            + parts.notes("Annotations", meta.get("annotations"))
+            + parts.labels("Annotations", meta.get("annotations"))
         )
         storage = ((inner.get("resources") or {}).get("requests") or {}).get("storage", "<default>")
         out += f"  Capacity:\t{storage}\n  Access Modes:\t[{' '.join(inner.get('accessModes') or [])}]\n"
@@ -355,5 +356,5 @@ async def priority_class(client: Client, obj: Obj, now: datetime) -> str:
 
 
 WITHOUT_EVENTS = {"Secret", "ResourceQuota", "LimitRange", "Namespace", "Role", "ClusterRole", "RoleBinding",
-                  "ClusterRoleBinding"}  # fmt: skip
+                  "ClusterRoleBinding", "NetworkPolicy"}  # fmt: skip
 """The kinds of which describe tells no events."""

@@ -35,6 +35,26 @@ VOLUMES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         "NFS (an NFS mount that lasts the lifetime of a pod)",
         (("Server", "server", ""), ("Path", "path", ""), ("ReadOnly", "readOnly", "false")),
     ),
+    "csi": ("CSI (a Container Storage Interface (CSI) volume source)", ()),
+    "local": ("LocalVolume (a persistent volume backed by local storage on a node)", (("Path", "path", ""),)),
+    "gcePersistentDisk": (
+        "GCEPersistentDisk (a Persistent Disk resource in Google Compute Engine)",
+        (
+            ("PDName", "pdName", ""),
+            ("FSType", "fsType", ""),
+            ("Partition", "partition", "0"),
+            ("ReadOnly", "readOnly", "false"),
+        ),
+    ),
+    "awsElasticBlockStore": (
+        "AWSElasticBlockStore (a Persistent Disk resource in AWS)",
+        (
+            ("VolumeID", "volumeID", ""),
+            ("FSType", "fsType", ""),
+            ("Partition", "partition", "0"),
+            ("ReadOnly", "readOnly", "false"),
+        ),
+    ),
     "image": (
         "Image (a container image or OCI artifact)",
         (("Reference", "reference", ""), ("PullPolicy", "pullPolicy", "")),
@@ -114,12 +134,12 @@ def selector(found: Obj | None) -> str:
     """Return a label selector as text."""
     if not found:
         return "<none>"
-    parts = [f"{key}={value}" for key, value in sorted((found.get("matchLabels") or {}).items())]
+    parts = [(key, f"{key}={value}") for key, value in (found.get("matchLabels") or {}).items()]
     for each in found.get("matchExpressions") or []:
         word, values = each["operator"], f"({','.join(sorted(each.get('values') or []))})"
         shown = {"In": f"{each['key']} in {values}", "NotIn": f"{each['key']} notin {values}"}
-        parts.append(shown.get(word, each["key"] if word == "Exists" else f"!{each['key']}"))
-    return ",".join(parts) or "<none>"
+        parts.append((each["key"], shown.get(word, each["key"] if word == "Exists" else f"!{each['key']}")))
+    return ",".join(text for _, text in sorted(parts, key=lambda pair: str(pair[0]))) or "<none>"
 
 
 def events(items: list[Obj], now: datetime) -> str:
@@ -283,16 +303,70 @@ def volumes(found: list[Obj] | None, space: str) -> str:
     for volume in found or []:
         out += f"  {' ' if space else ''}{volume['name']}:\n"
         kind = next((key for key in volume if key != "name"), "")
-        source = volume.get(kind) or {}
+        given = volume.get(kind) or {}
         if kind == "projected":
-            out += _projected(source)
-        elif kind in VOLUMES:
-            title, fields = VOLUMES[kind]
-            out += f"    Type:\t{title}\n"
-            out += "".join(f"    {name}:\t{flat(source.get(key, default))}\n" for name, key, default in fields)
+            out += _projected(given)
+        elif kind == "downwardAPI":
+            out += _downward(given)
+        elif kind == "csi":
+            out += csi(given)
+        elif kind == "ephemeral":
+            out += _ephemeral(given)
         else:
-            out += "  <unknown>\n"
+            out += source(kind, given) if kind in VOLUMES else "  <unknown>\n"
     return out
+
+
+def source(kind: str, given: Obj) -> str:
+    """Return what a volume is made from."""
+    title, fields = VOLUMES[kind]
+    lines = "".join(f"    {name}:\t{flat(given.get(key, default))}\n" for name, key, default in fields)
+    return f"    Type:\t{title}\n{lines}"
+
+
+def csi(given: Obj, handle: str = "") -> str:
+    """Return a volume of a storage driver."""
+    out = f"    Type:\t{VOLUMES['csi'][0]}\n    Driver:\t{given.get('driver', '')}\n"
+    out += f"    FSType:\t{given.get('fsType', '')}\n"
+    out += f"    VolumeHandle:\t{given.get(handle, '')}\n" if handle else ""
+    pairs = [f"{key}={value}" for key, value in sorted((given.get("volumeAttributes") or {}).items())]
+    shown = "\n        \t".join(each[:LONGEST_NOTE] + "..." * (len(each) > LONGEST_NOTE) for each in pairs)
+    return out + f"    ReadOnly:\t{flat(bool(given.get('readOnly')))}\n    VolumeAttributes:\t{shown or '<none>'}\n"
+
+
+def _downward(given: Obj) -> str:
+    out = "    Type:\tDownwardAPI (a volume populated by information about the pod)\n    Items:\n"
+    for item in given.get("items") or []:
+        field = (item.get("fieldRef") or {}).get("fieldPath") or (item.get("resourceFieldRef") or {}).get("resource")
+        out += f"      {field} -> {item['path']}\n"
+    return out
+
+
+def _ephemeral(given: Obj) -> str:
+    """Return a volume that comes and goes with its pod."""
+    made = given.get("volumeClaimTemplate") or {}
+    spec, metadata = made.get("spec") or {}, made.get("metadata") or {}
+    kind = "EphemeralVolume (an inline specification for a volume that gets created and deleted with the pod)"
+    inner = f"StorageClass:\t{spec.get('storageClassName', '')}\nVolume:\t{spec.get('volumeName', '')}\n"
+    inner += labels("Labels", metadata.get("labels")) + notes("Annotations", metadata.get("annotations"))
+    inner += "Capacity:\t\nAccess Modes:\t\n"
+    inner += f"VolumeMode:\t{spec['volumeMode']}\n" if spec.get("volumeMode") else ""
+    return f"    Type:\t{kind}\n" + "".join(f"    {line}\n" for line in inner.splitlines())
+
+
+def endpoints(slices: list[Obj], port: str) -> str:
+    """Return the first three addresses of a service's port, and how many more are ready."""
+    if not slices:
+        return "<none>"
+    found = [
+        f"{endpoint['addresses'][0]}:{each['port']}"
+        for piece in slices
+        for each in piece.get("ports") or []
+        if each.get("name", "") == port
+        for endpoint in piece.get("endpoints") or []
+        if (endpoint.get("conditions") or {}).get("ready", True)
+    ]
+    return ",".join(found[:3]) + (f" + {len(found) - 3} more..." if len(found) > 3 else "")
 
 
 def _projected(source: Obj) -> str:
@@ -332,9 +406,19 @@ def template(found: Obj) -> str:
         out += containers("Init Containers", spec["initContainers"], None, "  ", None)
     out += containers("Containers", spec.get("containers") or [], None, "  ", None)
     out += volumes(spec.get("volumes"), "  ")
+    out += spread("  Topology Spread Constraints", spec.get("topologySpreadConstraints"))
     out += f"  Priority Class Name:\t{spec['priorityClassName']}\n" if spec.get("priorityClassName") else ""
     return (
         out
         + labels("  Node-Selectors", spec.get("nodeSelector"))
         + tolerations("  Tolerations", spec.get("tolerations"))
     )
+
+
+def spread(title: str, found: list[Obj] | None) -> str:
+    """Return how pods are to be spread, by topology."""
+    lines = []
+    for each in sorted(found or [], key=lambda one: str(one["topologyKey"])):
+        text = f"{each['topologyKey']}:{each['whenUnsatisfiable']} when max skew {each['maxSkew']} is exceeded"
+        lines.append(text + (f" for selector {selector(each['labelSelector'])}" if "labelSelector" in each else ""))
+    return f"{title}:\t" + "\n\t".join(lines) + "\n" if lines else ""

@@ -116,6 +116,8 @@ FLAGS: dict[str, str] = {
     "config use-context": "",
     "config set-context": "current cluster=! user=! namespace=!",
     "cluster-info": "",
+    "kustomize": "output/o=! enable-helm enable-alpha-plugins env/e=! load-restrictor=! mount=! network "
+    "network-name=! reorder=! as-current-user helm-command=! enable-managedby-label enable-exec",
     "options": "",
 }  # fmt: skip
 REQUIRED = {
@@ -172,6 +174,11 @@ class Flags:
     def all(self, name: str) -> list[str]:
         """Return every value of a flag."""
         return self.given.get(name, [])
+
+    @property
+    def files(self) -> list[str]:
+        """The manifests that are named, be it one by one or by a folder to build."""
+        return self.all("filename") + self.all("kustomize")
 
     def words(self, name: str) -> list[str]:
         """Return the values of a flag that takes lists with commas."""

@@ -12,6 +12,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.kustomize_names import hashed
 from kubesim.shell.kubectl.objects import (
     BAD_QUANTITY,
     QUANTITY,
@@ -186,14 +187,23 @@ async def config_map(process: Process, client: Client, opts: Flags) -> Obj:
             texts[key] = data.decode()
         except UnicodeDecodeError:
             binary[key] = _encoded(data)
-    return made("v1", "ConfigMap", name, data=texts or None, binaryData=binary or None)
+    found = made("v1", "ConfigMap", name, data=texts or None, binaryData=binary or None)
+    return _suffixed(found, opts)
+
+
+def _suffixed(obj: Obj, opts: Flags) -> Obj:
+    """Return an object whose name ends in the hash of what it holds, where that is asked for."""
+    if not opts.on("append-hash"):
+        return obj
+    name = obj["metadata"]["name"]
+    return {**obj, "metadata": {**obj["metadata"], "name": f"{name}-{hashed(obj, name)}"}}
 
 
 async def secret(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a secret of literals and files."""
     name = name_of(opts)
     data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
-    return made("v1", "Secret", name, data=data or None, type=opts.get("type") or None)
+    return _suffixed(made("v1", "Secret", name, data=data or None, type=opts.get("type") or None), opts)
 
 
 async def pull_secret(process: Process, client: Client, opts: Flags) -> Obj:

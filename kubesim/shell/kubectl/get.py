@@ -24,7 +24,7 @@ async def get(process: Process, client: Client, opts: Flags) -> int:
     if opts.get("raw"):
         await process.write(await client.raw("GET", opts.get("raw")))
         return 0
-    if opts.all("filename"):
+    if opts.files:
         objects = await manifests(process, opts)
         targets = [(await client.of_object(obj), obj["metadata"]["name"]) for obj in objects]
     elif not opts.args:

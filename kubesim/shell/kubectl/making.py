@@ -54,7 +54,7 @@ async def create(process: Process, client: Client, opts: Flags) -> int:
         body = process.view.read(name) if name and name != "-" else b""
         await process.write(await client.raw("POST", opts.get("raw"), body))
         return 0
-    if not opts.all("filename"):
+    if not opts.files:
         raise KubectlError("error: must specify one of -f and -k\n")
     status = 0
     for obj, source in await sources(process, opts):

@@ -162,7 +162,7 @@ def _bracketed(words: list[str] | None) -> str:
 async def certify(process: Process, client: Client, opts: Flags) -> int:
     """Grant or refuse certificate requests."""
     kind_of = "Approved" if opts.command.endswith("approve") else "Denied"
-    if not opts.args and not opts.all("filename"):
+    if not opts.args and not opts.files:
         raise KubectlError("error: one or more CSRs must be specified as <name> or -f <filename>")
     words = opts.args if any("/" in word for word in opts.args) else ["csr", *opts.args]
     for kind, obj in await chosen(process, client, opts, words if opts.args else []):

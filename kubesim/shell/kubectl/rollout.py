@@ -19,7 +19,7 @@ WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
 async def _targets(process: Process, client: Client, opts: Flags, *kinds: str) -> list[tuple[Resource, Obj]]:
-    if not opts.args and not opts.all("filename"):
+    if not opts.args and not opts.files:
         raise KubectlError("error: required resource not specified")
     found = await chosen(process, client, opts, opts.args)
     for kind, obj in found:

@@ -82,7 +82,7 @@ def _parted(opts: Flags, pattern: str) -> tuple[list[str], list[str]]:
     """Return what names objects and what says how they change."""
     changes = [word for word in opts.args if re.fullmatch(pattern, word, re.DOTALL)]
     words = [word for word in opts.args if word not in changes]
-    if not words and not opts.all("filename"):
+    if not words and not opts.files:
         raise KubectlError(f"error: {NAMED if changes else NOTHING}")
     return words, changes
 
@@ -118,7 +118,7 @@ def _containers(spec: Obj) -> list[Obj]:
 
 async def resources(process: Process, client: Client, opts: Flags) -> int:
     """Set the requests and limits of containers."""
-    if not opts.args and not opts.all("filename"):
+    if not opts.args and not opts.files:
         raise KubectlError(f"error: {NAMED}")
     if not opts.get("limits") and not opts.get("requests"):
         raise KubectlError(
@@ -275,7 +275,7 @@ async def selector(process: Process, client: Client, opts: Flags) -> int:
 
 async def subject(process: Process, client: Client, opts: Flags) -> int:
     """Add subjects to a binding."""
-    if not opts.args and not opts.all("filename"):
+    if not opts.args and not opts.files:
         raise KubectlError(f"error: {NAMED}")
     wanted = subjects(opts)
     if not wanted:

@@ -21,7 +21,7 @@ PROMPT = "If you don't see a command prompt, try pressing enter.\n"
 
 async def exec_(process: Process, client: Client, opts: Flags) -> int:
     """Run a command in a container."""
-    if not opts.args and not opts.all("filename"):
+    if not opts.args and not opts.files:
         raise KubectlError("error: pod, type/name or --filename must be specified")
     command = opts.after or []
     if len(opts.args) > 1:

@@ -13,6 +13,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.kustomizing import Builder
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.jq import documents
@@ -104,7 +105,7 @@ def query(opts: Flags) -> str:
 async def chosen(process: Process, client: Client, opts: Flags, words: list[str]) -> list[tuple[Resource, Obj]]:
     """Return the objects that words, files and selectors mean."""
     found: list[tuple[Resource, Obj]] = []
-    if opts.all("filename"):
+    if opts.files:
         for obj in await manifests(process, opts):
             kind = await client.of_object(obj)
             found.append((kind, await client.request("GET", place(client, kind, obj))))
@@ -135,15 +136,22 @@ async def manifests(process: Process, opts: Flags) -> list[Obj]:
 
 async def sources(process: Process, opts: Flags) -> list[tuple[Obj, str]]:
     """Read the objects of ``-f``, each with the file that it is from. Raises KubectlError."""
-    if not opts.all("filename"):
+    if not opts.files:
         raise KubectlError("error: must specify one of -f and -k")
     found: list[tuple[Any, str]] = []
+    if folder := opts.get("kustomize"):
+        if opts.all("filename"):
+            raise KubectlError("error: only one of -f or -k can be specified")
+        builder = Builder(process)
+        found += [(obj, folder) for obj in builder.build(folder)]
+        for text in builder.warnings:
+            await process.error(f"# Warning: {text}\n")
     for name in opts.words("filename"):
         for path in _paths(process, name, opts.on("recursive")):
             text = await _read(process, path)
             shown = "STDIN" if path == "-" else path
             try:
-                found += [(each, shown) for each in documents(text)]
+                found += [(each, shown) for each in documents(text, manifests=True)]
             except (yaml.YAMLError, ValueError) as error:
                 raise KubectlError(
                     f"error: error parsing {shown}: error converting YAML to JSON: yaml: {_trouble(error)}"

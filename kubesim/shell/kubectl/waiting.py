@@ -95,7 +95,7 @@ def _path(text: str) -> Holds:
 
 
 async def _targets(process: Process, client: Client, opts: Flags, how: str) -> list[tuple[Resource, str]]:
-    if opts.all("filename"):
+    if opts.files:
         objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
         return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
     if not opts.args:

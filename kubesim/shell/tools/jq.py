@@ -206,16 +206,37 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def documents(text: str) -> list[Any]:
-    """Parse YAML documents; raises yaml.YAMLError or ValueError."""
-    return [_jsonable(each, 0) for each in yaml.load_all(text, _Loader)]
+class _Manifests(_Loader):
+    """YAML as kubectl's library reads it, to which y and n are booleans, too."""
+
+
+_Manifests.yaml_implicit_resolvers = {
+    **_Loader.yaml_implicit_resolvers,
+    **{
+        letter: [
+            ("tag:yaml.org,2002:bool", re.compile(r"(?:y|Y|n|N)$")),
+            *_Loader.yaml_implicit_resolvers.get(letter, []),
+        ]
+        for letter in "yYnN"
+    },
+}
+_Manifests.bool_values = {**_Loader.bool_values, "y": True, "n": False}
+
+
+def documents(text: str, *, manifests: bool = False) -> list[Any]:
+    """Parse YAML documents, as kubectl does where they are ``manifests``. Raises yaml.YAMLError or ValueError."""
+    return [_jsonable(each, 0) for each in yaml.load_all(text, _Manifests if manifests else _Loader)]
+
+
+def _key(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
 
 
 def _jsonable(value: Any, depth: int) -> Any:
     if depth > 60:
         raise ValueError("too deep")
     if isinstance(value, dict):
-        return {str(key): _jsonable(each, depth + 1) for key, each in value.items()}
+        return {_key(key): _jsonable(each, depth + 1) for key, each in value.items()}
     if isinstance(value, list):
         return [_jsonable(each, depth + 1) for each in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)

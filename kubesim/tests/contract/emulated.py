@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kubesim.network.door import Door, PodKube
-from kubesim.shell.files import File, Node
+from kubesim.shell.files import Directory, File, Node
 from kubesim.shell.machine import Machine, Stdio, spawn
 from kubesim.tests import shell_world
 from kubesim.tests.contract.normalise import normalise
@@ -29,6 +29,8 @@ SCENES = Path(__file__).parents[1] / "kubectl_scenes.yaml"
 RECORDED = Path(__file__).parents[1] / "kubectl_answers.json"
 SECONDS = 60.0
 FOLDER = shell_world.FOLDER
+REAL = "/tmp/transcripts-x/right/"
+"""A folder as the real one has, which no comparison sees."""
 
 
 class Emulated:
@@ -61,8 +63,11 @@ class Emulated:
     def put(self, name: str, text: str, mode: int = 0o644) -> None:
         """Lay a file into the folder that commands run in."""
         folder: Any = self.machine.files.walk(FOLDER).node
+        below, slash, name = name.rpartition("/")
+        if slash and folder.get(below) is None:
+            folder.put(below, Directory())
         made: Node = File(data=text.encode(), mode=mode)
-        folder.put(name, made)
+        (folder.get(below) if slash else folder).put(name, made)
 
     async def _answer(self, command: Command, namespace: str) -> Answer:
         line = command.line.replace("{namespace}", namespace).replace("{node}", self._node)
@@ -71,7 +76,7 @@ class Emulated:
         status, output = await self._call(command, line)
         if command.save:
             self.put("saved.yaml", output)
-        return Answer(command, status, normalise(output, namespace))
+        return Answer(command, status, normalise(output.replace(f"{FOLDER}/", REAL), namespace))
 
     async def _call(self, command: Command, line: str = "") -> tuple[int, str]:
         env = {"HOME": "/root", "TZ": "UTC"}

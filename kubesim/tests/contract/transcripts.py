@@ -123,6 +123,7 @@ class Runner:
     def play(self, scene: Scene, namespace: str) -> list[Answer]:
         """Run a scene in a fresh namespace and return the answers to what is compared."""
         for name, text in self._files.items():
+            (self._folder / name).parent.mkdir(exist_ok=True)
             (self._folder / name).write_text(text.replace("{namespace}", namespace))
         self._call(Command(f"create namespace {namespace}"))
         self._call(Command(f"config set-context --current --namespace={namespace}"))
