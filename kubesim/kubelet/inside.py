@@ -33,7 +33,7 @@ PACKAGES = "/usr/local/lib/python3.11/site-packages"
 OWN = ("agnhost", "nnp", "sysctl")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
-DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 506, 0), ("nvidia-uvm-tools", 506, 1))
+DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 510, 0), ("nvidia-uvm-tools", 510, 1))
 """Name, major and minor number of the device files that belong to no single GPU."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 DISK = ("/dev/sda1", "ext4")
