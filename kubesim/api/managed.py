@@ -28,8 +28,6 @@ DEFAULT_MANAGER = "unknown"
 UNOWNED = ("kind", "apiVersion", "metadata")
 """What nobody owns, or only parts of."""
 LONE = b'{".":{}}'
-KEY_DEFAULTS = {"protocol": "TCP"}
-"""What a field that identifies an entry is taken for where it is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +239,13 @@ def key_fields(key: str) -> Obj:
 
 def item_key(item: Obj, field: FieldType) -> str:
     """Return how a field set names an entry of a keyed list."""
-    key = {name: item.get(name, KEY_DEFAULTS.get(name)) for name in field.keys}
-    return f"k:{orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()}"
+    return f"k:{orjson.dumps(entry_key(item, field), option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+def entry_key(item: Obj, field: FieldType) -> Obj:
+    """Return the key of an entry of a keyed list, with what it is by default."""
+    key = {name: item[name] for name in field.keys if name in item}
+    return key if len(key) == len(field.keys) else field.key_defaults | key
 
 
 def set_key(item: Any) -> str:

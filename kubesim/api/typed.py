@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kubesim.api.managed import item_key, set_key
+from kubesim.api.managed import entry_key, item_key, set_key
 from kubesim.api.patch import go_print
 from kubesim.api.status import bad_request
 from kubesim.errors import Obj
@@ -20,6 +20,12 @@ from kubesim.schema.types import FieldType, Shape
 _GO = {str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}"}
 DUPLICATE = "duplicate entries for key"
 """What is only found where everything else is right."""
+_UNLIKE_ITEMS: dict[type, str] = {
+    dict: "associative list without keys has an element that's a map type",
+    list: "not supported: associative list with lists as elements",
+    type(None): "associative list without keys has an element that's an explicit null",
+}
+"""What cannot be an item of a set, and how upstream says so."""
 _WORDS = {"string": str, "bytes": str, "time": str, "bool": bool}
 
 
@@ -63,8 +69,12 @@ def _value(field: FieldType, value: Any, path: str) -> Iterator[str]:
         case "list":
             yield from _repeated(field, value, path)
             for at, item in enumerate(value):
-                where = path + _place(field, item, at)
-                yield from _object(field.shape, item, where) if field.shape else _scalar(field.item, item, where)
+                if complaint := _unnamed(field, item):
+                    yield f"{path}: element {at}: {complaint}"
+                    return
+                if item is not None:
+                    where = path + _place(field, item, at)
+                    yield from _object(field.shape, item, where) if field.shape else _scalar(field.item, item, where)
         case "map" if not isinstance(value, dict):
             yield f"{path}: expected map, got &{{{_shown(value)}}}"
         case "map":
@@ -101,12 +111,28 @@ def _scalar(form: str, value: Any, path: str) -> Iterator[str]:
         yield f"{path}: expected {word}, got &value.valueUnstructured{{Value:{shown}}}"
 
 
+def _unnamed(field: FieldType, item: Any) -> str:
+    """Return why an entry of a list that is named by what it says has no name; upstream then goes no further."""
+    if field.list_type == "map":
+        if not isinstance(item, dict):
+            return (
+                f"associative list with keys may not have {'a null element' if item is None else 'non-map elements'}"
+            )
+        if not entry_key(item, field):
+            keys = " ".join(f'"{key}"' for key in field.keys)
+            omitted = f"associative list with keys has an element that omits all key fields [{keys}]"
+            return f"{omitted} (and doesn't have default values for any key fields)"
+    if field.list_type == "set":
+        return _UNLIKE_ITEMS.get(type(item), "")
+    return ""
+
+
 def _place(field: FieldType, item: Any, at: int) -> str:
     """Return how an entry of a list is named: by its key where it has one."""
-    if field.keys and isinstance(item, dict) and field.keys[0] in item:
-        named = (f"{key}={orjson.dumps(item[key]).decode()}" for key in field.keys if key in item)
-        return f"[{','.join(named)}]"
-    return f"[{at}]"
+    if field.list_type != "map":
+        return f"[{at}]"
+    key = sorted(entry_key(item, field).items())
+    return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in key)}]"
 
 
 def _shown(value: Any) -> str:

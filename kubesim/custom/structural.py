@@ -35,6 +35,11 @@ class CustomField(FieldType):
         """The type of the object, or of a list's or map's items."""
         return shape_of(self.type_name) if self.type_name else self.own
 
+    @property
+    def key_defaults(self) -> dict[str, Any]:
+        """What the key of a list's entry is where the entry does not say so: nothing, for schemas want it said."""
+        return {}
+
 
 def prune(value: Any, schema: Obj, path: str, unknown: list[str], *, whole: bool = False) -> Any:
     """Return a copy of a value with only what its schema knows; the paths of the rest go into ``unknown``.

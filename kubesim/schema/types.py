@@ -17,6 +17,7 @@ import orjson
 from kubesim.schema import facts
 
 _ZEROS: dict[str, Any] = {"string": "", "int": 0, "bool": False}
+_KEY_DEFAULTS = {"protocol": "TCP"}
 TYPES = Path(__file__).with_name("types.json")
 
 
@@ -46,6 +47,12 @@ class FieldType:
     def shape(self) -> Shape | None:
         """The type of the object, or of a list's or map's items."""
         return shape_of(self.type_name) if self.type_name else None
+
+    @property
+    def key_defaults(self) -> dict[str, Any]:
+        """What the key of a list's entry is where the entry does not say so: Go's zero values, but for protocols."""
+        fields = self.shape.fields if self.shape is not None else {}
+        return {key: _KEY_DEFAULTS.get(key, _ZEROS.get(fields[key].form)) for key in self.keys if key in fields}
 
 
 class Shape:

@@ -23,6 +23,8 @@ from kubesim.tests.contract.exchanges import make_namespace, normalised, told
 from kubesim.tests.contract.plain import Answer, Plain
 
 SECONDS = 20
+REST_S = 60
+"""How long the collector may take over what a history leaves: it asks a busy API server again ever later."""
 DISCOVERY_S = 100
 """Two rounds of the collector's search for kinds, one of which another kind that has just gone may hold up."""
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
@@ -385,7 +387,7 @@ class Run:
 
     def settle(self) -> None:
         """Wait until nothing is left for the garbage collector to do."""
-        end = monotonic() + SECONDS
+        end = monotonic() + REST_S
         while self._waiting():
             assert monotonic() < end, f"the garbage collector does not come to rest: {self._waiting()}"
 
