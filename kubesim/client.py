@@ -7,15 +7,17 @@ Objects that come back are shared and must not be changed: copy what you edit.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from kubesim.errors import Obj
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 PatchType = Literal["json", "merge", "strategic"]
 PatchBody = Obj | list[Obj]
+Verb = Literal["create", "update", "patch", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,20 @@ class ObjectList:
 
     items: list[Obj]
     resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What every verb that writes comes down to; the body of a deletion is its DeleteOptions."""
+
+    verb: Verb
+    resource: str
+    namespace: str
+    name: str
+    """Empty for an object that is to be created."""
+    body: Any
+    subresource: str = ""
+    patch_type: PatchType = "merge"
 
 
 class Reader(Protocol):
@@ -51,14 +67,26 @@ class Reader(Protocol):
         """Yield every change after ``resource_version``; close the iterator to stop."""
 
 
-class Client(Reader, Protocol):
-    """A Kubernetes client of seven verbs. Every verb raises ``ApiError`` as the API answers it."""
+class Client(Reader, ABC):
+    """A Kubernetes client of seven verbs. Every verb raises ``ApiError`` as the API answers it.
+
+    An adapter brings those that read, and ``write``.
+    """
+
+    @abstractmethod
+    async def write(self, write: Write) -> Obj:
+        """Send what a verb comes down to, and return the answer."""
 
     async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
         """Create an object (or post to a subresource such as ``binding`` or ``eviction``) and return the answer."""
+        metadata = obj.get("metadata") or {}
+        space, name = namespace or metadata.get("namespace", ""), metadata.get("name", "") if subresource else ""
+        return await self.write(Write("create", resource, space, name, obj, subresource))
 
     async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
         """Replace an object or its status; a resourceVersion inside makes it conditional (409 Conflict)."""
+        space, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        return await self.write(Write("update", resource, space, name, obj, subresource))
 
     async def patch(
         self,
@@ -71,6 +99,7 @@ class Client(Reader, Protocol):
         subresource: str = "",
     ) -> Obj:
         """Change some fields and return the result."""
+        return await self.write(Write("patch", resource, namespace, name, patch, subresource, patch_type))
 
     async def delete(
         self,
@@ -83,3 +112,11 @@ class Client(Reader, Protocol):
         propagation: str = "",
     ) -> Obj:
         """Delete an object, gracefully where its kind has a grace period."""
+        options: Obj = {}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        return await self.write(Write("delete", resource, namespace, name, options))

@@ -13,13 +13,13 @@ from kubesim.api.selectors import parse_fields
 from kubesim.asking import answered
 from kubesim.auth import tokenrequests
 from kubesim.auth.tokens import TokenSigner
-from kubesim.client import EventType, ObjectList, PatchType, WatchEvent
+from kubesim.client import Client, EventType, ObjectList, WatchEvent, Write
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import Event, Store
 
 
-class InProcessClient:
+class InProcessClient(Client):
     """``client.Client`` over the operations of the same process, as ``user`` (the field manager of its writes)."""
 
     def __init__(
@@ -72,80 +72,32 @@ class InProcessClient:
         finally:
             stop()
 
-    async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
-        """Create an object, or post to a subresource of the object that ``obj`` names."""
-        metadata = obj.get("metadata") or {}
-        if subresource == "token":
-            self._signer = self._signer or TokenSigner.create()
-            now, name = self.operations.clock.now(), metadata.get("name", "")
-            return tokenrequests.answer(self.store, self.operations.registry, self._signer, now, namespace, name, obj)
-        space, name = namespace or metadata.get("namespace", ""), metadata.get("name", "") if subresource else ""
-        return await self._write(
-            lambda options: self.operations.create(
-                self._kind(resource), space, obj, name=name, subresource=subresource, options=options
-            )
-        )
-
-    async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
-        """Replace an object or its status."""
-        space, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        return await self._write(
-            lambda options: self.operations.update(
-                self._kind(resource), space, name, obj, subresource=subresource, options=options
-            )
-        )
-
-    async def patch(
-        self,
-        resource: str,
-        name: str,
-        namespace: str,
-        patch: Obj | list[Obj],  # type: ignore[valid-type]
-        *,
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> Obj:
-        """Change some fields and return the result."""
-        return await self._write(
-            lambda options: self.operations.patch(
-                self._kind(resource),
-                namespace,
-                name,
-                patch,
-                patch_type=patch_type,
-                subresource=subresource,
-                options=options,
-            )
-        )
-
-    async def delete(
-        self,
-        resource: str,
-        name: str,
-        namespace: str = "",
-        *,
-        grace_seconds: int | None = None,
-        uid: str = "",
-        propagation: str = "",
-    ) -> Obj:
-        """Delete an object, gracefully where its kind has a grace period."""
-        wanted: Obj = {}
-        if grace_seconds is not None:
-            wanted["gracePeriodSeconds"] = grace_seconds
-        if uid:
-            wanted["preconditions"] = {"uid": uid}
-        if propagation:
-            wanted["propagationPolicy"] = propagation
-        return await self._write(
-            lambda options: self.operations.delete(
-                self._kind(resource), namespace, name, delete_options=wanted, options=options
-            )
-        )
-
-    async def _write(self, write: Callable[[Options], Obj]) -> Obj:
+    async def write(self, write: Write) -> Obj:
         """Write, asking the webhooks that have to be asked."""
-        options = self._options()
-        return await answered(self.operations.ask, lambda: write(options), options)
+        if write.subresource == "token":
+            return self._token(write)
+        options = Options(user=self.user, field_manager=self.user)
+        return await answered(self.operations.ask, lambda: self._attempt(write, options), options)
+
+    def _token(self, write: Write) -> Obj:
+        """Sign the token that is asked for."""
+        self._signer = self._signer or TokenSigner.create()
+        registry, now = self.operations.registry, self.operations.clock.now()
+        return tokenrequests.answer(self.store, registry, self._signer, now, write.namespace, write.name, write.body)
+
+    def _attempt(self, write: Write, options: Options) -> Obj:
+        operations, kind = self.operations, self._kind(write.resource)
+        space, name, part = write.namespace, write.name, write.subresource
+        match write.verb:
+            case "create":
+                return operations.create(kind, space, write.body, name=name, subresource=part, options=options)
+            case "update":
+                return operations.update(kind, space, name, write.body, subresource=part, options=options)
+            case "patch":
+                change, way = write.body, write.patch_type
+                return operations.patch(kind, space, name, change, patch_type=way, subresource=part, options=options)
+            case "delete":
+                return operations.delete(kind, space, name, delete_options=write.body, options=options)
 
     def _plain(self, resource: str) -> Kind:
         """Return a kind to read: the control plane looks at metadata, which no webhook has to convert."""
@@ -156,9 +108,6 @@ class InProcessClient:
 
     def _kind(self, resource: str) -> Kind:
         return self.operations.registry.by_resource(resource)
-
-    def _options(self) -> Options:
-        return Options(user=self.user, field_manager=self.user)
 
 
 def _seen(event: Event, kind: Kind, namespace: str, selects: Callable[[Obj], bool]) -> WatchEvent | None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import orjson
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, TCPConnector
 
-from kubesim.client import ObjectList, PatchBody, PatchType, WatchEvent
+from kubesim.client import Client, ObjectList, WatchEvent, Write
 from kubesim.clock import Clock, settle
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry
@@ -24,6 +24,7 @@ SILENT_SECONDS = 120.0
 WATCH_SECONDS = (300, 600)
 MOST_TRIES = 5
 MOST_CONNECTIONS = 32
+METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 PATCH_TYPES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -56,7 +57,7 @@ class Anonymous:
         """Do nothing: there is nothing to renew."""
 
 
-class HttpClient:
+class HttpClient(Client):
     """``client.Client`` for one user of the API server at ``server``. Raises ``Unreachable`` where it is away."""
 
     def __init__(
@@ -140,50 +141,11 @@ class HttpClient:
         except (ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as error:
             raise Unreachable(f"watch of {resource}: {error or type(error).__name__}") from error
 
-    async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
-        """Create an object, or post to a subresource of the object that ``obj`` names."""
-        metadata = obj.get("metadata") or {}
-        name = metadata.get("name", "") if subresource else ""
-        path = _path(_kind(resource), namespace or metadata.get("namespace", ""), name, subresource)
-        return await self._call("POST", path, body=obj)
-
-    async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
-        """Replace an object or its status."""
-        metadata = obj["metadata"]
-        path = _path(_kind(resource), metadata.get("namespace", ""), metadata["name"], subresource)
-        return await self._call("PUT", path, body=obj)
-
-    async def patch(
-        self,
-        resource: str,
-        name: str,
-        namespace: str,
-        patch: PatchBody,
-        *,
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> Obj:
-        """Change some fields and return the result."""
-        path = _path(_kind(resource), namespace, name, subresource)
-        return await self._call("PATCH", path, body=patch, content_type=PATCH_TYPES[patch_type])
-
-    async def delete(
-        self,
-        resource: str,
-        name: str,
-        namespace: str = "",
-        *,
-        grace_seconds: int | None = None,
-        uid: str = "",
-        propagation: str = "",
-    ) -> Obj:
-        """Delete an object, gracefully where its kind has a grace period."""
-        options: Obj = _chosen(propagationPolicy=propagation)
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        if uid:
-            options["preconditions"] = {"uid": uid}
-        return await self._call("DELETE", _path(_kind(resource), namespace, name), body=options)
+    async def write(self, write: Write) -> Obj:
+        """Send what a verb comes down to."""
+        path = _path(_kind(write.resource), write.namespace, write.name, write.subresource)
+        content_type = PATCH_TYPES[write.patch_type] if write.verb == "patch" else "application/json"
+        return await self._call(METHODS[write.verb], path, body=write.body, content_type=content_type)
 
     async def _call(
         self,

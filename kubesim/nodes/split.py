@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from kubesim.client import Client, ObjectList, PatchBody, PatchType, Reader, WatchEvent
+from kubesim.client import Client, ObjectList, Reader, WatchEvent, Write
 from kubesim.errors import Obj
 
 NETWORK = frozenset(
@@ -22,7 +22,7 @@ SHARED = ("pods", "nodes")
 """A kubelet reads its own of these, by a field selector; the network reads them all."""
 
 
-class SplitClient:
+class SplitClient(Client):
     """``client.Client`` that reads with the network's rights what only the network may, and else is the node's."""
 
     def __init__(self, node: Client, network: Reader) -> None:
@@ -48,43 +48,9 @@ class SplitClient:
         reader = self._reader(resource, field_selector)
         return reader.watch(resource, namespace, field_selector=field_selector, resource_version=resource_version)
 
-    async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
-        """Create an object."""
-        return await self._node.create(resource, obj, namespace=namespace, subresource=subresource)
-
-    async def update(self, resource: str, obj: Obj, *, subresource: str = "") -> Obj:
-        """Replace an object."""
-        return await self._node.update(resource, obj, subresource=subresource)
-
-    async def patch(
-        self,
-        resource: str,
-        name: str,
-        namespace: str,
-        patch: PatchBody,
-        *,
-        patch_type: PatchType = "merge",
-        subresource: str = "",
-    ) -> Obj:
-        """Change some fields."""
-        return await self._node.patch(
-            resource, name, namespace, patch, patch_type=patch_type, subresource=subresource
-        )
-
-    async def delete(
-        self,
-        resource: str,
-        name: str,
-        namespace: str = "",
-        *,
-        grace_seconds: int | None = None,
-        uid: str = "",
-        propagation: str = "",
-    ) -> Obj:
-        """Delete an object."""
-        return await self._node.delete(
-            resource, name, namespace, grace_seconds=grace_seconds, uid=uid, propagation=propagation
-        )
+    async def write(self, write: Write) -> Obj:
+        """Write as the node."""
+        return await self._node.write(write)
 
     def _reader(self, resource: str, field_selector: str) -> Reader:
         wide = resource in NETWORK or (resource in SHARED and not field_selector)
