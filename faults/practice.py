@@ -15,6 +15,8 @@ from django.conf import settings
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachable
 
 TIMEOUT_S = 10
+ADDONS = ("coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring")
+"""What a candidate expects to find on any GPU cluster; see ``kubesim/README.md``."""
 Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
 
@@ -26,7 +28,7 @@ def health() -> Obj:
 
 def create(name: str, deadline: datetime, nodes: int, gpus: int) -> Obj:
     """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError."""
-    body = {"name": name, "nodes": nodes, "gpus": gpus, "deadline": deadline.isoformat()}
+    body = {"name": name, "nodes": nodes, "gpus": gpus, "addons": ADDONS, "deadline": deadline.isoformat()}
     return _ask("POST", "/control/clusters", body)
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,12 +96,13 @@ def known_addons() -> list[str]:
     return sorted(path.stem for path in ADDONS.glob("*.yaml"))
 
 
-def addon(name: str) -> list[Planned]:
-    """Return the objects of an addon; raises KeyError for one that is not there."""
+@cache
+def addon(name: str) -> tuple[Planned, ...]:
+    """Return the objects of an addon, which nobody changes; raises KeyError for one that is not there."""
     if name not in known_addons():
         raise KeyError(name)
     path = ADDONS / f"{name}.yaml"
-    return [found for document in documents(path) for found in _objects(path, document)]
+    return tuple(found for document in documents(path) for found in _objects(path, document))
 
 
 def with_addons(names: Iterable[str], file: ClusterFile | None = None) -> ClusterFile | None:
@@ -219,7 +221,7 @@ def _namespace(fields: _Fields, item: Any) -> Planned:
     return Planned(fields.path, fields.line, obj)
 
 
-def _addon(fields: _Fields, item: Any) -> list[Planned]:
+def _addon(fields: _Fields, item: Any) -> tuple[Planned, ...]:
     """Return the objects of something that kubesim brings."""
     if item not in known_addons():
         raise fields.error("", f"one of {', '.join(known_addons())} is expected, not {item!r}")

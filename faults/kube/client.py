@@ -194,10 +194,25 @@ class Kube:
         return self._json("GET", "/version")
 
     def kinds(self) -> Resources:
-        """Return every kind of the preferred version of every API group."""
+        """Return every kind of the preferred version of every API group, but for extensions whose server is down."""
         groups = self._json("GET", "/apis").get("groups", [])
         versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups)]
-        return [resource for version in versions for resource in self._discover(version).values()]
+        return [resource for version in versions for resource in self._kinds_in(version)]
+
+    def _kinds_in(self, api_version: str) -> Resources:
+        try:
+            return list(self._discover(api_version).values())
+        except errors.Unreachable:
+            # One that has come up in the meantime is asked again.
+            return [] if self._is_down(api_version) else list(self._discover(api_version).values())
+
+    def _is_down(self, api_version: str) -> bool:
+        """Whether an API is another server's, as that of metrics, which the cluster does not reach for now."""
+        group, _, version = api_version.partition("/")
+        service = self._json("GET", f"/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}")
+        conditions = (service.get("status") or {}).get("conditions") or []
+        states = {condition["type"]: condition["status"] for condition in conditions}
+        return "service" in service["spec"] and states.get("Available") != "True"
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """Return how the cluster calls a kind; NotFound where it has no such kind."""

@@ -133,3 +133,23 @@ def test_a_server_that_is_not_there_is_unreachable():
             kube.version()
         kube.close()
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(("service", "is_down"), [({"name": "metrics-server"}, True), (None, False)])
+def test_an_extension_whose_server_is_down_has_no_kinds(service, is_down):
+    def answer(method, path, query):
+        if path == "/apis":
+            groups = [{"preferredVersion": {"groupVersion": "metrics.k8s.io/v1beta1"}}]
+            return 200, {}, [json.dumps({"groups": groups}).encode()]
+        if path.startswith("/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"):
+            conditions = [{"type": "Available", "status": "False"}]
+            spec = {"service": service} if service else {}
+            return 200, {}, [json.dumps({"spec": spec, "status": {"conditions": conditions}}).encode()]
+        return 503, {}, [status(503, "ServiceUnavailable", "the server is currently unable to handle the request")]
+
+    with ScriptedServer(answer) as server:
+        if is_down:
+            assert [resource.kind for resource in server.kube.kinds()] == ["Pod"]
+        else:
+            with pytest.raises(errors.Unreachable):
+                server.kube.kinds()

@@ -29,6 +29,16 @@ def test_a_practice_cluster_is_made_once(cluster):
     assert again.kubeconfig == cluster.kubeconfig
 
 
+def test_a_practice_cluster_has_what_a_gpu_cluster_has(cluster, kube):
+    for namespace, expected in (
+        ("kube-system", {"coredns", "kube-proxy", "metrics-server"}),
+        ("gpu-operator", {"gpu-operator", "nvidia-device-plugin", "gpu-feature-discovery", "nvidia-dcgm-exporter"}),
+        ("monitoring", {"prometheus", "kube-state-metrics"}),
+    ):
+        pods = kube.list("v1", "Pod", namespace)
+        assert {container["name"] for pod in pods for container in pod["spec"]["containers"]} == expected
+
+
 def test_its_kubeconfig_is_not_readable_in_the_database(cluster):
     assert "BEGIN" not in cluster.kubeconfig
     assert "server" not in cluster.kubeconfig

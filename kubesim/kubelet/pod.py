@@ -204,7 +204,7 @@ class PodWorker:
         return self._clock.now()
 
     def program(self, container: Container, instance: Instance | None = None) -> Program:
-        """Return what runs, or ran, in a container whose image is on the node; in an earlier start, if it is given."""
+        """Return what runs, or ran, in a container whose image is on the node; in one of its starts, if given."""
         spec = self.record.spec(container)
         image = self.record.images[spec["image"]]
         if image.stands_in:

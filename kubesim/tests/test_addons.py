@@ -104,6 +104,16 @@ async def test_a_cluster_without_addons_follows_nothing():
         assert not w.kubelets.telemetry.following
 
 
+async def test_addons_are_read_once_and_each_cluster_gets_its_own():
+    names = ("gpu-operator", "kube-proxy")
+    before = orjson.dumps([planned.obj for name in names for planned in clusterfile.addon(name)])
+    for _ in range(2):
+        async with world(count=1) as w:
+            await install(w, *names, seconds=20)
+            assert all(item["status"]["phase"] == "Running" for item in await w.items("pods", "gpu-operator"))
+    assert orjson.dumps([planned.obj for name in names for planned in clusterfile.addon(name)]) == before
+
+
 def test_a_cluster_file_names_what_kubesim_brings(tmp_path):
     file = tmp_path / "cluster.yaml"
     file.write_text("addons: [gpu-operator]\n", encoding="utf-8")
