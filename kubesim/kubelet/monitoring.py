@@ -6,11 +6,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kubesim.client import Client
+from kubesim.client import Client, Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import Board
 from kubesim.network.fabric import Fabric, Server
+from kubesim.network.pods import PodNetwork
 
 if TYPE_CHECKING:
     from kubesim.metrics.telemetry import Telemetry
@@ -26,11 +27,13 @@ class Monitoring:
         self._parts = (client, clock, fabric)
         self._telemetry: Telemetry | None = None
 
-    def servers(self, behaviour: str, pod: Obj, board: Callable[[], Board]) -> dict[int, Server]:
-        """Return what a pod with one of ``EXPORTERS`` listens with."""
+    def servers(
+        self, behaviour: str, pod: Obj, board: Callable[[], Board], reach: Callable[[Reader], PodNetwork]
+    ) -> dict[int, Server]:
+        """Return what a pod with one of ``EXPORTERS`` listens with; ``reach`` makes its network."""
         if self._telemetry is None:
             self._telemetry = import_module("kubesim.metrics.telemetry").Telemetry(*self._parts)
-        return self._telemetry.servers(behaviour, pod, board)
+        return self._telemetry.servers(behaviour, pod, board, reach)
 
     @property
     def following(self) -> bool:

@@ -14,13 +14,15 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.api import quantity
+from kubesim.client import Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import behaviours, failures, inside, rooted, servers, volumes
+from kubesim.kubelet import behaviours, failures, inside, rooted, servers, usage, volumes
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
@@ -38,7 +40,7 @@ from kubesim.network.pods import PodNetwork
 from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError
 from kubesim.shell.files import Directory, File, View
-from kubesim.shell.machine import Machine, Process, Stdio
+from kubesim.shell.machine import Machine, Process, Stdio, Use
 from kubesim.shell.programs import Program
 from kubesim.streaming.seam import Duplex, RuntimeFailure
 
@@ -153,11 +155,12 @@ class Sandbox:
             )
         )
 
-    def _network(self) -> PodNetwork:
-        """Return the network as the pod's programs see it."""
+    def _network(self, reader: Reader | None = None) -> PodNetwork:
+        """Return the network as the pod's programs see it; ``reader`` is asked what there is in the cluster."""
         host, record = self.host, self.worker.record
-        gate = Gate(host.client, host.fabric, record.ip, host.node.tags)
-        return PodNetwork(host.client, host.fabric, record.ip, lambda: inside.resolv_conf(record), gate)
+        reader = reader or host.client
+        gate = Gate(reader, host.fabric, record.ip, host.node.tags)
+        return PodNetwork(reader, host.fabric, record.ip, lambda: inside.resolv_conf(record), gate)
 
     def _cut(self, container: Container, text: str, code: int = failures.KILLED_CODE) -> None:
         """Let a computed process die now, with a text on standard error."""
@@ -275,7 +278,9 @@ class Sandbox:
         found = {} if self.boxes[container.name].machine else servers.known(record, spec, look)
         behaviour = record.images[spec["image"]].behaviour
         if behaviour in EXPORTERS:
-            found |= self.host.telemetry.servers(behaviour, record.pod, lambda: self.host.node.gpus.board)
+            found |= self.host.telemetry.servers(
+                behaviour, record.pod, lambda: self.host.node.gpus.board, self._network
+            )
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)
         self.servers[container.name] = [*found]
@@ -414,8 +419,14 @@ class Sandbox:
         first = Process(machine, program, box.env, View(machine.files, machine.now), {})
         if container.instance is not None:
             first.started = container.instance.started_at
+            first.use = partial(self._use, container, first)
         self._keep_fresh()
         return machine
+
+    def _use(self, container: Container, first: Process) -> Use:
+        """Return what a container's own process uses now."""
+        found, elapsed = usage.of(self.worker, container), first.machine.now() - first.started.timestamp()
+        return Use(found.cpu(elapsed), found.cpu_seconds(elapsed), int(found.memory(elapsed)))
 
     async def _machine(self, container: Container, spec: Obj, box: Box, clock: Clock) -> Machine:
         """Return a new machine with the files of a container's image and its mounts. Raises ``ConfigError``."""

@@ -47,9 +47,13 @@ class Monitor:
         self.server.config = text
         self.server.rules.groups = groups
 
-    def refresh(self, at: float) -> None:
-        """Look at the cluster: new targets begin, lost ones end, and each is found up or down."""
-        found = {_key(item): item for item in discovery.targets(self._jobs, self.objects)}
+    def find(self) -> list[Found]:
+        """Return the targets that the configuration finds in the cluster now."""
+        return [*discovery.targets(self._jobs, self.objects)]
+
+    def refresh(self, at: float, targets: list[Found] | None = None) -> None:
+        """Take in what was found (or find it): new targets begin, lost ones end, and each is up or down."""
+        found = {_key(item): item for item in (self.find() if targets is None else targets)}
         for key, item in found.items():
             if key not in self._known:
                 self._known[key] = self._target(item, at)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
-from kubesim.client import Client
+from kubesim.client import Client, ObjectList, Reader, WatchEvent
 from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import Board
@@ -17,8 +17,8 @@ from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
 from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, state_exporter
-from kubesim.network.dns import DOMAIN
 from kubesim.network.fabric import REASONS, Fabric, Server
+from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import NetworkError
 
 REFRESH_S = 1.0
@@ -40,8 +40,41 @@ RESOURCES = {
     "PersistentVolume": "persistentvolumes",
     "ResourceQuota": "resourcequotas",
 }
-DISCOVERED = ("pods", "services", "endpoints", "nodes", "configmaps")
+POLICIES = "networkpolicies.networking.k8s.io"
+DISCOVERED = ("pods", "services", "endpoints", "nodes", "configmaps", "namespaces", POLICIES)
+Reach = Callable[[Reader], PodNetwork]
+"""Makes the network of a pod, which reads the cluster through what it is given."""
+
+
+class Seen:
+    """What is followed of a cluster, as its API would answer: who asks for a thousand targets costs nothing."""
+
+    def __init__(self, informers: Mapping[str, Informer]) -> None:
+        self._informers = informers
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """Return one object. Raises ``ApiError`` 404."""
+        found = self._informers[resource].get(namespace, name) if resource in self._informers else None
+        if found is None:
+            raise ApiError(404, "NotFound", f'{resource} "{name}" not found')
+        return found
+
+    async def list(
+        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return every object of a resource; nobody asks for fewer."""
+        return ObjectList(self._informers[resource].items() if resource in self._informers else [], "")
+
+    def watch(
+        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Refuse: who follows a cluster does so by an informer."""
+        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
 CONFIG_KEY = "prometheus.yml"
+UNKNOWN = {"nxdomain": "no such host", "again": "server misbehaving"}
+"""How a Go program words that a name has no address."""
 
 
 class Telemetry:
@@ -53,11 +86,13 @@ class Telemetry:
         self._clock = clock
         self._fabric = fabric
         self._informers: dict[str, Informer] = {}
-        self._monitors: dict[str, tuple[Monitor, Obj]] = {}
+        self._seen = Seen(self._informers)
+        self._monitors: dict[str, tuple[Monitor, Obj, PodNetwork, dict[str, Probe]]] = {}
         self._starting: asyncio.Task[None] | None = None
         self._refresh: Timer | None = None
+        self._looking: asyncio.Task[None] | None = None
 
-    def servers(self, behaviour: str, pod: Obj, board: Callable[[], Board]) -> dict[int, Server]:
+    def servers(self, behaviour: str, pod: Obj, board: Callable[[], Board], reach: Reach) -> dict[int, Server]:
         """Return what a pod with the behaviour of an exporter listens with."""
         match behaviour:
             case "dcgm-exporter":
@@ -69,7 +104,7 @@ class Telemetry:
                 return {10250: MetricsServer(self._client, self._clock, self._fabric)}
             case "prometheus":
                 self._follow()
-                return {9090: self._prometheus(pod)}
+                return {9090: self._prometheus(pod, reach)}
         return {}
 
     @property
@@ -80,17 +115,24 @@ class Telemetry:
     async def stop(self) -> None:
         """Follow the cluster no longer."""
         await cancel(self._starting)
+        await cancel(self._looking)
         if self._refresh is not None:
             self._refresh.cancel()
         for informer in self._informers.values():
             await informer.stop()
 
-    def _prometheus(self, pod: Obj) -> Server:
-        monitor = Monitor(self._objects, self._probe)
+    def _prometheus(self, pod: Obj, reach: Reach) -> Server:
+        answers: dict[str, Probe] = {}
+        monitor = Monitor(self._objects, lambda url: answers.get(url, Probe()))
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        self._monitors[key] = (monitor, pod)
+        self._monitors[key] = (monitor, pod, reach(self._seen), answers)
         self._plan()
-        return PrometheusServer(monitor, self._clock, self._look)
+
+        def reload() -> None:
+            monitor.configure(*self._config(pod))
+            self._plan()
+
+        return PrometheusServer(monitor, self._clock, reload)
 
     def _objects(self, resource: str) -> Iterable[Obj]:
         informer = self._informers.get(resource)
@@ -113,7 +155,7 @@ class Telemetry:
                 informer.add_handler(self._observer(kinds[resource]))
             if resource in DISCOVERED:
                 informer.add_handler(lambda old, new: self._plan())
-        self._look()
+        self._begin_to_look()
 
     def _observer(self, kind: str) -> Callable[[Obj | None, Obj | None], None]:
         def changed(old: Obj | None, new: Obj | None) -> None:
@@ -125,21 +167,30 @@ class Telemetry:
 
     def _plan(self) -> None:
         if self._refresh is None:
-            self._refresh = self._clock.call_later(REFRESH_S, self._look)
+            self._refresh = self._clock.call_later(REFRESH_S, self._begin_to_look)
 
-    def _look(self) -> None:
-        """Bring every Prometheus up to date with its configuration and the cluster."""
+    def _begin_to_look(self) -> None:
         self._refresh = None
+        if self._looking is not None and not self._looking.done():
+            self._plan()
+            return
+        self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        """Bring every Prometheus up to date with its configuration and the cluster."""
         now = self._clock.now().timestamp()
         self.state.forget(now - FORGET_S)
         running = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": p for p in self._objects("pods")}
-        for key, (monitor, pod) in [*self._monitors.items()]:
+        for key, (monitor, pod, network, answers) in [*self._monitors.items()]:
             if running and key not in running:
                 del self._monitors[key]
                 continue
-            text, rules_text = self._config(pod)
-            monitor.configure(text, rules_text)
-            monitor.refresh(now)
+            monitor.configure(*self._config(pod))
+            targets = monitor.find()
+            answers.clear()
+            for url in dict.fromkeys(item.url for item in targets):
+                answers[url] = await self._probe(network, url)
+            monitor.refresh(now, targets)
 
     def _config(self, pod: Obj) -> tuple[str, str]:
         """Return the configuration and the rules that a Prometheus pod mounts."""
@@ -151,38 +202,25 @@ class Telemetry:
         rules = next((text for key, text in data.items() if key != CONFIG_KEY and "groups:" in text), "")
         return data.get(CONFIG_KEY, ""), rules
 
-    def _probe(self, url: str) -> Probe:
+    async def _probe(self, network: PodNetwork, url: str) -> Probe:
         """Return what answers at an address, in the words of Prometheus' client."""
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 80
+        address = host
         try:
-            address, port = self._place(host, port)
-            server = self._fabric.find(address, port)
+            address = (await network.resolve(host))[0]
+            server = await network.find(address, port)
         except NetworkError as error:
             if error.kind == "timeout":
                 return Probe(error=f'Get "{url}": context deadline exceeded')
-            verb = f"lookup {host}" if error.kind == "nxdomain" else f"tcp {host}:{port}"
-            return Probe(error=f'Get "{url}": dial {verb}: {REASONS[error.kind]}')
+            dialled = f"tcp {address}:{port}: {REASONS.get(error.kind, error.kind)}"
+            if error.kind in UNKNOWN:
+                asked = next(iter(network.config.servers), "")
+                dialled = f"tcp: lookup {host} on {asked}:53: {UNKNOWN[error.kind]}"
+            return Probe(error=f'Get "{url}": dial {dialled}')
         exporter = getattr(server, "exporter", None) if parts.path == "/metrics" else None
         if parts.path == cadvisor.PATH and hasattr(server, "processes"):
             exporter = partial(cadvisor.series, server)
         if exporter is None:
             return Probe(error="server returned HTTP status 404 Not Found")
         return Probe(exporter)
-
-    def _place(self, host: str, port: int) -> tuple[str, int]:
-        """Return where a name and a port lead: through a service where it is one. Raises ``NetworkError``."""
-        if host.replace(".", "").isdecimal():
-            return host, port
-        parts = host.removesuffix(f".{DOMAIN}").removesuffix(".svc").split(".")
-        informer = self._informers.get("services")
-        service = informer.get(parts[1], parts[0]) if informer is not None and len(parts) == 2 else None
-        if service is None:
-            raise NetworkError("nxdomain")
-        name = next((p.get("name", "") for p in service["spec"].get("ports") or () if p["port"] == port), None)
-        endpoints = self._informers["endpoints"].get(parts[1], parts[0]) or {}
-        for subset in endpoints.get("subsets") or ():
-            for item in subset.get("ports") or ():
-                if item.get("name", "") == name and subset.get("addresses"):
-                    return str(subset["addresses"][0]["ip"]), int(item["port"])
-        raise NetworkError("refused")

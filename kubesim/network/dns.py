@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from kubesim import data
-from kubesim.client import Client
+from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
 from kubesim.shell.lookup import Answer, Record
 
@@ -24,7 +24,7 @@ DASHED = re.compile(r"\d{1,3}(-\d{1,3}){3}")
 class ClusterNames:
     """Answers from the services and endpoints of a cluster, and for a few names outside."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Reader) -> None:
         self._client = client
 
     async def ask(self, name: str, kind: str = "A") -> Answer:

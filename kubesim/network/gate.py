@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.client import Client
+from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
 from kubesim.network.fabric import Fabric
 from kubesim.network.policy import Party, Policies, party
@@ -17,7 +17,7 @@ POLICIES = "networkpolicies.networking.k8s.io"
 class Gate:
     """Lets the traffic of one address through or drops it. ``tags``: those of its node in the cloud's firewall."""
 
-    def __init__(self, client: Client, fabric: Fabric, address: str, tags: frozenset[str] = frozenset()) -> None:
+    def __init__(self, client: Reader, fabric: Fabric, address: str, tags: frozenset[str] = frozenset()) -> None:
         self._client = client
         self._fabric = fabric
         self._address = address

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from kubesim.client import Client
+from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
 from kubesim.network.dns import ClusterNames, hosts, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
@@ -42,7 +42,7 @@ class PodNetwork:
     """
 
     def __init__(
-        self, client: Client, fabric: Fabric, address: str, config: Callable[[], str], gate: Gate | None = None
+        self, client: Reader, fabric: Fabric, address: str, config: Callable[[], str], gate: Gate | None = None
     ) -> None:
         self._client = client
         self._fabric = fabric

@@ -122,3 +122,50 @@ def test_a_cluster_file_names_what_kubesim_brings(tmp_path):
     file.write_text("addons: [toaster]\n", encoding="utf-8")
     with pytest.raises(FileError, match="one of .*coredns, .*, monitoring.* is expected, not 'toaster'"):
         clusterfile.read(file)
+
+
+async def targets(w: World) -> dict[str, tuple[str, str]]:
+    """Return the health and the last error of each target, by its job."""
+    found = [p for p in await w.items("pods", "monitoring") if p["metadata"]["name"].startswith("prometheus")]
+    server = w.kubelets.fabric.find(found[0]["status"]["podIP"], 9090)
+    document = orjson.loads((await server.respond(Request("GET", "/api/v1/targets"))).body)
+    return {
+        f"{item['labels']['job']} {item['scrapeUrl']}": (item["health"], item["lastError"])
+        for item in document["data"]["activeTargets"]
+    }
+
+
+async def test_a_policy_before_an_exporter_is_a_deadline_that_passes(monitored):
+    policies = "networkpolicies.networking.k8s.io"
+    deny = {"metadata": {"name": "deny"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}
+    await monitored.client.create(policies, deny, namespace="gpu-operator")
+    await monitored.tick(30)
+    (url, (health, error)) = next(item for item in (await targets(monitored)).items() if ":9400" in item[0])
+    assert (health, error) == ("down", f'Get "{url.split()[1]}": context deadline exceeded')
+    assert [value for metric, value in await ask(monitored, "up") if ":9400" in metric["instance"]] == [0]
+    await monitored.client.delete(policies, "deny", "gpu-operator")
+    await monitored.tick(30)
+    assert all(health == "up" for health, _ in (await targets(monitored)).values())
+
+
+async def test_a_policy_on_prometheus_keeps_it_from_everything_by_name_too(monitored):
+    policies = "networkpolicies.networking.k8s.io"
+    deny = {"metadata": {"name": "deny"}, "spec": {"podSelector": {"matchLabels": {"app": "prometheus"}}}}
+    deny["spec"]["policyTypes"] = ["Egress"]
+    await monitored.client.create(policies, deny, namespace="monitoring")
+    await monitored.tick(30)
+    found = await targets(monitored)
+    assert all(health == "down" for health, _ in found.values())
+    assert "lookup kube-state-metrics.monitoring.svc on 10.96.0.10:53: " in " ".join(e for _, e in found.values())
+
+
+async def test_a_service_without_endpoints_refuses_prometheus(monitored):
+    selector = {"spec": {"selector": {"app": "kube-state-metric"}}}
+    await monitored.client.patch("services", "kube-state-metrics", "monitoring", selector)
+    await monitored.tick(30)
+    (error,) = [error for job, (_, error) in (await targets(monitored)).items() if job.startswith("kube-state")]
+    assert error.endswith(":8080: connect: connection refused")
+    await monitored.client.delete("services", "kube-state-metrics", "monitoring")
+    await monitored.tick(30)
+    (error,) = [error for job, (_, error) in (await targets(monitored)).items() if job.startswith("kube-state")]
+    assert error.endswith("dial tcp: lookup kube-state-metrics.monitoring.svc on 10.96.0.10:53: no such host")
