@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import orjson
-import yaml
 from aiohttp import web
 
 from kubesim.api import tables
 from kubesim.api.discovery import RANKS
-from kubesim.api.negotiate import Answer
+from kubesim.api.negotiate import JSON, YAML, Answer, prefers_yaml
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
+from kubesim.goyaml import to_yaml
 from kubesim.schema.registry import Kind
 from kubesim.store import Stored
 
@@ -25,7 +25,7 @@ TOLD = web.RequestKey("told", dict[str, str])
 NO_CACHE = {"Cache-Control": "no-cache, private"}
 
 
-def json_response(body: Any, code: int = 200, content_type: str = "application/json") -> web.Response:
+def json_response(body: Any, code: int = 200, content_type: str = JSON) -> web.Response:
     """Return any JSON document."""
     return web.Response(
         body=orjson.dumps(body, option=LINE), status=code, content_type=content_type, headers=NO_CACHE
@@ -74,18 +74,13 @@ class Encoder:
 
     def response(self, obj: Obj, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
         """Return one object, in the shape that the client asked for (a Status stays a Status)."""
-        answer = Answer(yaml=self.answer.yaml) if obj.get("kind") == "Status" else self.answer
-        body = _yaml(self._encode(obj, answer)) if answer.yaml else self._encode(obj, answer)
-        response = web.Response(body=body, status=code, content_type=answer.content_type, headers=NO_CACHE)
+        body = self._encode(obj, Answer() if obj.get("kind") == "Status" else self.answer)
+        response = web.Response(body=body, status=code, content_type=JSON, headers=NO_CACHE)
         return with_warnings(response, warnings)
 
     def list_response(self, found: ObjectList, meta: Obj) -> web.Response:
         """Return a list."""
-        body = self._list(found.items, meta)
-        content_type = self.answer.content_type
-        return web.Response(
-            body=_yaml(body) if self.answer.yaml else body, content_type=content_type, headers=NO_CACHE
-        )
+        return web.Response(body=self._list(found.items, meta), content_type=JSON, headers=NO_CACHE)
 
     def line(self, obj: Stored, *, headers: bool) -> bytes:
         """Return one object as a watch sends it; a Table's headers are needed only once."""
@@ -145,9 +140,14 @@ def with_warnings(response: Response, texts: Iterable[str]) -> Response:
     return response
 
 
-def _yaml(body: bytes) -> bytes:
-    """Return JSON as YAML."""
-    return yaml.safe_dump(orjson.loads(body), sort_keys=True).encode()
+def as_asked(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Return an answer in JSON as YAML, where its client likes that better."""
+    plain = isinstance(response, web.Response) and not response.prepared and response.content_type == JSON
+    if plain and isinstance(response, web.Response) and prefers_yaml(request.headers.get("Accept", "")):
+        given = response.headers["Content-Type"]
+        response.body = to_yaml(orjson.loads(response.body if isinstance(response.body, bytes) else b"{}")).encode()
+        response.headers["Content-Type"] = given.replace(JSON, YAML)
+    return response
 
 
 def _quoted(text: str) -> str:

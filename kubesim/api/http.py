@@ -11,10 +11,10 @@ from aiohttp import web
 
 from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2, requestinfo
 from kubesim.api.aggregator import Aggregator
-from kubesim.api.answers import NO_CACHE, TOLD, error_response, json_response, not_found
+from kubesim.api.answers import NO_CACHE, TOLD, as_asked, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.flows import Flows
-from kubesim.api.negotiate import negotiate, wants_aggregated
+from kubesim.api.negotiate import negotiate, prefers_yaml, wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
 from kubesim.auth.attributes import forbidden
@@ -45,6 +45,7 @@ RECORDED = "this is a recording of {at}: nothing in it can be changed or entered
 READING = ("get", "head", "list", "watch")
 ENTERING = ("attach", "exec", "portforward", "proxy")
 REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+ONLY_JSON = "406: Not Acceptable\n\nAvailable representations: application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -69,7 +70,7 @@ class ApiServer:
         try:
             response = await self._answer(request, path)
         except ApiError as error:
-            response = error_response(error)
+            response = as_asked(request, error_response(error))
         self._count(request, path, response.status)
         return response
 
@@ -109,18 +110,20 @@ class ApiServer:
         elsewhere = self.aggregator.claimed(path)
         if elsewhere is not None:
             return await self.aggregator.answer(request, path, elsewhere, user)
+        if "//" in path and info.subresource != "proxy":
+            return not_found("" if path.startswith("//") else path)
         if info.resource:
             return await self._resources.answer(request, info, user)
         return await self._plain(request, info)
 
-    async def _plain(self, request: web.Request, info: RequestInfo) -> web.Response:
+    async def _plain(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
         """Answer a path that is no resource: discovery, version, health, OpenAPI."""
         parts = [part for part in info.path.split("/") if part]
-        if info.verb not in ("get", "head") and not (parts and parts[0] in health.PATHS):
-            message = "the server does not allow this method on the requested resource"
-            raise ApiError(405, "MethodNotAllowed", message, {})
         match parts:
             case ["version"]:
+                _only_read(info)
+                if prefers_yaml(request.headers.get("Accept", "")):
+                    raise ApiError(406, "NotAcceptable", ONLY_JSON, {})
                 body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
             case [name, *check] if name in health.PATHS and not info.path.endswith("/"):
@@ -140,11 +143,13 @@ class ApiServer:
             case ["openapi", "v3", *rest]:
                 return await asyncio.to_thread(openapi.answer_v3, rest, self._backend.operations.registry)
             case ["api"] | ["apis"]:
-                return await self._groups(request, legacy=parts == ["api"])
+                if parts == ["api"]:
+                    _only_read(info)
+                return as_asked(request, await self._groups(request, legacy=parts == ["api"]))
             case []:
                 body = orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
-        return self._documents(parts)
+        return as_asked(request, self._documents(parts, info))
 
     async def _groups(self, request: web.Request, *, legacy: bool) -> web.Response:
         """Answer /api and /apis, in the form that the client prefers."""
@@ -161,7 +166,7 @@ class ApiServer:
             return json_response(discovery.api_versions(self._backend.address))
         return json_response(discovery.group_list(registry, self.aggregator.versions()))
 
-    def _documents(self, parts: list[str]) -> web.Response:
+    def _documents(self, parts: list[str], info: RequestInfo) -> web.Response:
         """Answer /api/v1, /apis/{group} and /apis/{group}/{version}."""
         registry = self._backend.operations.registry
         document: Obj | None = None
@@ -175,6 +180,8 @@ class ApiServer:
         if document is None:
             keys = issuer.answer(parts, self._backend.signer, self._backend.address)
             return keys or not_found("/".join(parts))
+        if document["kind"] == "APIResourceList":
+            _only_read(info)
         return json_response(document)
 
     def _paths(self) -> list[str]:
@@ -184,3 +191,10 @@ class ApiServer:
         versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
         checks = {f"/{name}/{check}" for name, checks in health.CHECKS.items() for check in checks}
         return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in health.PATHS)})
+
+
+def _only_read(info: RequestInfo) -> None:
+    """Raise 405 for any verb but GET, which is all that some paths know."""
+    if info.verb != "get":
+        message = "the server does not allow this method on the requested resource"
+        raise ApiError(405, "MethodNotAllowed", message, {})

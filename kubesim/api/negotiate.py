@@ -14,8 +14,12 @@ SHAPES: dict[str, Shape] = {
     "PartialObjectMetadataList": "metadata list",
 }
 FALSE = frozenset({"0", "false"})
-JSON_TYPES = frozenset({"application/json", "application/*", "*/*"})
+JSON, YAML = "application/json", "application/yaml"
+JSON_TYPES = frozenset({JSON, "application/*", "*/*"})
+TYPES = JSON_TYPES | {YAML}
 KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+DISCOVERY = "APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +32,10 @@ class MediaType:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How to encode the answer: the shape, and the Content-Type that says so."""
+    """How to encode the answer."""
 
     shape: Shape = "object"
     version: str = "v1"
-    yaml: bool = False
-
-    @property
-    def content_type(self) -> str:
-        """Return the Content-Type header."""
-        return "application/yaml" if self.yaml else "application/json"
 
 
 def media_types(header: str) -> list[MediaType]:
@@ -51,36 +49,39 @@ def media_types(header: str) -> list[MediaType]:
     return found
 
 
-def negotiate(header: str, *, aggregated: bool = False) -> Answer:
+def negotiate(header: str, *, aggregated: bool = False, streams: bool = False, watched: bool = False) -> Answer:
     """Choose the answer's encoding; raises 406 when the client accepts nothing that we can send.
 
-    ``aggregated``: the answer may be a document of discovery.
+    ``aggregated``: the answer may be a document of discovery; ``streams``: or a watch; ``watched``: it is one.
     """
     if not header:
         return Answer()
     for media in media_types(header):
         shape, version = media.parameters.get("as", ""), media.parameters.get("v", "v1")
-        if media.name in JSON_TYPES:
-            if shape in SHAPES:
-                if version in ("v1", "v1beta1"):
-                    return Answer(SHAPES[shape], version)
-            elif not shape or (aggregated and shape == "APIGroupDiscoveryList" and version == "v2"):
-                return Answer()
-        if media.name in ("application/yaml", "application/x-yaml") and not shape:
-            return Answer(yaml=True)
+        if media.name not in TYPES or (watched and media.name == YAML):
+            continue
+        if shape in SHAPES:
+            if version in ("v1", "v1beta1"):
+                return Answer(SHAPES[shape], version)
+        elif not shape or (aggregated and shape == DISCOVERY and version == "v2"):
+            return Answer()
     if aggregated or any(media.name in JSON_TYPES for media in media_types(header)):
         raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {KNOWN}")
-    streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-    message = f"406: Not Acceptable\n\nAvailable representations: {KNOWN}, {streams}"
-    raise ApiError(406, "NotAcceptable", message, {})
+    known = f"{KNOWN}, {STREAMS}" if streams else KNOWN
+    raise ApiError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {known}", {})
+
+
+def prefers_yaml(header: str) -> bool:
+    """Tell whether the first of a client's types that we can send is YAML."""
+    return YAML in header and next((media.name for media in media_types(header) if media.name in TYPES), "") == YAML
 
 
 def wants_aggregated(header: str) -> bool:
     """Whether the client asks for aggregated discovery; the beta that kubectl 1.26 to 1.29 ask for is gone."""
     for media in media_types(header):
-        if media.name != "application/json":
+        if media.name not in (JSON, YAML):
             continue
-        if media.parameters.get("as") == "APIGroupDiscoveryList" and media.parameters.get("v") == "v2":
+        if media.parameters.get("as") == DISCOVERY and media.parameters.get("v") == "v2":
             return True
         if "as" not in media.parameters:
             return False

@@ -11,7 +11,7 @@ from aiohttp import web
 from kubesim import admission
 from kubesim.admission.validation.metadata import path_errors
 from kubesim.api import bodies, connect, managed, optionrules, streams
-from kubesim.api.answers import Encoder, not_found, with_warnings
+from kubesim.api.answers import Encoder, as_asked, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.api.listing import check_list_version, check_version, listed
@@ -88,7 +88,8 @@ class Resources:
         if why := path_errors(info.name):
             raise bad_request(f'Name parameter invalid: "{info.name}": {", ".join(why)}')
         verb = self._verbs.get(info.verb)
-        if request.method == "HEAD" or verb is None or not self._permits(call):
+        reads = info.verb in ("get", "list", "watch")
+        if (reads and request.method != "GET") or verb is None or not self._permits(call):
             message = "the server does not allow this method on the requested resource"
             raise ApiError(405, "MethodNotAllowed", message, {})
         deprecated = [kind.deprecated] if kind.deprecated else []
@@ -97,12 +98,14 @@ class Resources:
         except ApiError as error:
             error.warnings = [*deprecated, *call.warnings]
             raise
-        return response if response.prepared else with_warnings(response, deprecated)
+        return response if response.prepared else as_asked(request, with_warnings(response, deprecated))
 
     def _exists(self, call: Call) -> bool:
         """Tell whether the path leads anywhere: scope and subresource must be the kind's."""
         info, kind = call.info, call.kind
         if info.rest or (info.subresource and kind.subresource(info.subresource) is None):
+            return False
+        if kind.virtual and info.name and not info.subresource and "get" not in kind.verbs:
             return False
         if kind.namespaced:
             return bool(info.namespace) or not info.name or info.verb in ("list", "watch")
@@ -121,7 +124,10 @@ class Resources:
 
     def _encoder(self, call: Call) -> Encoder:
         """Return the encoder for what the client accepts."""
-        answer = negotiate(call.request.headers.get("Accept", ""))
+        verb = call.info.verb
+        answer = negotiate(
+            call.request.headers.get("Accept", ""), streams=verb in ("list", "watch"), watched=verb == "watch"
+        )
         policy = include_policy(call.query("includeObject"))
         return Encoder(call.kind, answer, policy, self._backend.clock.now())
 
