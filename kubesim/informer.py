@@ -55,7 +55,7 @@ class Informer:
         self._items: dict[Key, Obj] = {}
         self._handlers: list[Handler] = []
         self._indexers: dict[str, Indexer] = {}
-        self._indexes: dict[str, dict[str, dict[Key, Obj]]] = {}
+        self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
         self._task: asyncio.Task[None] | None = None
         self._version = ""
 
@@ -74,11 +74,11 @@ class Informer:
         self._indexers[name] = indexer
         self._indexes[name] = {}
         for key, obj in self._items.items():
-            self._enter(name, key, obj)
+            self._enter(name, key, indexer(obj))
 
     def by(self, index: str, value: str) -> list[Obj]:
         """Return the objects under one value of an index."""
-        return list(self._indexes[index].get(value, {}).values())
+        return [self._items[key] for key in self._indexes[index].get(value, ())]
 
     def add_handler(self, handler: Handler) -> None:
         """Call ``handler`` for everything already cached and for every later change."""
@@ -205,27 +205,28 @@ class Informer:
 
     def _put(self, key: Key, old: Obj | None, obj: Obj) -> None:
         self._items[key] = obj
-        for name in self._indexers:
-            if old is not None:
-                self._leave(name, key, old)
-            self._enter(name, key, obj)
+        for name, indexer in self._indexers.items():
+            before, after = indexer(old) if old is not None else (), indexer(obj)
+            if before != after:
+                self._leave(name, key, before)
+                self._enter(name, key, after)
         self._tell(old, obj)
 
     def _drop(self, key: Key, old: Obj | None) -> None:
         if old is None:
             return
         del self._items[key]
-        for name in self._indexers:
-            self._leave(name, key, old)
+        for name, indexer in self._indexers.items():
+            self._leave(name, key, indexer(old))
         self._tell(old, None)
 
-    def _enter(self, name: str, key: Key, obj: Obj) -> None:
-        for value in self._indexers[name](obj):
-            self._indexes[name].setdefault(value, {})[key] = obj
+    def _enter(self, name: str, key: Key, values: Iterable[str]) -> None:
+        for value in values:
+            self._indexes[name].setdefault(value, {})[key] = None
 
-    def _leave(self, name: str, key: Key, obj: Obj) -> None:
+    def _leave(self, name: str, key: Key, values: Iterable[str]) -> None:
         index = self._indexes[name]
-        for value in self._indexers[name](obj):
+        for value in values:
             bucket = index.get(value)
             if bucket is not None:
                 bucket.pop(key, None)

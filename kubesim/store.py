@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, TypeVar
 
 import orjson
@@ -51,6 +52,14 @@ class Stored(dict[str, Any]):
         copy, raw = sharing.copy(obj)
         stored = cls(copy)
         stored.raw = raw
+        stored.memo = {}
+        return stored
+
+    @classmethod
+    def passing(cls, obj: Obj) -> Stored:
+        """Take an object of which only the JSON is kept: nobody else may hold it."""
+        stored = cls(obj)
+        stored.raw = orjson.dumps(obj)
         stored.memo = {}
         return stored
 
@@ -103,6 +112,10 @@ Dump = tuple[int, dict[str, list[bytes]]]
 
 
 def _opened(found: Stored | bytes | None) -> Stored | None:
+    return _held(found) if found is not None else None
+
+
+def _held(found: Stored | bytes) -> Stored:
     return Stored.opened(found) if isinstance(found, bytes) else found
 
 
@@ -141,8 +154,12 @@ class _Table:
         for space in (namespace,) if namespace else sorted(self.namespaces):
             objects = self.namespaces.get(space, {})
             for name in self.order.get(space, ()):
-                found = objects[name]
-                yield Stored.opened(found) if isinstance(found, bytes) else found
+                yield _held(objects[name])
+
+    def oldest(self, old: Callable[[Stored], bool]) -> Iterator[Stored]:
+        """Yield what was created first, in each namespace as long as ``old`` holds."""
+        for objects in self.namespaces.values():
+            yield from takewhile(old, (_held(found) for found in objects.values()))
 
     def _index(self, new: Stored | None, old: Stored | None) -> None:
         for label, index in self.indexes.items():
@@ -181,6 +198,10 @@ class Store:
     def list(self, kind: Kind, namespace: str = "") -> Objects:
         """Return all objects of a kind, by namespace and name; an empty namespace means every one."""
         return [*self._table(kind).walk(namespace)]
+
+    def oldest(self, kind: Kind, old: Callable[[Stored], bool]) -> Objects:
+        """Return the objects of a kind that were created first, in each namespace as long as ``old`` holds."""
+        return [*self._table(kind).oldest(old)]
 
     def list_at(self, kind: Kind, namespace: str, version: int) -> Objects:
         """Return what ``list`` returned at a resourceVersion. Raises 410 where history is shorter."""
@@ -234,7 +255,7 @@ class Store:
         old = table.get(namespace, name)
         if old is None:
             raise status.not_found(kind, name)
-        final = self._seal(last or old)
+        final = self._seal(kind, last or old)
         table.remove(namespace, name)
         self.size -= len(old.raw)
         self._own(table.kind, None, old)
@@ -282,7 +303,7 @@ class Store:
         kinds = kinds_of(objects)
         self.resource_version = self._floor = version + RESTART_GAP
         for name in objects.keys() & kinds.keys():
-            for stored in objects[name]:
+            for stored in sorted(objects[name], key=_created) if kinds[name].ttl_s else objects[name]:
                 self._table(kinds[name]).put(stored)
                 self.size += len(stored.raw)
                 self._own(kinds[name], stored, None)
@@ -293,14 +314,15 @@ class Store:
             table = self._tables[kind.table] = _Table(kind)
         return table
 
-    def _seal(self, obj: Obj) -> Stored:
+    def _seal(self, kind: Kind, obj: Obj) -> Stored:
         self.resource_version += 1
         metadata = {**obj["metadata"], "resourceVersion": str(self.resource_version)}
-        return Stored.seal({**obj, "metadata": metadata})
+        versioned = {**obj, "metadata": metadata}
+        return Stored.passing(versioned) if kind.ttl_s else Stored.seal(versioned)
 
     def _write(self, change: Change, kind: Kind, obj: Obj) -> Stored:
         table = self._table(kind)
-        new = self._seal(obj)
+        new = self._seal(kind, obj)
         old = table.put(new)
         self.size += len(new.raw) - (len(old.raw) if old is not None else 0)
         self._own(table.kind, new, old)
@@ -347,6 +369,10 @@ def key_of(obj: Obj) -> tuple[str, str]:
     """Return (namespace, name); the namespace of a cluster-scoped object is empty."""
     metadata = obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def _created(obj: Obj) -> str:
+    return str(obj["metadata"].get("creationTimestamp", ""))
 
 
 def owners_of(obj: Obj | None) -> set[str]:

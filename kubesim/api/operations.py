@@ -307,8 +307,8 @@ class Operations:
             return
         self._next_sweep[kind.table] = now + SWEEP
         oldest = meta.rfc3339(now - timedelta(seconds=kind.ttl_s))
-        for obj in self.store.list(kind):
-            if max(obj.get("lastTimestamp") or "", obj["metadata"]["creationTimestamp"]) < oldest:
+        for obj in self.store.oldest(kind, lambda obj: obj["metadata"]["creationTimestamp"] < oldest):
+            if (obj.get("lastTimestamp") or "") < oldest:
                 self.store.delete(kind, *_key(obj))
 
     def _create_by_update(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:

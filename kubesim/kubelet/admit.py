@@ -27,13 +27,16 @@ class Room:
 
     state: NodeState
     known: set[str] = field(default_factory=set)
+    looked_at: PodInfo | None = None
+    """The pod of which ``refusal`` has spoken last."""
 
     def enter(self, pod: Obj) -> None:
         """Count a pod in."""
-        info = PodInfo(pod)
-        if info.uid not in self.known and pod.get("status", {}).get("phase") not in ENDED:
-            self.known.add(info.uid)
-            self.state.add(info)
+        uid = pod["metadata"]["uid"]
+        if uid not in self.known and pod.get("status", {}).get("phase") not in ENDED:
+            known = self.looked_at if self.looked_at is not None and self.looked_at.obj is pod else None
+            self.known.add(uid)
+            self.state.add(known or PodInfo(pod))
 
     def leave(self, uid: str) -> None:
         """Count a pod out."""
@@ -57,13 +60,14 @@ class Room:
 
     async def refusal(self, client: Client, pod: Obj, others: Iterable[Obj]) -> tuple[str, str] | None:
         """Return why a pod is not taken (reason, message), counted anew with the node as it is now."""
-        if _refusal(PodInfo(pod), self.state) is None:
+        self.looked_at = PodInfo(pod)
+        if _refusal(self.looked_at, self.state) is None:
             return None
         self.state = NodeState(await client.get("nodes", self.state.name))
         self.known.clear()
         for other in others:
             self.enter(other)
-        return _refusal(PodInfo(pod), self.state)
+        return _refusal(self.looked_at, self.state)
 
 
 def _short(pod: PodInfo, node: NodeState) -> tuple[str, str] | None:

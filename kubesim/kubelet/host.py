@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kubesim.client import Client
@@ -64,10 +64,14 @@ class Node:
         """Return the address of a pod: the one it has, or the first free one of the node's range."""
         if uid not in self.taken:
             used = set(self.taken.values())
-            network = ipaddress.ip_network(self.cidr)
-            free = (str(network[number]) for number in range(2, network.num_addresses - 1))
-            self.taken[uid] = wanted or next(address for address in free if address not in used)
+            self.taken[uid] = wanted or next(address for address in self._range() if address not in used)
         return self.taken[uid]
+
+    def _range(self) -> Iterator[str]:
+        """Yield the addresses of the node's pods: not the network's own, its gateway's and the last one."""
+        network = ipaddress.ip_network(self.cidr)
+        first, made = int(network.network_address), type(network.network_address)
+        return (str(made(first + number)) for number in range(2, network.num_addresses - 1))
 
 
 @dataclass(frozen=True, slots=True)

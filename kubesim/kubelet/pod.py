@@ -22,7 +22,7 @@ from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.status import PodRecord, change, group, pod_status
+from kubesim.kubelet.status import FIRST_STEPS, PodRecord, change, group, pod_status
 from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
 from kubesim.times import parse
@@ -71,6 +71,7 @@ class PodWorker:
         self._resumed = False
         self._started_ending = False
         self._reported: Obj = {}
+        self._reported_in: str | None = ""
         status = record.pod.get("status", {})
         if status.get("reason") == "DeadlineExceeded":
             record.failure = (status["reason"], status.get("message", ""))
@@ -326,6 +327,7 @@ class PodWorker:
     async def _started(self, container: Container) -> None:
         """Run the hook after the start; only then the container counts as running."""
         spec = self.record.spec(container)
+        container.replaced = False
         container.startup_done = spec.get("startupProbe") is None
         container.ready = spec.get("readinessProbe") is None
         hook = (spec.get("lifecycle") or {}).get("postStart")
@@ -365,6 +367,7 @@ class PodWorker:
         if self._started_ending:
             container.enter("done", self.now)
         elif changed:
+            container.replaced = True
             await self.pulls.begin(container)
         else:
             await self.ended(container)
@@ -445,6 +448,10 @@ class PodWorker:
 
     async def _report(self) -> None:
         """Write the status if it differs from what the API has."""
+        version = self.record.pod["metadata"].get("resourceVersion")
+        unchanged = not self.record.sandboxed and not self.record.resize and version == self._reported_in
+        if unchanged or any(c.replaced and c.state in FIRST_STEPS for c in self.record.containers):
+            return  # what is done in one go is told when it is done
         status = pod_status(self.record, self.now)
         if status == self._reported:
             return
@@ -453,7 +460,7 @@ class PodWorker:
         self.record.pod = await self._client.patch(
             "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
         )
-        self._reported = status
+        self._reported, self._reported_in = status, self.record.pod["metadata"].get("resourceVersion")
 
     async def _normal(self, container: Container, reason: str, message: str) -> None:
         await self._recorder.normal(self.record.pod, reason, message, path=_path(container))

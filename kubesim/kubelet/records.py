@@ -85,6 +85,8 @@ class Container:
     startup_done: bool = True
     ready: bool = True
     """What the probes have found; without a probe always true."""
+    replaced: bool = False
+    """Whether it was stopped only to be started as its pod asks for by now."""
     resources: Obj | None = None
     """What its node has granted it (None: not looked yet), and ..."""
     actual: Obj | None = None

@@ -265,7 +265,9 @@ def _condition(
 
 def _container_status(record: PodRecord, container: Container, now: datetime) -> Obj:
     spec = record.spec(container)
-    image = record.images.get(spec["image"]) if container.instance is not None else None
+    instance = container.instance
+    name = (instance.image if instance is not None else "") or spec["image"]
+    image = record.images.get(name) if instance is not None else None
     state, last = _states(record, container)
     status: Obj = {
         "name": container.name,
@@ -273,12 +275,12 @@ def _container_status(record: PodRecord, container: Container, now: datetime) ->
         "lastState": last,
         "ready": is_ready(record, container),
         "restartCount": container.restarts,
-        "image": image.reference.full if image else spec["image"],
+        "image": image.reference.full if image else name,
         "imageID": image.image_id if image else "",
         "started": container.running and container.startup_done,
     }
-    if container.instance is not None:
-        status["containerID"] = _full_id(container.instance)
+    if instance is not None:
+        status["containerID"] = _full_id(instance)
     return status | _resources(spec, container)
 
 

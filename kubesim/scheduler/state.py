@@ -30,16 +30,20 @@ class PodInfo:
     """A pod with what scheduling asks of it again and again, worked out once."""
 
     def __init__(self, obj: Obj) -> None:
-        self.obj = obj
+        self.hold(obj)
         self.uid = str(obj["metadata"]["uid"])
         self.namespace = str(obj["metadata"].get("namespace", ""))
-        self.labels: dict[str, str] = obj["metadata"].get("labels") or {}
-        self.spec: Obj = obj["spec"]
         self.priority = int(self.spec.get("priority") or 0)
         self.requests = requests(self.spec)
         self.nonzero = requests(self.spec, MISSING)
         self.ports = host_ports(self.spec)
         self.ending = obj["metadata"].get("deletionTimestamp") is not None
+
+    def hold(self, obj: Obj) -> None:
+        """Take in another version of the pod that asks for the same."""
+        self.obj = obj
+        self.labels: dict[str, str] = obj["metadata"].get("labels") or {}
+        self.spec: Obj = obj["spec"]
 
     @property
     def key(self) -> str:
@@ -171,8 +175,12 @@ class Cluster:
 
     def set_pod(self, obj: Obj) -> None:
         """Take in a pod that holds resources of a node."""
-        self.drop_pod(obj["metadata"]["uid"])
         node = obj["spec"].get("nodeName", "")
+        placed = self._placed.get(obj["metadata"]["uid"])
+        if placed is not None and placed[0] == node and _claims(placed[1].obj) == _claims(obj):
+            placed[1].hold(obj)
+            return
+        self.drop_pod(obj["metadata"]["uid"])
         if node and obj.get("status", {}).get("phase") not in ENDED:
             self._add(node, PodInfo(obj))
 
@@ -236,6 +244,12 @@ class Cluster:
                 self._remove(pod.uid)
             for pod in go:
                 self._add(node, pod)
+
+
+def _claims(pod: Obj) -> tuple[object, ...]:
+    """What of a placed pod decides what it takes from others."""
+    meta = pod["metadata"]
+    return pod["spec"], meta.get("labels"), meta.get("deletionTimestamp"), pod.get("status", {}).get("phase") in ENDED
 
 
 def units(name: str, quantity: Any) -> int:

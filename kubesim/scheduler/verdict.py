@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubesim.scheduler import messages
-from kubesim.scheduler.filters import prepare, refuse
+from kubesim.scheduler.filters import first_refusal, prepare, refuse
 from kubesim.scheduler.preemption import Candidate, preempt
 from kubesim.scheduler.refusal import Check, HinderedError, Refusal
 from kubesim.scheduler.scores import best
@@ -56,11 +56,11 @@ class Judge:
     def _look(self, pod: PodInfo, checks: list[Check]) -> tuple[list[NodeState], dict[str, Refusal]]:
         """Return nodes that fit, until there are enough, and what the others said."""
         nodes = list(self._cluster.nodes.values())
-        enough, fitting, refusals = _enough(len(nodes)), [], {}
+        enough, fitting, refusals, rivals = _enough(len(nodes)), [], {}, self._cluster.nominated
         start = self._start = self._start % len(nodes)
         for node in nodes[start:] + nodes[:start]:
             self._start += 1
-            refusal = refuse(pod, node, self._cluster, checks)
+            refusal = refuse(pod, node, self._cluster, checks) if rivals else first_refusal(checks, node)
             if refusal is not None:
                 refusals[node.name] = refusal
                 continue

@@ -16,9 +16,9 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 MAX_ANNOTATIONS = 256 * 1024
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _RULES = {
-    "label": (_LABEL, 63),
-    "dns1035": (r"[a-z]([-a-z0-9]*[a-z0-9])?", 63),
-    "subdomain": (rf"{_LABEL}(\.{_LABEL})*", 253),
+    "label": (re.compile(_LABEL), 63),
+    "dns1035": (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), 63),
+    "subdomain": (re.compile(rf"{_LABEL}(\.{_LABEL})*"), 253),
 }
 _TEXTS = {
     "label": "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
@@ -96,9 +96,9 @@ def dns_errors(name: str, rule: str = "label") -> list[str]:
     """Return what is wrong with a DNS name: a label, dns1035 or subdomain."""
     pattern, length = _RULES[rule]
     errors = [f"must be no more than {length} bytes"] if len(name) > length else []
-    if re.fullmatch(pattern, name):
+    if pattern.fullmatch(name):
         return errors
-    dotted = rule == "label" and re.fullmatch(_RULES["subdomain"][0], name)
+    dotted = rule == "label" and _RULES["subdomain"][0].fullmatch(name)
     return [*errors, "must not contain dots" if dotted else _TEXTS[rule]]
 
 
