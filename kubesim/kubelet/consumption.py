@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
-from kubesim.api.quantity import parse
 from kubesim.errors import Obj
+from kubesim.kubelet import usage
 from kubesim.kubelet.pod import PodWorker
-from kubesim.kubelet.records import Container
-from kubesim.kubelet.usage import Usage, usage
+from kubesim.kubelet.usage import Usage
 from kubesim.shell.machine import Machine
 
 
@@ -52,7 +51,7 @@ def processes(worker: PodWorker) -> Iterator[Process]:
     """Yield the processes of a pod: those that run, and those before them."""
     for container in worker.record.containers:
         if worker.record.spec(container)["image"] in worker.record.images:
-            found = _usage(worker, container)
+            found = usage.of(worker, container)
             for instance in (container.previous, container.instance):
                 if instance is not None:
                     if instance is container.instance and (machine := worker.sandbox.entered(container)) is not None:
@@ -60,10 +59,3 @@ def processes(worker: PodWorker) -> Iterator[Process]:
                     ended = instance.finished_at.timestamp() if instance.finished_at else None
                     started = instance.started_at.timestamp()
                     yield Process(worker.record.pod, container.name, found, started, ended)
-
-
-def _usage(worker: PodWorker, container: Container) -> Usage:
-    limits = (worker.record.spec(container).get("resources") or {}).get("limits") or {}
-    cpu, memory = (float(parse(str(limits.get(name, 0)))) for name in ("cpu", "memory"))
-    seed = f"{worker.record.uid}/{container.name}"
-    return usage(worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)

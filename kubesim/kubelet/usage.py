@@ -7,9 +7,14 @@ import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubesim import data
+from kubesim.api.quantity import parse
+from kubesim.kubelet.records import Container
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.pod import PodWorker
 
 MIB = 1024 * 1024
 WARM_S = 12.0
@@ -87,6 +92,14 @@ def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: flo
     received, sent = entry["network"]
     memory, needs = entry["memory"], entry["needs"]
     return Usage(low, high, memory, needs, entry["period"], received, sent, seed, cpu_limit, memory_limit)
+
+
+def of(worker: PodWorker, container: Container) -> Usage:
+    """Return what a container's own process uses, within its limits."""
+    limits = (worker.record.spec(container).get("resources") or {}).get("limits") or {}
+    cpu, memory = (float(parse(str(limits.get(name, 0)))) for name in ("cpu", "memory"))
+    seed = f"{worker.record.uid}/{container.name}"
+    return usage(worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)
 
 
 @cache

@@ -136,6 +136,20 @@ class Machine:
         return sum(process.held for process in self.processes.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a process uses: cores at this moment, seconds of CPU time since its start, bytes of memory."""
+
+    cores: float = 0.0
+    seconds: float = 0.0
+    memory: int = 3584 << 10
+
+    @property
+    def reserved(self) -> int:
+        """The bytes of its address space: a process that fills its memory has reserved more than a small one."""
+        return self.memory + (1040 << 10) if self.memory < 64 << 20 else self.memory * 3 // 2
+
+
 class Process:
     """One process. ``status`` is None until it has ended; 128 plus the signal's number if one has ended it."""
 
@@ -161,6 +175,7 @@ class Process:
         self.ended = asyncio.Event()
         self.stopped: asyncio.Event | None = None
         self.on_stop: Callable[[], None] | None = None
+        self.use: Callable[[], Use] = Use
         self.steps = 0
         self.held = 0
         self.kept = 0

@@ -105,5 +105,6 @@ def _status(process: Process) -> str:
     return (
         f"Name:\t{process.name[:15]}\nUmask:\t{view.umask:04o}\nState:\t{state}\nTgid:\t{process.pid}\nPid:\t{process.pid}\n"
         f"PPid:\t{process.parent}\nUid:\t{view.uid}\t{view.uid}\t{view.uid}\t{view.uid}\n"
-        f"Gid:\t{view.gid}\t{view.gid}\t{view.gid}\t{view.gid}\nVmRSS:\t    3584 kB\nThreads:\t1\n"
+        f"Gid:\t{view.gid}\t{view.gid}\t{view.gid}\t{view.gid}\n"
+        f"VmRSS:\t{process.use().memory >> 10:8d} kB\nThreads:\t1\n"
     )

@@ -100,3 +100,18 @@ async def test_the_root_of_an_image_has_the_folders_and_links_of_its_distributio
         assert (await run(w, "small", "ls", "/"))[1].split() == [
             "bin", "dev", "etc", "home", "lib", "lib64", "proc", "root", "sys", "tmp", "usr", "var"
         ]  # fmt: skip
+
+
+async def test_the_process_of_a_workload_is_seen_to_use_what_it_uses():
+    async with world(count=1) as w:
+        limits = {"limits": {"nvidia.com/gpu": 8}}
+        image = "nvcr.io/nvidia/pytorch:25.03-py3"
+        await w.create("pods", pod("llm", container(image, "torchrun", "train.py", resources=limits)))
+        await w.tick(120)
+        row = (await run(w, "llm", "ps", "aux"))[1].splitlines()[1].split()
+        assert (row[1], row[7]) == ("1", "Rsl")
+        assert 400 < int(row[2]) < 900  # percent of a core
+        assert int(row[5]) > 30_000_000  # KiB that it holds
+        assert "VmRSS:\t40140800 kB\n" in await cat(w, "llm", "/proc/1/status")
+        busiest = (await run(w, "llm", "top", "-b", "-n1"))[1].splitlines()[7].split()
+        assert (busiest[0], busiest[5], busiest[-1]) == ("1", "38.3g", "torchrun")

@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 from kubesim.shell.hostside import OWN_PIDS
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process, Tool, Use
 from kubesim.shell.signals import NAMES, number
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.dates import _clock
 from kubesim.shell.tools.users import name_of
+
+BUSY = 0.5
+"""Cores from which a process is seen running, in threads."""
 
 
 class Shifted:
@@ -42,6 +45,36 @@ async def ps(process: Process) -> int:
     return await _ps_forms(process, rows, flags)
 
 
+class _Used:
+    """What a process uses, as ps writes it; a process of a node uses nothing worth telling."""
+
+    def __init__(self, process: Process, each: Any) -> None:
+        self.each = each
+        use = getattr(each, "use", Use)()
+        self.seconds, self.busy = use.seconds, use.cores > BUSY
+        self.vsz, self.rss = use.reserved >> 10, use.memory >> 10
+        self.cpu = _tenths(use.seconds / max(process.machine.now() - each.started.timestamp(), 1.0))
+        self.mem = _tenths(min(use.memory / process.machine.memory, 0.999))
+
+    @property
+    def minutes(self) -> str:
+        return f"{int(self.seconds) // 60}:{int(self.seconds) % 60:02d}"
+
+    @property
+    def hours(self) -> str:
+        whole = int(self.seconds)
+        return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+    def state(self, process: Process) -> str:
+        first = "T" if self.each.stopped else "R" if self.each is process or self.busy else "S"
+        return first + ("s" if self.each.pid == self.each.group else "") + ("l" if self.busy else "")
+
+
+def _tenths(share: float) -> str:
+    """Return a share of one in hundredths, with a tenth where there is room for it."""
+    return f"{share * 100:.1f}" if share < 1 else f"{share * 100:.0f}"
+
+
 def _command(each: Any) -> str:
     return " ".join(each.argv)[:200] or "{" + each.name + "}"
 
@@ -51,22 +84,21 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
     if "u" in flags and "-" not in flags:
         await process.write("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n")
         for each in rows:
-            tty = "pts/0" if each.terminal else "?"
-            state = ("T" if each.stopped else "R" if each is process else "S") + (
-                "s" if each.pid == each.group else ""
-            )
+            tty, used = "pts/0" if each.terminal else "?", _Used(process, each)
             line = (
-                f"{name_of(process.view, each.view.uid):<8} {each.pid:7d}  0.0  0.0   4624  3584 {tty:<8} {state:<4} "
-                f"{each.started:%H:%M}   0:00 {_command(each)}"
+                f"{name_of(process.view, each.view.uid):<8} {each.pid:7d} {used.cpu:>4} {used.mem:>4} {used.vsz:6d} "
+                f"{used.rss:5d} {tty:<8} {used.state(process):<4} {each.started:%H:%M} {used.minutes:>6} "
+                f"{_command(each)}"
             )
             await process.write(line[:wide] + "\n")
     elif "f" in flags:
         await process.write("UID          PID    PPID  C STIME TTY          TIME CMD\n")
         for each in rows:
-            tty = "pts/0" if each.terminal else "?"
+            tty, used = "pts/0" if each.terminal else "?", _Used(process, each)
+            share = min(int(float(used.cpu)), 99)
             line = (
-                f"{name_of(process.view, each.view.uid):<8} {each.pid:7d} {each.parent:7d}  0 {each.started:%H:%M} "
-                f"{tty:<8} 00:00:00 {_command(each)}"
+                f"{name_of(process.view, each.view.uid):<8} {each.pid:7d} {each.parent:7d} {share:2d} "
+                f"{each.started:%H:%M} {tty:<8} {used.hours} {_command(each)}"
             )
             await process.write(line[:wide] + "\n")
     else:
@@ -75,7 +107,7 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
         for each in rows:
             if everyone or each.terminal is process.terminal:
                 tty = "pts/0" if each.terminal else "?"
-                await process.write(f"{each.pid:7d} {tty:<8} 00:00:00 {each.name[:15]}\n")
+                await process.write(f"{each.pid:7d} {tty:<8} {_Used(process, each).hours} {each.name[:15]}\n")
     return 0
 
 
@@ -103,7 +135,18 @@ async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> in
         "pcpu": "%CPU",
         "pmem": "%MEM",
     }
-    wide = {"pid": 7, "ppid": 7, "%cpu": 4, "%mem": 4, "pcpu": 4, "pmem": 4, "rss": 5, "etime": 11}
+    wide = {
+        "pid": 7,
+        "ppid": 7,
+        "%cpu": 4,
+        "%mem": 4,
+        "pcpu": 4,
+        "pmem": 4,
+        "rss": 5,
+        "vsz": 6,
+        "etime": 11,
+        "time": 8,
+    }
     heads = [
         titles.get(name.partition("=")[0], name.upper()) if "=" not in name else name.partition("=")[2]
         for name in columns
@@ -111,6 +154,7 @@ async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> in
     names = [name.partition("=")[0] for name in columns]
     table = [heads] if any(heads) else []
     for each in rows:
+        used = _Used(process, each)
         values = {
             "pid": str(each.pid),
             "ppid": str(each.parent),
@@ -118,8 +162,12 @@ async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> in
             "args": _command(each),
             "comm": each.name,
             "user": name_of(process.view, each.view.uid),
-            "stat": "S",
-            "rss": "3584",
+            "stat": used.state(process),
+            "rss": str(used.rss),
+            "vsz": str(used.vsz),
+            **dict.fromkeys(("%cpu", "pcpu"), used.cpu),
+            **dict.fromkeys(("%mem", "pmem"), used.mem),
+            "time": used.hours,
             "tty": "?",
             "etime": _clock(process.machine.now() - each.started.timestamp())[3:],
         }

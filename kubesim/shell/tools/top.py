@@ -7,6 +7,7 @@ import asyncio
 from kubesim.shell.lineedit import Keyboard
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
+from kubesim.shell.tools.processes import BUSY
 from kubesim.shell.tools.runners import seconds
 from kubesim.shell.tools.users import name_of
 
@@ -69,26 +70,40 @@ def _lines(process: Process) -> list[str]:
             for each in every
         ]
         return head + rows
+    busy = min(sum(each.use().cores for each in every) / machine.cpus * 100, 98.0)
     running = sum(_state(process, each) == "R" for each in every)
     head = [
         f"top - {now:%H:%M:%S} up 3 days,  2:14,  0 users,  load average: 0.42, 0.35, 0.31\n",
         f"Tasks: {len(every):3d} total, {running:3d} running, {len(every) - running:3d} sleeping,   0 stopped,   "
         "0 zombie\n",
-        "%Cpu(s):  1.2 us,  0.6 sy,  0.0 ni, 98.1 id,  0.0 wa,  0.0 hi,  0.1 si,  0.0 st\n",
+        f"%Cpu(s): {1.2 + busy:4.1f} us,  0.6 sy,  0.0 ni, {98.1 - busy:4.1f} id,  0.0 wa,  0.0 hi,  0.1 si,  "
+        "0.0 st\n",
         f"MiB Mem : {total:8.1f} total, {total * 0.55:8.1f} free, {used:8.1f} used, {total / 4:8.1f} buff/cache\n",
         f"MiB Swap:      0.0 total,      0.0 free,      0.0 used. {total - used:8.1f} avail Mem\n\n",
         "    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n",
     ]
-    rows = [
-        f"{each.pid:7d} {name_of(process.view, each.view.uid):<9} 20   0    4624   3584   3072 "
-        f"{_state(process, each)}   0.0   0.0   0:00.00 {each.name[:60]}\n"
-        for each in every
-    ]
-    return head + rows
+    every.sort(key=lambda each: (-each.use().cores, each.pid))
+    return head + [_row(process, each) for each in every]
+
+
+def _row(process: Process, each: Process) -> str:
+    use = each.use()
+    share, minutes = use.memory / process.machine.memory * 100, int(use.seconds) // 60
+    return (
+        f"{each.pid:7d} {name_of(process.view, each.view.uid):<9} 20   0 {_size(use.reserved):>7} "
+        f"{_size(use.memory):>6}   3072 {_state(process, each)} {use.cores * 100:5.1f} {share:5.1f} "
+        f"{minutes:3d}:{use.seconds % 60:05.2f} {each.name[:60]}\n"
+    )
+
+
+def _size(count: int) -> str:
+    """Return bytes in KiB, or with a letter where those would not fit."""
+    kib = count >> 10
+    return str(kib) if kib < 1_000_000 else f"{kib / 1048576:.1f}g"
 
 
 def _state(process: Process, each: Process) -> str:
-    return "R" if each is process else "T" if each.stopped else "S"
+    return "T" if each.stopped else "R" if each is process or each.use().cores > BUSY else "S"
 
 
 TOOLS: dict[str, Tool] = {"top": top}
