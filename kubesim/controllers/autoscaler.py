@@ -114,14 +114,13 @@ class AutoscalerController(Keeper):
         try:
             await self.client.patch(kind.resource, name, namespace, patch, subresource="scale")
         except ApiError as error:
-            text = f"New size: {size}; reason: {why}; error: {error.message}"
-            await self.recorder.warning(scaler, "FailedRescale", text)
+            await self.tell(scaler, "FailedRescale", size=size, why=why, error=error.message)
             text = f"the HPA controller was unable to update the target scale: {error.message}"
             self._set(status, "AbleToScale", "False", "FailedUpdateScale", text)
             return
         text = f"the HPA controller was able to update the target scale to {size}"
         self._set(status, "AbleToScale", "True", "SucceededRescale", text)
-        await self.recorder.normal(scaler, "SuccessfulRescale", f"New size: {size}; reason: {why}")
+        await self.tell(scaler, "SuccessfulRescale", size=size, why=why)
         self._past(scaler).changes.append((self.clock.now().timestamp(), size - status["currentReplicas"]))
         status |= {"desiredReplicas": size, "lastScaleTime": stamp(self.clock.now())}
 

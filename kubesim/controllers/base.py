@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from kubesim import data
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
@@ -77,6 +80,23 @@ class Controller(ABC):
         informer.add_handler(changed)
         informer.add_index("controller", _controller_uid)
 
+    async def tell(self, obj: Obj, reason: str, **words: object) -> None:
+        """Record an event about an object; ``words`` fill in what ``events.yaml`` says under our source."""
+        kind, _, text = _events()[self.source][reason].partition(" ")
+        record = self.recorder.warning if kind == "Warning" else self.recorder.normal
+        await record(obj, reason, text.format(own=obj["metadata"]["name"], **words))
+
+    async def remove(self, owner: Obj, informer: Informer, obj: Obj) -> None:
+        """Delete what an owner has and say so in an event about the owner, or say why not and raise."""
+        name = obj["metadata"]["name"]
+        try:
+            there = await informer.delete(obj)
+        except ApiError as error:
+            await self.tell(owner, "FailedDelete", name=name, error=error.message)
+            raise
+        if there:
+            await self.tell(owner, "SuccessfulDelete", name=name)
+
     async def write_status(self, informer: Informer, obj: Obj, status: Obj, *, retries: int = 0) -> Obj:
         """Replace the status if it differs; the answer is in the cache at once.
 
@@ -91,6 +111,12 @@ class Controller(ABC):
                 raise
             fresh = await self.client.get(informer.resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
             return await self.write_status(informer, fresh, status, retries=retries - 1)
+
+
+@cache
+def _events() -> dict[str, dict[str, str]]:
+    events: dict[str, dict[str, str]] = data.read(Path(__file__).with_name("events.yaml"))
+    return events
 
 
 class Keeper(Controller):

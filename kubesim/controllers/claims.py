@@ -6,10 +6,6 @@ from kubesim.controllers.base import Controller, is_ending, owner_reference
 from kubesim.errors import ApiError, Obj
 
 CLAIMS = "persistentvolumeclaims"
-CONFLICT = (
-    "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, the retention "
-    "policy is ignored for this claim"
-)
 
 
 class Claims:
@@ -49,7 +45,7 @@ class Claims:
             meta, old = claim["metadata"], claim["metadata"].get("ownerReferences") or []
             strange = _has_other_controller(old, owner, pod)
             if strange and not _keeps_all(owner):
-                await self._controller.recorder.warning(owner, "ConflictingController", CONFLICT.format(meta["name"]))
+                await self._controller.tell(owner, "ConflictingController", name=meta["name"])
             if _is_stale(old, owner) or _is_stale(old, pod):
                 continue
             wanted = [ref for ref in old if not _names(ref, owner) and not _names(ref, pod)]

@@ -75,19 +75,16 @@ class CronJobController(Keeper):
             if jobs.finished(found) is not None:
                 await self._note_end(cron, found, status, known=noted.pop(uid, None) is not None)
             elif uid not in noted:
-                text = f"Saw a job that the controller did not create or forgot: {name}"
-                await self.recorder.warning(cron, "UnexpectedJob", text)
+                await self.tell(cron, "UnexpectedJob", name=name)
         there = {found["metadata"]["uid"] for found in owned}
         for uid in [uid for uid in noted if uid not in there]:
-            text = f"Active job went missing: {noted.pop(uid)['name']}"
-            await self.recorder.normal(cron, "MissingJob", text)
+            await self.tell(cron, "MissingJob", name=noted.pop(uid)["name"])
         return list(noted.values())
 
     async def _note_end(self, cron: Obj, found: Obj, status: Obj, *, known: bool) -> None:
         kind = "Complete" if is_true(found, "Complete") else "Failed"
         if known:
-            text = f"Saw completed job: {found['metadata']['name']}, condition: {kind}"
-            await self.recorder.normal(cron, "SawCompletedJob", text)
+            await self.tell(cron, "SawCompletedJob", name=found["metadata"]["name"], condition=kind)
         ended = found["status"].get("completionTime")
         if kind == "Complete" and ended and ended > status.get("lastSuccessfulTime", ""):
             status["lastSuccessfulTime"] = ended
@@ -101,8 +98,7 @@ class CronJobController(Keeper):
             due = await self._due(cron, schedule, status, now)
             wait = (schedule.after(now) - now).total_seconds() + SLACK_S
         except ScheduleError as error:
-            text = f"invalid schedule: {cron['spec']['schedule']} : {error}"
-            await self.recorder.warning(cron, "InvalidSchedule", text)
+            await self.tell(cron, "InvalidSchedule", schedule=cron["spec"]["schedule"], error=error)
             return
         self.queue.add_after(queue_key(cron), wait)
         if due is not None:
@@ -115,11 +111,9 @@ class CronJobController(Keeper):
         try:
             return parse(spec["schedule"], zone)
         except ScheduleError as error:
-            text = f'unparseable schedule: "{spec["schedule"]}" : {error}'
-            await self.recorder.warning(cron, "UnparseableSchedule", text)
+            await self.tell(cron, "UnparseableSchedule", schedule=spec["schedule"], error=error)
         except (ZoneInfoNotFoundError, ValueError):
-            text = f'invalid timeZone: "{zone}": unknown time zone {zone}'
-            await self.recorder.warning(cron, "UnknownTimeZone", text)
+            await self.tell(cron, "UnknownTimeZone", zone=zone)
         return None
 
     async def _due(self, cron: Obj, schedule: Schedule, status: Obj, now: datetime) -> datetime | None:
@@ -132,11 +126,9 @@ class CronJobController(Keeper):
         if newest is None:
             return None
         if missed > MANY:
-            text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            await self.recorder.warning(cron, "TooManyMissedTimes", text)
+            await self.tell(cron, "TooManyMissedTimes")
         if deadline is not None and newest + timedelta(seconds=deadline) < now:
-            told = newest.strftime("%a, %d %b %Y %H:%M:%S +0000")
-            await self.recorder.warning(cron, "MissSchedule", f"Missed scheduled time to start a job: {told}")
+            await self.tell(cron, "MissSchedule", time=newest.strftime("%a, %d %b %Y %H:%M:%S +0000"))
             return None
         active = any(reference["name"] == job_name(cron, newest) for reference in status["active"])
         return None if active or (last and newest == moment(last)) else newest
@@ -144,14 +136,13 @@ class CronJobController(Keeper):
     async def _start(self, cron: Obj, status: Obj, due: datetime) -> None:
         policy, active = cron["spec"].get("concurrencyPolicy"), status["active"]
         if policy == "Forbid" and active:
-            text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            await self.recorder.normal(cron, "JobAlreadyActive", text)
+            await self.tell(cron, "JobAlreadyActive")
             return
         if policy == "Replace":
             for reference in active:
                 found = self.jobs.get(cron["metadata"]["namespace"], reference["name"])
                 if found is not None:
-                    await self._delete(cron, found)
+                    await self.remove(cron, self.jobs, found)
             status["active"] = active = []
         made = await self._create(cron, due)
         if made is not None:
@@ -167,20 +158,10 @@ class CronJobController(Keeper):
                 owner = controller_of(found) if found is not None else None
                 return found if owner is not None and owner["uid"] == cron["metadata"]["uid"] else None
             if "is being terminated" not in error.message:
-                text = f"Error creating job: {error.message}"
-                await self.recorder.warning(cron, "FailedCreate", text)
+                await self.tell(cron, "FailedCreate", error=error.message)
             raise
-        await self.recorder.normal(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+        await self.tell(cron, "SuccessfulCreate", name=made["metadata"]["name"])
         return made
-
-    async def _delete(self, cron: Obj, found: Obj) -> None:
-        try:
-            there = await self.jobs.delete(found)
-        except ApiError as error:
-            await self.recorder.warning(cron, "FailedDelete", f"Deleted job: {error.message}")
-            raise
-        if there:
-            await self.recorder.normal(cron, "SuccessfulDelete", f"Deleted job {found['metadata']['name']}")
 
     async def _clear(self, cron: Obj, owned: list[Obj]) -> list[str]:
         """Delete the oldest finished jobs beyond the limits; returns their uids."""
@@ -190,7 +171,7 @@ class CronJobController(Keeper):
             found = sorted((each for each in ended if is_true(each, kind)), key=_begun)
             for old in found[: max(0, len(found) - spec.get(limit, len(found)))]:
                 if not is_ending(old):
-                    await self._delete(cron, old)
+                    await self.remove(cron, self.jobs, old)
                     gone.append(old["metadata"]["uid"])
         return gone
 

@@ -81,8 +81,7 @@ class DaemonSetController(Keeper):
         """Create and delete the pods of one set, roll it on, and report."""
         selector = owner["spec"].get("selector") or {}
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            text = "This daemon set is selecting all pods. A non-empty selector is required."
-            await self.recorder.warning(owner, "SelectingAll", text)
+            await self.tell(owner, "SelectingAll")
             return
         if is_ending(owner):
             return
@@ -138,7 +137,7 @@ class DaemonSetController(Keeper):
         for name, found in look.on.items():
             for pod in found:
                 if (name in look.leaving or name not in known) and not is_ending(pod):
-                    await pods.delete(self, look.owner, pod)
+                    await self._delete_all(look.owner, [pod])
 
     async def _cleared(self, owner: Obj, pod: Obj, node: str) -> bool:
         """Delete a pod that has ended, after a pause where its predecessors failed too; tells whether it is gone."""
@@ -154,12 +153,10 @@ class DaemonSetController(Keeper):
                 self.queue.add_after(queue_key(owner), wait - ended)
                 return False
             self._killed[key] = failures + 1
-            text = f"Found failed daemon pod {name} on node {node}, will try to kill it"
-            await self.recorder.warning(owner, "FailedDaemonPod", text)
+            await self.tell(owner, "FailedDaemonPod", pod=name, node=node)
         else:
-            text = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
-            await self.recorder.normal(owner, "SucceededDaemonPod", text)
-        await pods.delete(self, owner, pod)
+            await self.tell(owner, "SucceededDaemonPod", pod=name, node=node)
+        await self._delete_all(owner, [pod])
         return self.pods.informer.get(meta["namespace"], meta["name"]) is None
 
     async def _create(self, look: Look, nodes: list[str]) -> ApiError | None:
@@ -185,8 +182,7 @@ class DaemonSetController(Keeper):
                 broken += [] if look.current(pod) else [pod]
             elif not look.current(pod):
                 candidates.append(pod)
-        for pod in [*broken, *candidates[: max(0, limit - unavailable)]]:
-            await pods.delete(self, look.owner, pod)
+        await self._delete_all(look.owner, [*broken, *candidates[: max(0, limit - unavailable)]])
 
     async def _roll_with_surge(self, look: Look) -> None:
         """Start the new pod beside the old one, which goes when the new one is available."""
@@ -210,7 +206,7 @@ class DaemonSetController(Keeper):
 
     async def _delete_all(self, owner: Obj, found: list[Obj]) -> None:
         for pod in found:
-            await pods.delete(self, owner, pod)
+            await self.remove(owner, self.pods.informer, pod)
 
     def _available(self, owner: Obj, pod: Obj) -> bool:
         wait = owner["spec"].get("minReadySeconds", 0)

@@ -87,8 +87,7 @@ class DeploymentController(Keeper):
     async def look_after(self, deployment: Obj) -> None:
         """Roll a deployment one step further and report."""
         if not deployment["spec"].get("selector"):
-            text = "This deployment is selecting all pods. A non-empty selector is required."
-            await self.recorder.warning(deployment, "SelectingAll", text)
+            await self.tell(deployment, "SelectingAll")
             return
         sets = sorted(await self.sets.claim(deployment), key=by_age)
         if not is_ending(deployment):
@@ -159,8 +158,7 @@ class DeploymentController(Keeper):
             await self._not_created(look, name, error)
             raise
         if replicas:
-            text = f"Scaled up replica set {name} from 0 to {replicas}"
-            await self.recorder.normal(look.deployment, "ScalingReplicaSet", text)
+            await self.tell(look.deployment, "ScalingReplicaSet", way="up", name=name, before=0, after=replicas)
         look.newest = made
         text = f'Created new replica set "{name}"'
         await self._note_revision(look, wanted["metadata"]["annotations"][REVISION], "NewReplicaSetCreated", text)
@@ -282,9 +280,8 @@ class DeploymentController(Keeper):
             return
         await self.sets.informer.patch(rs, {"metadata": {"annotations": notes}, "spec": {"replicas": replicas}})
         if before != replicas:
-            way = "up" if replicas > before else "down"
-            text = f"Scaled {way} replica set {rs['metadata']['name']} from {before} to {replicas}"
-            await self.recorder.normal(look.deployment, "ScalingReplicaSet", text)
+            way, name = "up" if replicas > before else "down", rs["metadata"]["name"]
+            await self.tell(look.deployment, "ScalingReplicaSet", way=way, name=name, before=before, after=replicas)
 
     # History.
 
@@ -310,19 +307,17 @@ class DeploymentController(Keeper):
         wanted = wanted or (revisions[1] if len(revisions) > 1 else 0)
         found = next((rs for rs in look.sets if wanted and revision_of(rs) == wanted), None)
         notes = {name: text for name, text in annotations_of(deployment).items() if name != ROLLBACK_TO}
-        name, fresh = deployment["metadata"]["name"], dict(deployment["spec"])
+        fresh = dict(deployment["spec"])
         if found is None:
             text = "Unable to find the revision to rollback to." if wanted else "Unable to find last revision."
             await self.recorder.warning(deployment, "DeploymentRollbackRevisionNotFound", text)
         elif same_template(found["spec"]["template"], fresh["template"]):
-            text = f'The rollback revision contains the same template as current deployment "{name}"'
-            await self.recorder.warning(deployment, "DeploymentRollbackTemplateUnchanged", text)
+            await self.tell(deployment, "DeploymentRollbackTemplateUnchanged")
         else:
             fresh["template"] = _without_hash(found["spec"]["template"])
             notes = {key: text for key, text in notes.items() if key in NOT_COPIED}
             notes |= {key: text for key, text in annotations_of(found).items() if key not in NOT_COPIED}
-            text = f'Rolled back deployment "{name}" to revision {wanted}'
-            await self.recorder.normal(deployment, "DeploymentRollback", text)
+            await self.tell(deployment, "DeploymentRollback", revision=wanted)
         metadata = {**deployment["metadata"], "annotations": notes}
         await self.own.update({**deployment, "metadata": metadata, "spec": fresh})
 

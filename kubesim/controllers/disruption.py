@@ -21,12 +21,6 @@ DELETION_S = 120.0
 STALE_S = 120.0
 """How long a pod that is not being deleted is taken for one that is about to be."""
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
-UNMANAGED = (
-    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
-    "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods "
-    'please set ".spec.minAvailable" field of the PDB to an integer value.'
-)
-MANY = 'Pod "{}"/"{}" matches multiple PodDisruptionBudgets.  Chose "{}" arbitrarily.'
 
 
 class UncountableError(Exception):
@@ -64,13 +58,12 @@ class DisruptionController(Keeper):
         selector, namespace = from_struct(budget["spec"].get("selector")), budget["metadata"]["namespace"]
         selected = [pod for pod in self.pods.by("namespace", namespace) if selector.selects(pod)]
         if not selected:
-            await self.recorder.normal(budget, "NoPods", "No matching pods found")
+            await self.tell(budget, "NoPods")
         await self._warn_of_others(budget, selected)
         try:
             expected, desired = await self._wanted(budget, selected)
         except UncountableError as error:
-            text = f"Failed to calculate the number of expected pods: {error}"
-            await self.recorder.warning(budget, "CalculateExpectedPodCountFailed", text)
+            await self.tell(budget, "CalculateExpectedPodCountFailed", error=error)
             status = {**budget.get("status", {}), "disruptionsAllowed": 0}
             await self._write(budget, status, "False", "SyncFailed", str(error))
             return
@@ -89,15 +82,12 @@ class DisruptionController(Keeper):
 
     async def _warn_of_others(self, budget: Obj, selected: list[Obj]) -> None:
         """Tell of pods that other budgets select too, at the first budget by name alone."""
-        own = queue_key(budget)
-        others = [each for each in self.own.by("namespace", budget["metadata"]["namespace"]) if each is not budget]
-        for other in others:
-            rival, selector = queue_key(other), from_struct(other["spec"].get("selector"))
-            for pod in selected if own < rival else ():
+        space, name = budget["metadata"]["namespace"], budget["metadata"]["name"]
+        for other in self.own.by("namespace", space):
+            selector = from_struct(other["spec"].get("selector"))
+            for pod in selected if name < other["metadata"]["name"] else ():
                 if selector.selects(pod):
-                    meta = pod["metadata"]
-                    text = MANY.format(meta["namespace"], meta["name"], budget["metadata"]["name"])
-                    await self.recorder.warning(pod, "MultiplePodDisruptionBudgets", text)
+                    await self.tell(pod, "MultiplePodDisruptionBudgets", namespace=space, budget=name)
 
     async def _wanted(self, budget: Obj, selected: list[Obj]) -> tuple[int, int]:
         """Return how many pods there should be, and how many of them must stay healthy."""
@@ -119,8 +109,7 @@ class DisruptionController(Keeper):
                 uid, size = self._scale(pod, owner)
                 sizes[uid] = size
         if any(controller_of(pod) is None for pod in selected):
-            text = UNMANAGED.format(selector_text(budget["spec"].get("selector") or {}))
-            await self.recorder.warning(budget, "UnmanagedPods", text)
+            await self.tell(budget, "UnmanagedPods", selector=selector_text(budget["spec"].get("selector") or {}))
         return sum(sizes.values())
 
     def _scale(self, pod: Obj, reference: Obj) -> tuple[str, int]:
@@ -149,9 +138,7 @@ class DisruptionController(Keeper):
                 continue
             left = (parse(noted[meta["name"]]) + timedelta(seconds=DELETION_S) - now).total_seconds()
             if left < 0:
-                space = budget["metadata"]["namespace"]
-                text = f"Pod was expected by PDB {space}/{space} to be deleted but it wasn't"
-                await self.recorder.warning(pod, "NotDeleted", text)
+                await self.tell(pod, "NotDeleted", namespace=meta["namespace"])
                 continue
             kept[meta["name"]] = noted[meta["name"]]
             self.queue.add_after(queue_key(budget), left + 1.0)

@@ -49,7 +49,7 @@ class EphemeralVolumeController(Keeper):
             raise ApiError(409, "Conflict", not_owned(found, pod))
 
     async def _warn(self, pod: Obj, volume: Obj, why: str) -> None:
-        await self.recorder.warning(pod, "FailedBinding", f"ephemeral volume {volume['name']}: {why}")
+        await self.tell(pod, "FailedBinding", volume=volume["name"], why=why)
 
 
 def is_for(claim: Obj, pod: Obj) -> bool:

@@ -74,15 +74,13 @@ class TaintEvictionController(Keeper):
         key, now = queue_key(pod), self.clock.now().timestamp()
         if wait is None:
             if self._due.pop(key, None) is not None:
-                text = f"Cancelling deletion of Pod {key}"
-                await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
+                await self.tell(_bare(pod), "TaintManagerEviction", what="Cancelling deletion of", pod=key)
             return
         due = self._due.setdefault(key, now + wait) if wait else now
         if due > now:
             self.queue.add_after(key, due - now)
             return
-        text = f"Marking for deletion Pod {key}"
-        await self.recorder.normal(_bare(pod), "TaintManagerEviction", text)
+        await self.tell(_bare(pod), "TaintManagerEviction", what="Marking for deletion", pod=key)
         await patch_status(self.own, pod, disruption(pod, TAINTED, self.clock.now()))
         self._due.pop(key, None)
         await self.own.delete(pod)

@@ -186,7 +186,7 @@ class JobController(Keeper):
 
     async def _delete(self, look: Look, found: list[Obj]) -> None:
         for pod in found:
-            await pods.delete(self, look.job, pod)
+            await self.remove(look.job, self.pods.informer, pod)
             look.active -= 1
             look.terminating += 1
             look.ready -= pods.ready_since(pod) is not None
@@ -240,9 +240,8 @@ class JobController(Keeper):
             return
         completions = look.job["spec"].get("completions")
         if completions is not None and look.status["succeeded"] > completions:
-            text = "Too many succeeded pods running after completion count reached"
-            await self.recorder.warning(look.job, "TooManySucceededPods", text)
-        await self.recorder.normal(look.job, "Completed", "Job completed")
+            await self.tell(look.job, "TooManySucceededPods")
+        await self.tell(look.job, "Completed")
 
     async def _untrack(self, pod: Obj) -> None:
         meta = pod["metadata"]

@@ -138,15 +138,11 @@ class NodeController(Controller):
         """Say which nodes are new, and which have gone."""
         nodes = {node["metadata"]["name"]: node for node in self.nodes.items()}
         for name in nodes.keys() - self._known.keys():
-            await self._tell(nodes[name], "RegisteredNode", f"Registered Node {name} in Controller")
+            await self.tell(_bare(nodes[name]), "RegisteredNode")
         for name in self._known.keys() - nodes.keys():
-            await self._tell(self._known[name], "RemovingNode", f"Removing Node {name} from Controller")
+            await self.tell(_bare(self._known[name]), "RemovingNode")
             self._health.pop(name, None)
         self._known = nodes
-
-    async def _tell(self, node: Obj, reason: str, text: str) -> None:
-        name = node["metadata"]["name"]
-        await self.recorder.normal(_bare(node), reason, f"Node {name} event: {text}")
 
     async def _look_at(self, node: Obj) -> None:
         """Note what is heard of a node; declare it lost if it has been silent for too long."""
@@ -155,7 +151,7 @@ class NodeController(Controller):
         if silent > (SILENT_S if before else NEVER_HEARD_S) and before != "Unknown":
             await self._declare_lost(node)
             if before == "True":
-                await self.recorder.normal(_bare(node), "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+                await self.tell(_bare(node), "NodeNotReady")
                 await self._mark_pods(name)
 
     def _silence(self, node: Obj) -> float:

@@ -114,9 +114,9 @@ async def create(controller: Controller, owner: Obj, pod: Obj) -> Obj:
         made = await controller.informers["pods"].create(pod)
     except ApiError as error:
         if TERMINATING not in error.message:
-            await controller.recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
+            await controller.tell(owner, "FailedCreate", error=error.message)
         raise
-    await controller.recorder.normal(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
+    await controller.tell(owner, "SuccessfulCreate", name=made["metadata"]["name"])
     return made
 
 
@@ -134,14 +134,3 @@ async def create_all(controller: Controller, owner: Obj, wanted: Iterable[Obj]) 
                     return None
                 refusal = refusal or error
     return refusal
-
-
-async def delete(controller: Controller, owner: Obj, pod: Obj) -> None:
-    """Delete a pod and say so in an event, or say why not and raise."""
-    try:
-        there = await controller.informers["pods"].delete(pod)
-    except ApiError as error:
-        await controller.recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")
-        raise
-    if there:
-        await controller.recorder.normal(owner, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")

@@ -44,10 +44,9 @@ class Provisioner(Keeper):
         volume = f"pvc-{claim['metadata']['uid']}"
         if found is None or self.volumes.get("", volume) is not None:
             return
-        text = f'External provisioner is provisioning volume for claim "{queue_key(claim)}"'
-        await self.recorder.normal(claim, "Provisioning", text)
+        await self.tell(claim, "Provisioning", claim=queue_key(claim))
         await self.volumes.create(self._volume(claim, found, driver, volume))
-        await self.recorder.normal(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {volume}")
+        await self.tell(claim, "ProvisioningSucceeded", volume=volume)
 
     def _volume(self, claim: Obj, storage_class: Obj, driver: str, name: str) -> Obj:
         meta, spec = claim["metadata"], claim["spec"]

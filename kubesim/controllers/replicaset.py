@@ -58,7 +58,7 @@ class ReplicaSetController(Keeper):
             return await pods.create_all(self, owner, made)
         try:
             for pod in self._surplus(owner, owned, min(-missing, BURST)):
-                await pods.delete(self, owner, pod)
+                await self.remove(owner, self.pods.informer, pod)
         except ApiError as error:
             return error
         return None

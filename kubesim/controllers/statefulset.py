@@ -92,7 +92,7 @@ class StatefulSetController(Keeper):
                 continue
             if plan.monotonic and not self._available(plan, pod) and pod is not unhealthy:
                 return
-            await self._delete(plan.owner, pod)
+            await self.remove(plan.owner, self.pods.informer, pod)
             if plan.monotonic:
                 return
         await self._update(plan)
@@ -102,7 +102,7 @@ class StatefulSetController(Keeper):
         pod = plan.replicas[ordinal]
         if pod is not None and pods.phase_of(pod) in pods.ENDED:
             if not is_ending(pod):
-                await self._delete(plan.owner, pod)
+                await self.remove(plan.owner, self.pods.informer, pod)
             return True
         if pod is None:
             if not self.claims.is_stale(plan.owner, ordinal):
@@ -123,7 +123,7 @@ class StatefulSetController(Keeper):
             return
         labels = {POD_NAME: meta["name"], POD_INDEX: str(ordinal_of(pod))}
         await self.pods.informer.patch(pod, {"metadata": {"uid": meta["uid"], "labels": labels}})
-        await self._tell(plan.owner, "update", meta["name"])
+        await self.tell(plan.owner, "SuccessfulUpdate", name=meta["name"])
 
     async def _create(self, plan: Plan, ordinal: int) -> None:
         owner, revision = plan.owner, self._revision_for(plan, ordinal)
@@ -134,18 +134,11 @@ class StatefulSetController(Keeper):
             made = await self.pods.informer.create(pod)
         except ApiError as error:
             if error.reason != "AlreadyExists":
-                await self._tell(owner, "create", name, error)
+                await self.tell(owner, "FailedCreate", name=name, error=error.message)
             raise
         plan.replicas[ordinal] = made
         await self.claims.keep(owner, made, ordinal, leaving=False)
-        await self._tell(owner, "create", name)
-
-    async def _tell(self, owner: Obj, verb: str, pod: str, error: ApiError | None = None) -> None:
-        text = f"{verb} Pod {pod} in StatefulSet {owner['metadata']['name']}"
-        if error is None:
-            await self.recorder.normal(owner, f"Successful{verb.capitalize()}", f"{text} successful")
-        else:
-            await self.recorder.warning(owner, f"Failed{verb.capitalize()}", f"{text} failed error: {error.message}")
+        await self.tell(owner, "SuccessfulCreate", name=name)
 
     def _revision_for(self, plan: Plan, ordinal: int) -> Obj:
         """Return the revision that a missing pod is made of: the old one below the partition of an update."""
@@ -155,15 +148,6 @@ class StatefulSetController(Keeper):
         rolling = strategy.get("rollingUpdate")
         old = owner.get("status", {}).get("currentReplicas", 0) if rolling is None else rolling.get("partition", 0)
         return plan.current if ordinal < start_of(owner) + old else plan.update
-
-    async def _delete(self, owner: Obj, pod: Obj) -> None:
-        try:
-            there = await self.pods.informer.delete(pod)
-        except ApiError as error:
-            await self._tell(owner, "delete", pod["metadata"]["name"], error)
-            raise
-        if there:
-            await self._tell(owner, "delete", pod["metadata"]["name"])
 
     def _available(self, plan: Plan, pod: Obj) -> bool:
         wait = plan.owner["spec"].get("minReadySeconds", 0)
@@ -192,7 +176,7 @@ class StatefulSetController(Keeper):
             if ordinal < lowest or pod is None:
                 return
             if revision_of(pod) != wanted and not is_ending(pod):
-                await self._delete(plan.owner, pod)
+                await self.remove(plan.owner, self.pods.informer, pod)
                 return
             if is_ending(pod) or not self._available(plan, pod):
                 return

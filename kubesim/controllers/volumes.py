@@ -20,11 +20,6 @@ SELECTED = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 RESYNC_S = 15.0
 NOT_DELETABLE = 'error getting deleter volume plugin for volume "{}": no deletable volume plugin matched'
-EXTERNAL = (
-    "Waiting for a volume to be created either by the external provisioner '{}' or manually by the system "
-    "administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
-    "registered."
-)
 
 
 class VolumeController(Controller):
@@ -149,9 +144,8 @@ class VolumeController(Controller):
         if volume is not None:
             await self._complete(claim, volume)
         elif claim["status"].get("phase") != "Lost":
-            text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             await self.write_status(self.claims, claim, {"phase": "Lost"})
-            await self.recorder.warning(claim, "ClaimLost", text)
+            await self.tell(claim, "ClaimLost")
 
     async def _bind(self, claim: Obj) -> None:
         named = claim["spec"].get("volumeName")
@@ -218,16 +212,14 @@ class VolumeController(Controller):
             await self._wait_for_pod(claim)
             return
         if not name:
-            text = "no persistent volumes available for this claim and no storage class is set"
-            await self.recorder.normal(claim, "FailedBinding", text)
+            await self.tell(claim, "FailedBinding")
             return
         found = self.classes.get("", name)
         if found is None:
-            text = f'storageclass.storage.k8s.io "{name}" not found'
-            await self.recorder.warning(claim, "ProvisioningFailed", text)
+            await self.tell(claim, "ProvisioningFailed", why=f'storageclass.storage.k8s.io "{name}" not found')
         elif found["provisioner"].startswith("kubernetes.io/"):
-            text = f"no volume plugin matched name: {found['provisioner']}"
-            await self.recorder.warning(claim, "ProvisioningFailed", text)
+            why = f"no volume plugin matched name: {found['provisioner']}"
+            await self.tell(claim, "ProvisioningFailed", why=why)
         else:
             await self._ask(claim, found["provisioner"])
 
@@ -235,16 +227,15 @@ class VolumeController(Controller):
         waiting = sorted(_name(pod) for pod in self._users(claim) if not pod["spec"].get("nodeName"))
         if waiting:
             names = f"pod {waiting[0]}" if len(waiting) == 1 else f"pods {','.join(waiting)}"
-            await self.recorder.normal(claim, "WaitForPodScheduled", f"waiting for {names} to be scheduled")
+            await self.tell(claim, "WaitForPodScheduled", pods=names)
         else:
-            text = "waiting for first consumer to be created before binding"
-            await self.recorder.normal(claim, "WaitForFirstConsumer", text)
+            await self.tell(claim, "WaitForFirstConsumer")
 
     async def _ask(self, claim: Obj, provisioner: str) -> None:
         wanted = {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}
         if not wanted.items() <= (claim["metadata"].get("annotations") or {}).items():
             claim = await self._patch(CLAIMS, claim, {"metadata": {"annotations": wanted}})
-        await self.recorder.normal(claim, "ExternalProvisioning", EXTERNAL.format(provisioner))
+        await self.tell(claim, "ExternalProvisioning", provisioner=provisioner)
 
 
 def claims_of(pod: Obj) -> list[str]:
