@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 
+from kubesim.acting import REVIEWS
 from kubesim.api.convert import to_served
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.api.selectors import parse_fields
 from kubesim.asking import answered
 from kubesim.auth import tokenrequests
+from kubesim.auth.attributes import Attributes
 from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.users import User
 from kubesim.client import Client, EventType, ObjectList, WatchEvent, Write
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -76,6 +79,8 @@ class InProcessClient(Client):
         """Write, asking the webhooks that have to be asked."""
         if write.subresource == "token":
             return self._token(write)
+        if write.resource == REVIEWS:
+            return {**write.body, "status": {"allowed": self._allows(write.body["spec"])}}
         options = Options(user=self.user, field_manager=self.user)
         return await answered(self.operations.ask, lambda: self._attempt(write, options), options)
 
@@ -84,6 +89,11 @@ class InProcessClient(Client):
         self._signer = self._signer or TokenSigner.create()
         registry, now = self.operations.registry, self.operations.clock.now()
         return tokenrequests.answer(self.store, registry, self._signer, now, write.namespace, write.name, write.body)
+
+    def _allows(self, spec: Obj) -> bool:
+        """Answer a review of somebody's access to a resource."""
+        user = User(spec["user"], tuple(spec["groups"]))
+        return self.operations.allows(user, Attributes(**spec["resourceAttributes"]))
 
     def _attempt(self, write: Write, options: Options) -> Obj:
         operations, kind = self.operations, self._kind(write.resource)

@@ -30,8 +30,9 @@ class Operator:
         self._task.cancel()
 
     async def _run(self) -> None:
-        informers = Informers(self._post.client, self._post.clock)
-        context = Context(self._post.client, self._post.clock, informers)
+        api = self._post.api
+        informers = Informers(api, self._post.clock)
+        context = Context(api, self._post.clock, informers)
         controllers = [make(context, self._post) for make in self._makers]
         try:
             await self._fill(informers)

@@ -53,8 +53,9 @@ class Monitor:
 
     def __post_init__(self) -> None:
         post = self.post
+        self._api = post.api
         self._board = post.machines.gpus(post.node).board
-        self._recorder = Recorder(post.client, post.clock, "nvsentinel-platform-connectors", post.node)
+        self._recorder = Recorder(self._api, post.clock, "nvsentinel-platform-connectors", post.node)
         self._log: KernelLog | None = None
         self._task = asyncio.ensure_future(self._run())
 
@@ -81,7 +82,7 @@ class Monitor:
 
     async def _begin(self, fresh: KernelLog) -> None:
         """Take up what the node says already; after a boot it is well again."""
-        node = await self.post.client.get("nodes", self.post.node)
+        node = await self._api.get("nodes", self.post.node)
         known = [item for item in node["status"].get("conditions") or () if item["type"] == CHECK]
         marked = next((item["message"] for item in known if item["status"] == "True"), "")
         goes_on = self.post.resumed or CHECK in fresh.positions
@@ -132,9 +133,7 @@ class Monitor:
         }
         patch = {"status": {"conditions": [condition]}}
         try:
-            await self.post.client.patch(
-                "nodes", self.post.node, "", patch, patch_type="strategic", subresource="status"
-            )
+            await self._api.patch("nodes", self.post.node, "", patch, patch_type="strategic", subresource="status")
         except ApiError as error:
             if error.code != 404:
                 raise

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
+from kubesim.acting import ActingClient
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
@@ -105,6 +106,12 @@ class Post:
     env: Mapping[str, str] = field(default_factory=dict)
     reach: Callable[[], PodNetwork] | None = None
     """Makes the network as the program sees it."""
+
+    @property
+    def api(self) -> Client:
+        """The API as the program has it: with the rights of its pod's account."""
+        namespace, account = self.pod["metadata"]["namespace"], self.pod["spec"].get("serviceAccountName", "default")
+        return ActingClient(self.client, self.clock, namespace, account, self.say)
 
     @property
     def network(self) -> PodNetwork:

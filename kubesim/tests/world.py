@@ -10,7 +10,9 @@ from kubernetes import client as kubernetes_client
 
 from kubesim import controllers, kubelet, scheduler
 from kubesim.api.operations import Operations
+from kubesim.auth.rbac import Authorizer
 from kubesim.clock import ManualClock
+from kubesim.cluster import StorePolicies
 from kubesim.errors import Obj
 from kubesim.gpu import nodes
 from kubesim.inprocess import InProcessClient
@@ -92,6 +94,7 @@ async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
     clock = ManualClock()
     store = Store(clock)
     client = InProcessClient(Operations(store, clock), store)
+    client.operations.allows = Authorizer(StorePolicies(store, client.operations.registry)).allows
     made = World(clock, store, client)
     for name in ("default", "kube-system", "kube-node-lease"):
         await client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

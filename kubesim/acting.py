@@ -1,0 +1,124 @@
+"""The seam with the rights of a service account: whoever works in a pod may do what its account may, and no more.
+
+Every verb is asked of the cluster's authorizer first. What it refuses is refused here, and told as client-go does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from datetime import datetime
+
+from kubesim.auth.attributes import Attributes, forbidden
+from kubesim.auth.users import service_account_user
+from kubesim.client import Client, ObjectList, WatchEvent, Write
+from kubesim.clock import Clock
+from kubesim.errors import ApiError, Obj
+
+REVIEWS = "subjectaccessreviews.authorization.k8s.io"
+REFLECTED = (
+    'E{at}       1 reflector.go:205] "Failed to watch" err="failed to list {what}: {error}" logger="UnhandledError" '
+    'reflector="k8s.io/client-go/informers/factory.go:160" type="{what}"'
+)
+RECONCILED = 'E{at}       1 controller.go:474] "Reconciler error" err="{error}"'
+AGAIN_S = 30.0
+"""The same refusal is told this often at most."""
+
+
+class ActingClient(Client):
+    """``client.Client`` as a service account; ``say`` takes the lines that a refusal leaves in a program's log."""
+
+    def __init__(
+        self, client: Client, clock: Clock, namespace: str, account: str, say: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._user = service_account_user(namespace, account, "")
+        self._say = say
+        self._told: dict[str, datetime] = {}
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """Return one object."""
+        await self._ask("get", resource, namespace, name)
+        return await self._client.get(resource, name, namespace)
+
+    async def list(
+        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return all objects of a resource; an empty namespace means every namespace."""
+        await self._ask("list", resource, namespace)
+        return await self._client.list(
+            resource, namespace, label_selector=label_selector, field_selector=field_selector
+        )
+
+    async def watch(
+        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Yield every change, as long as it may be seen: who may list no longer learns of nothing more."""
+        await self._ask("watch", resource, namespace)
+        events = self._client.watch(
+            resource, namespace, field_selector=field_selector, resource_version=resource_version
+        )
+        async with aclosing(events):
+            async for event in events:
+                await self._ask("list", resource, namespace)
+                yield event
+
+    async def write(self, write: Write) -> Obj:
+        """Send what a verb comes down to, if it may be done."""
+        await self._ask(write.verb, write.resource, write.namespace, write.name, write.subresource)
+        return await self._client.write(write)
+
+    async def _ask(self, verb: str, resource: str, namespace: str, name: str = "", subresource: str = "") -> None:
+        """Raise the 403 of the API where the account may not do something, and tell of it."""
+        plural, _, group = resource.partition(".")
+        asked = Attributes(verb, group, "", plural, subresource, namespace, name)
+        if await self._allows(asked):
+            return
+        error = forbidden(self._user, asked)
+        self._tell(error, resource, reading=verb in ("list", "watch"))
+        raise error
+
+    async def _allows(self, asked: Attributes) -> bool:
+        wanted = {
+            "verb": asked.verb,
+            "group": asked.group,
+            "resource": asked.resource,
+            "subresource": asked.subresource,
+            "namespace": asked.namespace,
+            "name": asked.name,
+        }
+        spec = {
+            "user": self._user.name,
+            "groups": [*self._user.groups],
+            "resourceAttributes": {key: value for key, value in wanted.items() if value},
+        }
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        return bool((await self._client.create(REVIEWS, review))["status"]["allowed"])
+
+    def _tell(self, error: ApiError, resource: str, *, reading: bool) -> None:
+        now, text = self._clock.now(), error.message.replace('"', '\\"')
+        told = self._told.get(text)
+        if told is not None and (now - told).total_seconds() < AGAIN_S:
+            return
+        self._told[text] = now
+        line = REFLECTED if reading else RECONCILED
+        self._say(line.format(at=f"{now:%m%d %H:%M:%S.%f}", what=_go_type(resource), error=text))
+
+
+def _go_type(resource: str) -> str:
+    """Return how client-go names the type of a resource's objects: ``*v1.Pod``; of custom ones it knows no other."""
+    known = TYPES.get(resource)
+    return f"*v1.{known}" if known else "*unstructured.Unstructured"
+
+
+TYPES = {
+    "pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "services": "Service", "endpoints": "Endpoints",
+    "configmaps": "ConfigMap", "secrets": "Secret", "jobs.batch": "Job", "events": "Event",
+    "ingresses.networking.k8s.io": "Ingress", "ingressclasses.networking.k8s.io": "IngressClass",
+    "deployments.apps": "Deployment", "replicasets.apps": "ReplicaSet", "statefulsets.apps": "StatefulSet",
+    "daemonsets.apps": "DaemonSet", "cronjobs.batch": "CronJob", "resourcequotas": "ResourceQuota",
+    "persistentvolumes": "PersistentVolume", "persistentvolumeclaims": "PersistentVolumeClaim",
+    "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
+}  # fmt: skip
+"""What operators and exporters read, by the names of its Go types."""

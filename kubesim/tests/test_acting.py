@@ -1,0 +1,86 @@
+"""Programs in pods have the rights of their accounts: without a binding they stand still and say so in their logs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubesim.tests.installed import install
+from kubesim.tests.test_gpu_containers import trainer
+from kubesim.tests.test_mpi import JOBS, mpi_job
+from kubesim.tests.world import pod, world
+
+BINDINGS = "clusterrolebindings.rbac.authorization.k8s.io"
+ROLES = "clusterroles.rbac.authorization.k8s.io"
+
+
+async def log(w, namespace, prefix):
+    found = [p for p in await w.items("pods", namespace) if p["metadata"]["name"].startswith(prefix)]
+    spec = found[0]["spec"]["containers"][0]
+    return w.kubelets.logs(namespace, found[0]["metadata"]["name"], spec["name"]).decode()
+
+
+async def rebind(w, name, namespace, account):
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+    await w.client.patch(BINDINGS, name, "", {"subjects": subjects})
+
+
+async def test_an_operator_without_its_binding_does_nothing_until_it_is_back():
+    async with world(count=2) as w:
+        await install(w, "mpi-operator", seconds=0)
+        await rebind(w, "mpi-operator", "mpi-operator", "mpi-operater")
+        await w.tick(20)
+        await w.create(JOBS, mpi_job())
+        await w.tick(60)
+        assert await w.items("pods") == []
+        assert (
+            'err="failed to list *unstructured.Unstructured: mpijobs.kubeflow.org is forbidden: User '
+            '\\"system:serviceaccount:mpi-operator:mpi-operator\\" cannot list resource \\"mpijobs\\" '
+            'in API group \\"kubeflow.org\\" at the cluster scope"'
+        ) in await log(w, "mpi-operator", "mpi-operator")
+        await rebind(w, "mpi-operator", "mpi-operator", "mpi-operator")
+        await w.tick(60)
+        assert len(await w.items("pods")) == 3
+
+
+async def test_a_binding_that_is_taken_away_stops_the_next_work():
+    async with world(count=2) as w:
+        await install(w, "mpi-operator")
+        await w.create(JOBS, mpi_job("first", gpus=0))
+        await w.tick(30)
+        assert len(await w.items("pods")) == 3
+        await w.client.delete(BINDINGS, "mpi-operator", "")
+        await w.create(JOBS, mpi_job("second", gpus=0))
+        await w.tick(60)
+        assert len(await w.items("pods")) == 3
+        assert "cannot list resource" in await log(w, "mpi-operator", "mpi-operator")
+
+
+async def test_nvsentinel_may_not_cordon_without_the_right_to_patch_nodes():
+    async with world(count=3) as w:
+        await install(w, "gpu-operator", "nvsentinel")
+        rules = (await w.client.get(ROLES, "nvsentinel"))["rules"]
+        lesser = [{**r, "verbs": ["get", "list", "watch"]} if r["resources"] == ["nodes"] else r for r in rules]
+        await w.client.patch(ROLES, "nvsentinel", "", {"rules": lesser})
+        await w.create("pods", pod("train", trainer(8)))
+        await w.tick(30)
+        name = (await w.pod("train"))["spec"]["nodeName"]
+        w.kubelets.gpus(name).board.xid(0, 79, w.clock.now())
+        await w.tick(90)
+        node = await w.client.get("nodes", name)
+        assert not node["spec"].get("unschedulable")
+        assert (
+            f'nodes \\"{name}\\" is forbidden: User \\"system:serviceaccount:nvsentinel:nvsentinel\\" '
+            'cannot patch resource \\"nodes\\" in API group \\"\\" at the cluster scope'
+        ) in await log(w, "nvsentinel", "fault-quarantine")
+        await w.client.patch(ROLES, "nvsentinel", "", {"rules": rules})
+        await w.tick(900)
+        assert (await w.client.get("nodes", name))["spec"].get("unschedulable")
+
+
+@pytest.mark.parametrize("addon", ["cluster-autoscaler", "config-connector", "ingress-nginx", "prometheus-operator"])
+async def test_an_addon_has_the_rights_that_it_needs(addon):
+    async with world(count=1) as w:
+        await install(w, addon, seconds=60)
+        for item in await w.items("pods", ""):
+            meta, main = item["metadata"], item["spec"]["containers"][0]
+            assert "is forbidden" not in w.kubelets.logs(meta["namespace"], meta["name"], main["name"]).decode()
