@@ -106,6 +106,12 @@ class ActingClient(Client):
         self._say(line.format(at=f"{now:%m%d %H:%M:%S.%f}", what=_go_type(resource), error=text))
 
 
+def acting(client: Client, clock: Clock, pod: Obj, say: Callable[[str], None]) -> ActingClient:
+    """Return the API as the programs of a pod have it."""
+    account = pod["spec"].get("serviceAccountName") or "default"
+    return ActingClient(client, clock, pod["metadata"]["namespace"], account, say)
+
+
 def _go_type(resource: str) -> str:
     """Return how client-go names the type of a resource's objects: ``*v1.Pod``; of custom ones it knows no other."""
     known = TYPES.get(resource)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
 
-from kubesim.acting import ActingClient
+from kubesim.acting import acting
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
@@ -110,8 +110,7 @@ class Post:
     @property
     def api(self) -> Client:
         """The API as the program has it: with the rights of its pod's account."""
-        namespace, account = self.pod["metadata"]["namespace"], self.pod["spec"].get("serviceAccountName", "default")
-        return ActingClient(self.client, self.clock, namespace, account, self.say)
+        return acting(self.client, self.clock, self.pod, self.say)
 
     @property
     def network(self) -> PodNetwork:

@@ -28,12 +28,15 @@ class Monitoring:
         self._telemetry: Telemetry | None = None
 
     def servers(
-        self, behaviour: str, pod: Obj, board: Callable[[], Board], reach: Callable[[Reader], PodNetwork]
+        self, behaviour: str, pod: Obj, board: Callable[[], Board], api: Client, reach: Callable[[Reader], PodNetwork]
     ) -> dict[int, Server]:
-        """Return what a pod with one of ``EXPORTERS`` listens with; ``reach`` makes its network."""
+        """Return what a pod with one of ``EXPORTERS`` listens with.
+
+        ``api`` has the rights of its account; ``reach`` makes its network.
+        """
         if self._telemetry is None:
             self._telemetry = import_module("kubesim.metrics.telemetry").Telemetry(*self._parts)
-        return self._telemetry.servers(behaviour, pod, board, reach)
+        return self._telemetry.servers(behaviour, pod, board, api, reach)
 
     @property
     def following(self) -> bool:

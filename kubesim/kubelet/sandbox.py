@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kubesim.acting import acting
 from kubesim.api import quantity
 from kubesim.client import Reader
 from kubesim.clock import Clock
@@ -278,8 +279,9 @@ class Sandbox:
         found = {} if self.boxes[container.name].machine else servers.known(record, spec, look)
         behaviour = record.images[spec["image"]].behaviour
         if behaviour in EXPORTERS:
+            api = acting(self.host.client, self.host.clock, record.pod, lambda text: self._say(container, text))
             found |= self.host.telemetry.servers(
-                behaviour, record.pod, lambda: self.host.node.gpus.board, self._network
+                behaviour, record.pod, lambda: self.host.node.gpus.board, api, self._network
             )
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -275,9 +275,14 @@ class KubeState:
         for key in gone:
             del self._objects[key]
 
-    def series(self, name: str, start: float, end: float) -> Iterator[Function]:
-        """Yield the series of one metric ("" for all), one for every set of labels that an object had in the span."""
+    def series(self, name: str, start: float, end: float, kinds: Container[str] | None = None) -> Iterator[Function]:
+        """Yield the series of one metric ("" for all), one for every set of labels that an object had in the span.
+
+        ``kinds``: those that the exporter sees, by default all.
+        """
         for (kind, _), versions in self._objects.items():
+            if kinds is not None and kind not in kinds:
+                continue
             if name and not name.startswith(tables()[kind].prefix):
                 continue
             known: set[tuple[tuple[str, str], ...]] = set()
@@ -287,9 +292,11 @@ class KubeState:
                         known.add(labels)
                         yield Function(dict(labels), _value(kind, versions, labels))
 
-    def exposed(self) -> Iterator[Exposed]:
-        """Yield the lines of the exporter's page."""
+    def exposed(self, kinds: Container[str] | None = None) -> Iterator[Exposed]:
+        """Yield the lines of the exporter's page; ``kinds`` as above."""
         for (kind, _), versions in self._objects.items():
+            if kinds is not None and kind not in kinds:
+                continue
             for name, labels, value in lines(kind, versions.last) if versions.last is not None else ():
                 yield Exposed(_family(name), labels, value)
 

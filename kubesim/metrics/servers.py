@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import datetime
 from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -55,9 +55,11 @@ def dcgm_exporter(board: Callable[[], Board], now: Callable[[], datetime]) -> Pa
     return Page(lambda name, start, end: dcgm.series(board(), name, start, end), page)
 
 
-def state_exporter(state: KubeState) -> Page:
-    """Return the cluster's kube-state-metrics."""
-    return Page(state.series, lambda: render(state.exposed()))
+def state_exporter(state: KubeState, kinds: Callable[[], Container[str]]) -> Page:
+    """Return the cluster's kube-state-metrics, which sees some kinds of objects."""
+    return Page(
+        lambda name, start, end: state.series(name, start, end, kinds()), lambda: render(state.exposed(kinds()))
+    )
 
 
 class PrometheusServer(HttpServer):

@@ -17,6 +17,7 @@ from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
 from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, state_exporter
+from kubesim.metrics.sight import Sight
 from kubesim.network.fabric import REASONS, Fabric, Server
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import NetworkError
@@ -42,6 +43,8 @@ RESOURCES = {
 }
 POLICIES = "networkpolicies.networking.k8s.io"
 DISCOVERED = ("pods", "services", "endpoints", "nodes", "configmaps", "namespaces", POLICIES)
+ROLES = ("pods", "services", "endpoints", "nodes")
+"""What a Prometheus looks for its targets among."""
 Reach = Callable[[Reader], PodNetwork]
 """Makes the network of a pod, which reads the cluster through what it is given."""
 
@@ -88,23 +91,29 @@ class Telemetry:
         self._informers: dict[str, Informer] = {}
         self._seen = Seen(self._informers)
         self._monitors: dict[str, tuple[Monitor, Obj, PodNetwork, dict[str, Probe]]] = {}
+        self._sights: dict[str, Sight] = {}
+        self._ending: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._refresh: Timer | None = None
         self._looking: asyncio.Task[None] | None = None
 
-    def servers(self, behaviour: str, pod: Obj, board: Callable[[], Board], reach: Reach) -> dict[int, Server]:
-        """Return what a pod with the behaviour of an exporter listens with."""
+    def servers(
+        self, behaviour: str, pod: Obj, board: Callable[[], Board], api: Client, reach: Reach
+    ) -> dict[int, Server]:
+        """Return what a pod with the behaviour of an exporter listens with; ``api`` has its account's rights."""
         match behaviour:
             case "dcgm-exporter":
                 return {9400: dcgm_exporter(board, self._clock.now)}
             case "kube-state-metrics":
                 self._follow()
-                return {8080: state_exporter(self.state)}
+                kinds = {resource: kind for kind, resource in RESOURCES.items()}
+                sight = self._sight(pod, api, kinds)
+                return {8080: state_exporter(self.state, lambda: {kinds[resource] for resource in sight.seen})}
             case "metrics-server":
                 return {10250: MetricsServer(self._client, self._clock, self._fabric)}
             case "prometheus":
                 self._follow()
-                return {9090: self._prometheus(pod, reach)}
+                return {9090: self._prometheus(pod, api, reach)}
         return {}
 
     @property
@@ -116,14 +125,28 @@ class Telemetry:
         """Follow the cluster no longer."""
         await cancel(self._starting)
         await cancel(self._looking)
+        for sight in self._sights.values():
+            await sight.stop()
         if self._refresh is not None:
             self._refresh.cancel()
         for informer in self._informers.values():
             await informer.stop()
 
-    def _prometheus(self, pod: Obj, reach: Reach) -> Server:
+    def _sight(self, pod: Obj, api: Client, resources: Iterable[str]) -> Sight:
+        """Return what an exporter sees, looking anew where its container has begun anew."""
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if (old := self._sights.pop(key, None)) is not None:
+            self._ending = asyncio.ensure_future(old.stop())
+        self._sights[key] = sight = Sight(api, self._clock, resources, self._plan)
+        return sight
+
+    def _prometheus(self, pod: Obj, api: Client, reach: Reach) -> Server:
         answers: dict[str, Probe] = {}
-        monitor = Monitor(self._objects, lambda url: answers.get(url, Probe()))
+        sight = self._sight(pod, api, ROLES)
+        monitor = Monitor(
+            lambda resource: self._objects(resource) if resource in sight.seen else (),
+            lambda url: answers.get(url, Probe()),
+        )
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         self._monitors[key] = (monitor, pod, reach(self._seen), answers)
         self._plan()
@@ -181,6 +204,8 @@ class Telemetry:
         now = self._clock.now().timestamp()
         self.state.forget(now - FORGET_S)
         running = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": p for p in self._objects("pods")}
+        for key in [key for key in self._sights if running and key not in running]:
+            await self._sights.pop(key).stop()
         for key, (monitor, pod, network, answers) in [*self._monitors.items()]:
             if running and key not in running:
                 del self._monitors[key]

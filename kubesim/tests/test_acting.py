@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubesim.tests.installed import install
+from kubesim.tests.test_addons import ask
 from kubesim.tests.test_gpu_containers import trainer
 from kubesim.tests.test_mpi import JOBS, mpi_job
 from kubesim.tests.world import pod, world
@@ -84,3 +85,30 @@ async def test_an_addon_has_the_rights_that_it_needs(addon):
         for item in await w.items("pods", ""):
             meta, main = item["metadata"], item["spec"]["containers"][0]
             assert "is forbidden" not in w.kubelets.logs(meta["namespace"], meta["name"], main["name"]).decode()
+
+
+async def test_kube_state_metrics_misses_what_it_may_not_list():
+    async with world(count=1) as w:
+        await install(w, "monitoring", seconds=0)
+        rules = (await w.client.get(ROLES, "kube-state-metrics"))["rules"]
+        await w.client.patch(ROLES, "kube-state-metrics", "", {"rules": rules[1:]})
+        await w.tick(90)
+        assert await ask(w, "kube_deployment_status_replicas")
+        assert not await ask(w, "kube_pod_info")
+        assert "failed to list *v1.Pod: pods is forbidden" in await log(w, "monitoring", "kube-state-metrics")
+        await w.client.patch(ROLES, "kube-state-metrics", "", {"rules": rules})
+        await w.tick(60)
+        assert await ask(w, "kube_pod_info")
+
+
+async def test_prometheus_finds_no_targets_among_what_it_may_not_list():
+    async with world(count=1) as w:
+        await install(w, "gpu-operator", "monitoring", seconds=0)
+        await rebind(w, "prometheus", "default", "prometheus")
+        await w.tick(90)
+        assert {metric["job"] for metric, _ in await ask(w, "up")} == {"kube-state-metrics"}
+        wanted = 'User \\"system:serviceaccount:monitoring:prometheus\\" cannot list resource \\"pods\\"'
+        assert wanted in await log(w, "monitoring", "prometheus")
+        await rebind(w, "prometheus", "monitoring", "prometheus")
+        await w.tick(90)
+        assert {metric["job"] for metric, _ in await ask(w, "up")} > {"kube-state-metrics"}
