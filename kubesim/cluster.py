@@ -35,6 +35,7 @@ from kubesim.clock import Clock
 from kubesim.clusterfile import ClusterFile
 from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
+from kubesim.holders import Holders
 from kubesim.inprocess import InProcessClient
 from kubesim.located import FileError
 from kubesim.nodes.practice import Nodes
@@ -290,6 +291,8 @@ class Cluster:
             self._parts.append(await scheduler.start(self._client("kube-scheduler"), self.clock))
         if "controllers" in self.spec.without:
             return
+        host = f"{self.spec.name}-control-plane"
+        self._parts.append(Holders(self.operations, self.clock, host, self.spec.without))
         manager = self._client("kube-controller-manager")
         self._parts.append(
             await controllers.start(

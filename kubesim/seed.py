@@ -15,6 +15,7 @@ from kubesim.auth import bootstrap
 from kubesim.controllers.namespace import ROOT_CA, ROOT_CA_NOTE
 from kubesim.errors import ApiError, Obj
 from kubesim.store import Event
+from kubesim.times import stamp
 
 MANAGER = "kube-apiserver"
 """Who has set what a fresh cluster has."""
@@ -32,6 +33,9 @@ PRIORITIES = {
 }
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 SERVICE_IP = "10.96.0.1"
+QUEUES_MANAGER = "api-priority-and-fairness-config-producer-v1"
+TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+"""Since when the server has noted the use of tokens that are kept in secrets."""
 AUTHORITIES = "extension-apiserver-authentication"
 """Where kubelets and other servers learn whose client certificates the API server takes."""
 API_PORT = 443
@@ -59,10 +63,12 @@ class Seeder:
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
         self._create("services", "default", _kubernetes_service())
-        authorities = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": AUTHORITIES}}
-        self._create("configmaps", "kube-system", authorities | {"data": {"client-ca-file": self._ca}})
+        today = stamp(self._operations.clock.now()).partition("T")[0]
+        for name, data in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": today})):
+            head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            self._create("configmaps", "kube-system", {**head, "data": data})
         for resource, obj in _fair_queues():
-            self._create(resource, "", obj)
+            self._create(resource, "", obj, QUEUES_MANAGER)
         for name, (value, description) in PRIORITIES.items():
             entry = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             self._create(
@@ -70,6 +76,13 @@ class Seeder:
             )
 
         self._plant_api_services()
+
+    def _authorities(self) -> dict[str, str]:
+        """Return whose certificates are taken: those of clients, and those of a proxy that names users in headers."""
+        headers = {"extra-headers-prefix": "X-Remote-Extra-", "group-headers": "X-Remote-Group"}
+        headers |= {"username-headers": "X-Remote-User", "allowed-names": "front-proxy-client"}
+        named = {f"requestheader-{key}": f'["{value}"]' for key, value in headers.items()}
+        return {"client-ca-file": self._ca, "requestheader-client-ca-file": self._ca, **named}
 
     def _plant_api_services(self) -> None:
         """Say of everything that is served that it is available."""
@@ -89,13 +102,13 @@ class Seeder:
         self._create("serviceaccounts", name, account)
         meta = {"name": ROOT_CA, "annotations": ROOT_CA_NOTE}
         bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ca.crt": self._ca}}
-        self._create("configmaps", name, bundle)
+        self._create("configmaps", name, bundle, "kube-controller-manager")
 
-    def _create(self, resource: str, namespace: str, obj: Obj) -> None:
+    def _create(self, resource: str, namespace: str, obj: Obj, manager: str = MANAGER) -> None:
         """Create one object, unless it is there."""
         kind = self._operations.registry.by_resource(resource)
         try:
-            options = Options(user="system:apiserver", field_manager=MANAGER)
+            options = Options(user="system:apiserver", field_manager=manager)
             self._operations.create(kind, namespace, obj, options=options)
         except ApiError as error:
             if error.reason != "AlreadyExists":

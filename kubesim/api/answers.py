@@ -75,12 +75,12 @@ class Encoder:
     def response(self, obj: Obj, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
         """Return one object, in the shape that the client asked for (a Status stays a Status)."""
         body = self._encode(obj, Answer() if obj.get("kind") == "Status" else self.answer)
-        response = web.Response(body=body, status=code, content_type=JSON, headers=NO_CACHE)
+        response = web.Response(body=body + b"\n", status=code, content_type=JSON, headers=NO_CACHE)
         return with_warnings(response, warnings)
 
     def list_response(self, found: ObjectList, meta: Obj) -> web.Response:
         """Return a list."""
-        return web.Response(body=self._list(found.items, meta), content_type=JSON, headers=NO_CACHE)
+        return web.Response(body=self._list(found.items, meta) + b"\n", content_type=JSON, headers=NO_CACHE)
 
     def line(self, obj: Stored, *, headers: bool) -> bytes:
         """Return one object as a watch sends it; a Table's headers are needed only once."""

@@ -146,7 +146,7 @@ class ApiServer:
                 if parts == ["api"]:
                     _only_read(info)
                 return as_asked(request, await self._groups(request, legacy=parts == ["api"]))
-            case []:
+            case [] | ["index.html"]:
                 body = orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
         return as_asked(request, self._documents(parts, info))
