@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from kubesim.api.quantity import Format, parse, write
 from kubesim.api.selectors import LabelSelector, format_struct, from_struct
@@ -21,11 +20,27 @@ from kubesim.times import stamp
 
 SYNC_S = 15.0
 NOT_FETCHED = "unable to fetch metrics from {} metrics API: {}"
-NOT_SERVED = "the server could not find the requested resource (get {}.metrics.k8s.io)"
 NOT_MEASURED = "unable to get metrics for resource {}: {}"
 MEASURED = {"Resource": "resource", "ContainerResource": "containerResource"}
 """The metrics that pods have by using something, and the field that tells of each."""
 NO_CUSTOM = NOT_FETCHED.format("custom", "no custom metrics API (custom.metrics.k8s.io) registered")
+NO_EXTERNAL = NOT_FETCHED.format(
+    "external", "the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
+)
+UNSERVED = {
+    "External": (
+        "{name} external metric",
+        f"unable to get external metric {{namespace}}/{{name}}/{{selector}}: {NO_EXTERNAL}",
+        "failed to get external metric {name}: ",
+    ),
+    "Object": (
+        "object metric",
+        f"unable to get metric {{name}}: {{object[kind]}} on {{namespace}} {{object[name]}}/{NO_CUSTOM}",
+        "failed to get {name} object metric: ",
+    ),
+    "Pods": ("pods metric", f"unable to get metric {{name}}: {NO_CUSTOM}", ""),
+}
+"""Of metrics that nobody serves: what is asked for, why it is not there, what a whole error says before that."""
 COUNT = "the HPA was unable to compute the replica count: {}"
 
 
@@ -266,37 +281,10 @@ def _failure(metric: Obj, namespace: str) -> Failure:
     """Return the failure of a metric that nobody serves."""
     kind = metric["type"]
     source = metric[kind[:1].lower() + kind[1:]]
-    what, inner = FAILURES[kind](source, namespace)
-    # The whole error of what an outer function wraps once more has that wrapping, the event has not.
-    wrapped = f"{WRAPPED[kind].format(source['metric']['name'])}: {inner}" if _is_wrapped(kind, source) else inner
-    return Failure(f"FailedGet{kind}Metric", f"failed to get {what} value: {wrapped}", inner)
-
-
-def _external(source: Obj, namespace: str) -> tuple[str, str]:
-    name, selector = source["metric"]["name"], source["metric"].get("selector")
-    served = NOT_FETCHED.format("external", NOT_SERVED.format(f"{name}.external"))
-    shown = selector_text(selector) if selector is not None else "nil"
-    return f"{name} external metric", f"unable to get external metric {namespace}/{name}/{shown}: {served}"
-
-
-def _object(source: Obj, namespace: str) -> tuple[str, str]:
-    described = source["describedObject"]
-    # In this order, which is upstream's.
-    why = f"{described['kind']} on {namespace} {described['name']}/{NO_CUSTOM}"
-    return "object metric", f"unable to get metric {source['metric']['name']}: {why}"
-
-
-def _pods(source: Obj, namespace: str) -> tuple[str, str]:
-    return "pods metric", f"unable to get metric {source['metric']['name']}: {NO_CUSTOM}"
-
-
-FAILURES: dict[str, Any] = {
-    "External": _external,
-    "Object": _object,
-    "Pods": _pods,
-}
-WRAPPED = {"External": "failed to get external metric {}", "Object": "failed to get {} object metric"}
-
-
-def _is_wrapped(kind: str, source: Obj) -> bool:
-    return kind == "External" or (kind == "Object" and source["target"].get("averageValue") is not None)
+    selector = source["metric"].get("selector")
+    words = {"name": source["metric"]["name"], "namespace": namespace, "object": source.get("describedObject")}
+    words["selector"] = selector_text(selector) if selector is not None else "nil"
+    what, inner, wrapping = (text.format(**words) for text in UNSERVED[kind])
+    if kind == "Object" and source["target"].get("averageValue") is None:
+        wrapping = ""
+    return Failure(f"FailedGet{kind}Metric", f"failed to get {what} value: {wrapping}{inner}", inner)

@@ -14,6 +14,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.informer import FIRST_RETRY_S, Informer, Informers, WorkQueue
 from kubesim.recorder import Recorder
+from kubesim.schema.kinds import registry
 
 Usage = Callable[[str, str], Awaitable[list[Obj]]]
 
@@ -127,6 +128,7 @@ class Keeper(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.own = self.informers[self.resource]
+        self.kind = registry.by_resource(self.resource).kind
 
     def listen(self) -> None:
         """Take every change of an object; those that depend on others watch them, too."""

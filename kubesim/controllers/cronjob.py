@@ -39,7 +39,7 @@ class CronJobController(Keeper):
 
     def listen(self) -> None:
         """Watch CronJobs and their jobs."""
-        self.watch_owned(self.jobs, "CronJob")
+        self.watch_owned(self.jobs, self.kind)
         self.own.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:

@@ -9,7 +9,7 @@ from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.history import HASH_LABEL, History
 from kubesim.controllers.owned import Owned
 from kubesim.controllers.shares import share
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj
 from kubesim.scheduler.state import NodeState
 from kubesim.scheduler.terms import selects_node, tolerates
 from kubesim.times import parse
@@ -59,9 +59,9 @@ class DaemonSetController(Keeper):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = Owned(self, self.informers["pods"], self.own, "DaemonSet")
+        self.pods = Owned(self, "pods")
         self.nodes = self.informers["nodes"]
-        self.history = History(self, self.own, "DaemonSet", HASH_LABEL)
+        self.history = History(self, HASH_LABEL)
         self._killed: dict[str, int] = {}
 
     def listen(self) -> None:
@@ -88,17 +88,13 @@ class DaemonSetController(Keeper):
         await self.history.claim(owner)
         revision = await self.history.current(owner)
         await self.pods.claim(owner)
-        failure = None
         try:
             await self._manage(self._look(owner, revision))
             await self._roll(self._look(owner, revision))
-        except ApiError as error:
-            failure = error
-        look = self._look(owner, revision)
-        await self.history.trim(owner, self._living(look))
-        await self._report(look)
-        if failure is not None:
-            raise failure
+        finally:
+            look = self._look(owner, revision)
+            await self.history.trim(owner, self._living(look))
+            await self._report(look)
 
     def _living(self, look: Look) -> set[str]:
         """Return the names of the revisions that are in force or still have pods."""
@@ -130,9 +126,7 @@ class DaemonSetController(Keeper):
                 empty.append(name)
             elif not _surge(look):
                 await self._delete_all(look.owner, active[1:])
-        refusal = await self._create(look, empty)
-        if refusal is not None:
-            raise refusal
+        await self._create(look, empty)
         known = {node["metadata"]["name"] for node in self.nodes.items()}
         for name, found in look.on.items():
             for pod in found:
@@ -159,8 +153,11 @@ class DaemonSetController(Keeper):
         await self._delete_all(owner, [pod])
         return self.pods.informer.get(meta["namespace"], meta["name"]) is None
 
-    async def _create(self, look: Look, nodes: list[str]) -> ApiError | None:
-        return await pods.create_all(self, look.owner, (pod_for(look.owner, node, look.digest) for node in nodes))
+    async def _create(self, look: Look, nodes: list[str]) -> None:
+        wanted = (pod_for(look.owner, node, look.digest) for node in nodes)
+        refusal = await pods.create_all(self, look.owner, wanted)
+        if refusal is not None:
+            raise refusal
 
     async def _roll(self, look: Look) -> None:
         """Replace pods of old templates, as many at a time as the strategy allows."""
@@ -177,7 +174,7 @@ class DaemonSetController(Keeper):
             pod = living[0] if living else None
             if pod is None:
                 unavailable += 1
-            elif not self._available(look.owner, pod):
+            elif not pods.is_available(self, look.owner, pod):
                 unavailable += 1
                 broken += [] if look.current(pod) else [pod]
             elif not look.current(pod):
@@ -194,33 +191,23 @@ class DaemonSetController(Keeper):
             new = [pod for pod in living if look.current(pod)]
             old = [pod for pod in living if not look.current(pod)]
             if new and old:
-                if self._available(look.owner, new[0]) or not self._available(look.owner, old[0]):
+                if pods.is_available(self, look.owner, new[0]) or not pods.is_available(self, look.owner, old[0]):
                     await self._delete_all(look.owner, old)
                 else:
                     surging += 1
             elif old:
                 waiting.append(name)
-        refusal = await self._create(look, waiting[: max(0, limit - surging)])
-        if refusal is not None:
-            raise refusal
+        await self._create(look, waiting[: max(0, limit - surging)])
 
     async def _delete_all(self, owner: Obj, found: list[Obj]) -> None:
         for pod in found:
             await self.remove(owner, self.pods.informer, pod)
 
-    def _available(self, owner: Obj, pod: Obj) -> bool:
-        wait = owner["spec"].get("minReadySeconds", 0)
-        if pods.is_available(pod, wait, self.clock.now()):
-            return True
-        if pods.ready_since(pod) is not None:
-            self.queue.add_after(queue_key(owner), pods.next_available([pod], wait, self.clock.now()))
-        return False
-
     async def _report(self, look: Look) -> None:
         owner = look.owner
         oldest = [look.on[name][0] for name in look.wanted if look.on.get(name)]
         known = {node["metadata"]["name"] for node in self.nodes.items()}
-        available = sum(self._available(owner, pod) for pod in oldest)
+        available = sum(pods.is_available(self, owner, pod) for pod in oldest)
         shown = {
             "currentNumberScheduled": len(oldest),
             "numberMisscheduled": sum(name in known and name not in look.wanted for name in look.on),

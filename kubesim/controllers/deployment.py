@@ -65,7 +65,7 @@ class DeploymentController(Keeper):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.sets = Owned(self, self.informers["replicasets.apps"], self.own, "Deployment")
+        self.sets = Owned(self, "replicasets.apps")
         self.pods = self.informers["pods"]
 
     def listen(self) -> None:

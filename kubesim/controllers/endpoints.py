@@ -37,7 +37,7 @@ class EndpointsController(Keeper):
     def listen(self) -> None:
         """Watch services, the pods that they may select, and what we have written of them."""
         super().listen()
-        self.watch_owned(self.slices, "Service")
+        self.watch_owned(self.slices, self.kind)
         self.endpoints.add_handler(self._endpoints_changed)
         self.pods.add_handler(self._changed)
 

@@ -20,7 +20,7 @@ class EphemeralVolumeController(Keeper):
     def listen(self) -> None:
         """Watch pods that have such volumes, and the claims that take their names."""
         self.own.add_handler(self._changed)
-        self.watch_owned(self.claims, "Pod")
+        self.watch_owned(self.claims, self.kind)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and old is None and any("ephemeral" in v for v in new["spec"].get("volumes") or ()):

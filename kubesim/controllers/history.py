@@ -7,10 +7,9 @@ from typing import Any
 
 import orjson
 
-from kubesim.controllers.base import Controller, owner_reference
+from kubesim.controllers.base import Keeper, owner_reference
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
-from kubesim.informer import Informer
 
 RESOURCE = "controllerrevisions.apps"
 HASH_LABEL = "controller-revision-hash"
@@ -35,13 +34,13 @@ def template_of(revision: Obj) -> Obj:
 
 
 class History:
-    """The revisions of the owners of one controller. ``hash_label`` marks the revision's hash."""
+    """The revisions of what one keeper looks after. ``hash_label`` marks the revision's hash."""
 
-    def __init__(self, controller: Controller, owners: Informer, kind: str, hash_label: str) -> None:
-        self._controller = controller
+    def __init__(self, keeper: Keeper, hash_label: str) -> None:
+        self._client = keeper.client
         self._hash_label = hash_label
-        self.revisions = controller.informers[RESOURCE]
-        self._own = Owned(controller, self.revisions, owners, kind)
+        self._own = Owned(keeper, RESOURCE)
+        self.revisions = self._own.informer
         self.listen = self._own.listen
         self.claim = self._own.claim
 
@@ -82,7 +81,7 @@ class History:
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise
-                there = await self._controller.client.get(RESOURCE, revision["metadata"]["name"], meta["namespace"])
+                there = await self._client.get(RESOURCE, revision["metadata"]["name"], meta["namespace"])
                 if there["data"] == data:
                     return there
                 collisions += 1

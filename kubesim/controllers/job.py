@@ -42,7 +42,7 @@ class JobController(Keeper):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = Owned(self, self.informers["pods"], self.own, "Job", finalizer=TRACKING, delay_s=BATCH_S)
+        self.pods = Owned(self, "pods", finalizer=TRACKING, delay_s=BATCH_S)
         self._backoffs: dict[str, Backoff] = {}
 
     def listen(self) -> None:

@@ -29,7 +29,7 @@ class MirroringController(Keeper):
         """Watch Endpoints, their services and their slices."""
         super().listen()
         self.watch_own(self.services)
-        self.watch_owned(self.slices, "Endpoints")
+        self.watch_owned(self.slices, self.kind)
 
     async def look_after(self, endpoints: Obj) -> None:
         """Mirror one Endpoints where that is ours to do; slices go with their owner."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesim.api.selectors import LabelSelector, from_struct
-from kubesim.controllers.base import Controller, controller_of, is_ending, owner_reference, queue_key
+from kubesim.controllers.base import Keeper, controller_of, is_ending, owner_reference, queue_key
 from kubesim.errors import Obj, tolerating
-from kubesim.informer import Informer
 
 Selector = Callable[[Obj], LabelSelector]
 Accepts = Callable[[Obj, Obj], bool]
@@ -19,7 +18,7 @@ def selector_of(owner: Obj) -> LabelSelector:
 
 
 class Owned:
-    """The objects of one cache that the owners of another one control.
+    """The objects of a resource that belong to those which a keeper looks after.
 
     ``accepts`` narrows what may be adopted or let go (of an owner and an object); ``finalizer`` is put on what is
     adopted; changes are looked at after ``delay_s`` seconds, together with others of that time.
@@ -27,20 +26,16 @@ class Owned:
 
     def __init__(
         self,
-        controller: Controller,
-        informer: Informer,
-        owners: Informer,
-        kind: str,
+        keeper: Keeper,
+        resource: str,
         *,
         selector: Selector = selector_of,
         accepts: Accepts = lambda owner, obj: True,
         finalizer: str = "",
         delay_s: float = 0.0,
     ) -> None:
-        self.informer = informer
-        self._controller = controller
-        self._owners = owners
-        self._kind = kind
+        self.informer = keeper.informers[resource]
+        self._keeper = keeper
         self._selector = selector
         self._accepts = accepts
         self._finalizer = finalizer
@@ -49,7 +44,7 @@ class Owned:
     def listen(self) -> None:
         """Queue the owner of what changes, and whoever may adopt what has none."""
         self.informer.add_index("orphan", lambda obj: [] if controller_of(obj) else [_namespace(obj)])
-        self._controller.watch_owned(self.informer, self._kind, self._delay_s)
+        self._keeper.watch_owned(self.informer, self._keeper.kind, self._delay_s)
         self.informer.add_handler(self._stray)
 
     def of(self, owner: Obj) -> list[Obj]:
@@ -82,9 +77,9 @@ class Owned:
             and old["metadata"].get("labels") == new["metadata"].get("labels")
         ):
             return
-        for owner in self._owners.by("namespace", _namespace(new)):
+        for owner in self._keeper.own.by("namespace", _namespace(new)):
             if self._accepts(owner, new) and self._selector(owner).selects(new):
-                self._controller.queue.add(queue_key(owner))
+                self._keeper.queue.add(queue_key(owner))
 
     def _adoption(self, owner: Obj) -> Obj:
         patch: Obj = {"ownerReferences": [owner_reference(owner)]}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from kubesim.conditions import condition_of
-from kubesim.controllers.base import Controller, is_ending, owner_reference
+from kubesim.controllers.base import Controller, is_ending, owner_reference, queue_key
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse
 
@@ -50,16 +50,15 @@ def ready_since(pod: Obj) -> datetime | None:
     return parse(ready["lastTransitionTime"]) if ready.get("status") == "True" else None
 
 
-def is_available(pod: Obj, min_ready_seconds: int, now: datetime) -> bool:
-    """Whether a pod has been ready for long enough."""
+def is_available(controller: Controller, owner: Obj, pod: Obj) -> bool:
+    """Whether a pod has been ready for as long as its owner wants; the owner is looked at again when it will have."""
     since = ready_since(pod)
-    return since is not None and (now - since).total_seconds() >= min_ready_seconds
-
-
-def next_available(found: Iterable[Obj], min_ready_seconds: int, now: datetime) -> float:
-    """Return the seconds until the next of some pods has been ready for long enough; the whole time without one."""
-    waits = [min_ready_seconds - (now - since).total_seconds() for pod in found if (since := ready_since(pod))]
-    return min((wait for wait in waits if wait > 0), default=float(min_ready_seconds))
+    if since is None:
+        return False
+    left = owner["spec"].get("minReadySeconds", 0) - (controller.clock.now() - since).total_seconds()
+    if left > 0:
+        controller.queue.add_after(queue_key(owner), left)
+    return bool(left <= 0)
 
 
 def restarts(pod: Obj) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from kubesim.api.selectors import LabelSelector, from_struct
 from kubesim.conditions import condition_of, renewed, without
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, is_ending
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 
@@ -19,19 +19,11 @@ class ReplicaSetController(Keeper):
     """Creates and deletes pods until the number is right."""
 
     source = "replicaset-controller"
-    kind = "ReplicaSet"
     resource = "replicasets.apps"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = Owned(
-            self,
-            self.informers["pods"],
-            self.own,
-            self.kind,
-            selector=self.selector,
-            accepts=lambda owner, pod: pods.is_active(pod),
-        )
+        self.pods = Owned(self, "pods", selector=self.selector, accepts=lambda owner, pod: pods.is_active(pod))
 
     def listen(self) -> None:
         """Watch ReplicaSets and their pods."""
@@ -76,20 +68,17 @@ class ReplicaSetController(Keeper):
         return ranked[:count]
 
     async def _report(self, owner: Obj, owned: list[Obj], failure: ApiError | None) -> None:
-        wait = owner["spec"].get("minReadySeconds", 0)
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
         counts = {
             "fullyLabeledReplicas": sum(labels.items() <= labels_of(pod).items() for pod in owned),
             "readyReplicas": sum(pods.ready_since(pod) is not None for pod in owned),
-            "availableReplicas": sum(pods.is_available(pod, wait, self.clock.now()) for pod in owned),
+            "availableReplicas": sum(pods.is_available(self, owner, pod) for pod in owned),
         }
         status = {name: value for name, value in owner.get("status", {}).items() if name not in counts}
         status |= {"replicas": len(owned)} | {name: count for name, count in counts.items() if count}
         status["observedGeneration"] = owner["metadata"].get("generation", 1)
         self._set_failure(owner, status, len(owned), failure)
         await self.write_status(self.own, owner, status, retries=1)
-        if wait and counts["availableReplicas"] < counts["readyReplicas"]:
-            self.queue.add_after(queue_key(owner), pods.next_available(owned, wait, self.clock.now()))
 
     def _set_failure(self, owner: Obj, status: Obj, count: int, failure: ApiError | None) -> None:
         """Say why pods could not be made or deleted, until they can: the first reason stands."""
@@ -107,7 +96,6 @@ class ReplicationControllerController(ReplicaSetController):
     """The same for ReplicationControllers, whose selector is a plain map of labels."""
 
     source = "replication-controller"
-    kind = "ReplicationController"
     resource = "replicationcontrollers"
 
     def selector(self, owner: Obj) -> LabelSelector:

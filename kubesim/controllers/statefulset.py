@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending
 from kubesim.controllers.claims import Claims
 from kubesim.controllers.history import HASH_LABEL, History, template_of
 from kubesim.controllers.owned import Owned
@@ -40,8 +40,8 @@ class StatefulSetController(Keeper):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = Owned(self, self.informers["pods"], self.own, "StatefulSet", accepts=_is_member)
-        self.history = History(self, self.own, "StatefulSet", "controller.kubernetes.io/hash")
+        self.pods = Owned(self, "pods", accepts=_is_member)
+        self.history = History(self, "controller.kubernetes.io/hash")
         self.claims = Claims(self)
 
     def listen(self) -> None:
@@ -56,15 +56,11 @@ class StatefulSetController(Keeper):
         owned = await self.pods.claim(owner)
         update = await self.history.current(owner)
         plan = self._plan(owner, update, owned)
-        failure = None
-        if not is_ending(owner):
-            try:
+        try:
+            if not is_ending(owner):
                 await self._act(plan)
-            except ApiError as error:
-                failure = error
-        await self._report(owner, plan)
-        if failure is not None:
-            raise failure
+        finally:
+            await self._report(owner, plan)
 
     def _plan(self, owner: Obj, update: Obj, owned: list[Obj]) -> Plan:
         known = {revision["metadata"]["name"]: revision for revision in self.history.owned(owner)}
@@ -90,7 +86,7 @@ class StatefulSetController(Keeper):
                 if plan.monotonic:
                     return
                 continue
-            if plan.monotonic and not self._available(plan, pod) and pod is not unhealthy:
+            if plan.monotonic and not pods.is_available(self, plan.owner, pod) and pod is not unhealthy:
                 return
             await self.remove(plan.owner, self.pods.informer, pod)
             if plan.monotonic:
@@ -110,7 +106,7 @@ class StatefulSetController(Keeper):
             return True
         if pods.phase_of(pod) == "Pending":
             await self.claims.create(plan.owner, ordinal, pod["metadata"]["name"])
-        if plan.monotonic and (is_ending(pod) or not self._available(plan, pod)):
+        if plan.monotonic and (is_ending(pod) or not pods.is_available(self, plan.owner, pod)):
             return True
         await self.claims.keep(plan.owner, pod, ordinal, leaving=False)
         await self._restore_identity(plan, pod)
@@ -149,18 +145,10 @@ class StatefulSetController(Keeper):
         old = owner.get("status", {}).get("currentReplicas", 0) if rolling is None else rolling.get("partition", 0)
         return plan.current if ordinal < start_of(owner) + old else plan.update
 
-    def _available(self, plan: Plan, pod: Obj) -> bool:
-        wait = plan.owner["spec"].get("minReadySeconds", 0)
-        if pods.is_available(pod, wait, self.clock.now()):
-            return True
-        if wait and pods.ready_since(pod) is not None:
-            self.queue.add_after(queue_key(plan.owner), pods.next_available([pod], wait, self.clock.now()))
-        return False
-
     def _first_unavailable(self, plan: Plan) -> Obj | None:
         living = [pod for pod in plan.replicas.values() if pod is not None]
         for pod in (*living, *reversed(plan.condemned)):
-            if is_ending(pod) or not self._available(plan, pod):
+            if is_ending(pod) or not pods.is_available(self, plan.owner, pod):
                 return pod
         return None
 
@@ -178,7 +166,7 @@ class StatefulSetController(Keeper):
             if revision_of(pod) != wanted and not is_ending(pod):
                 await self.remove(plan.owner, self.pods.informer, pod)
                 return
-            if is_ending(pod) or not self._available(plan, pod):
+            if is_ending(pod) or not pods.is_available(self, plan.owner, pod):
                 return
 
     async def _report(self, owner: Obj, plan: Plan) -> None:
@@ -191,7 +179,7 @@ class StatefulSetController(Keeper):
             "readyReplicas": len(ready),
             "currentReplicas": sum(revision_of(pod) == current for pod in staying),
             "updatedReplicas": sum(revision_of(pod) == update for pod in staying),
-            "availableReplicas": sum(self._available(plan, pod) for pod in ready),
+            "availableReplicas": sum(pods.is_available(self, plan.owner, pod) for pod in ready),
         }
         if self._is_updated(owner, counts):
             current, counts["currentReplicas"] = update, counts["updatedReplicas"]
