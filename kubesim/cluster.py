@@ -24,7 +24,8 @@ from kubesim.auth.authn import Authenticator
 from kubesim.auth.certificates import Certifier
 from kubesim.auth.escalation import Escalation
 from kubesim.auth.guard import Guard
-from kubesim.auth.nodes import NodeAuthorizer, restrict
+from kubesim.auth.noderestriction import restrict
+from kubesim.auth.nodes import NodeAuthorizer
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
@@ -168,7 +169,7 @@ class Cluster:
         self._caller = Caller(self.store, self.operations.registry, self.nodes.fabric, clock)
         self.operations.ask = self._caller.ask
         policies = StorePolicies(self.store, self.operations.registry)
-        authorizer = Authorizer(policies, NodeAuthorizer(policies).allows)
+        authorizer = Authorizer(policies, NodeAuthorizer(policies).refusal)
         shared = server if urlsplit(server).path.strip("/") else ""
         self._certifier = Certifier(ca.sign, authorizer, shared)
         self.operations.allows = authorizer.allows

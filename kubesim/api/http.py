@@ -104,7 +104,7 @@ class ApiServer:
         request[TOLD].update(self._flows.headers(user, info))
         if not backend.authorizer.allows(user, info.attributes()):
             request[TOLD]["X-Content-Type-Options"] = "nosniff"
-            raise forbidden(user, info.attributes())
+            raise forbidden(user, info.attributes(), backend.authorizer.refusal(user, info.attributes()) or "")
         if backend.recorded and not _reads(info):
             raise ApiError(403, "Forbidden", RECORDED.format(at=backend.recorded), {})
         elsewhere = self.aggregator.claimed(path)

@@ -23,7 +23,7 @@ from kubesim.api.tables import include_policy
 from kubesim.asking import answered
 from kubesim.auth import tokenrequests
 from kubesim.auth.authn import readable
-from kubesim.auth.nodes import restrict_token
+from kubesim.auth.noderestriction import restrict_deletion, restrict_eviction, restrict_token
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -212,6 +212,8 @@ class Resources:
             return self._encoder(call).response(answer, 201)
         if info.subresource == "token":
             return self._encoder(call).response(self._token(call, obj), 201)
+        if info.subresource == "eviction":
+            restrict_eviction(self._backend.operations, call.user, kind, call.namespace, info.name)
         options = self._options(call)
         options.repeated = await self._repeated(call, obj, options)
         created = await self._write(
@@ -276,6 +278,7 @@ class Resources:
     async def _delete(self, call: Call) -> web.StreamResponse:
         """Answer DELETE of one object."""
         options, wanted = self._options(call), await self._delete_options(call)
+        restrict_deletion(self._backend.operations, call.user, call.kind, call.namespace, call.info.name)
         options.given |= wanted
         gone = await self._write(
             options,

@@ -1,29 +1,23 @@
-"""What a node may do with its own certificate: the Node authorizer, and the admission plugin NodeRestriction.
+"""What a node may do with its own certificate: the Node authorizer.
 
-A user ``system:node:NAME`` of ``system:nodes`` has the rules of the cluster role system:node, narrowed to what
-belongs to pods that are bound to that node.
+A user ``system:node:NAME`` of ``system:nodes`` has the rules of the cluster role system:node, narrowed for the kinds
+below to what belongs to pods that are bound to that node. ``noderestriction.py`` looks at what it writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from kubesim.api import status
-from kubesim.api.options import Options
 from kubesim.auth.attributes import Attributes
 from kubesim.auth.rbac import Policies, rule_allows
 from kubesim.auth.users import User
-from kubesim.errors import Obj
-from kubesim.schema.registry import Kind
-
-if TYPE_CHECKING:
-    from kubesim.api.operations import Operations
 
 GROUP, PREFIX = "system:nodes", "system:node:"
 ROLE = "system:node"
 LEASES = "kube-node-lease"
 READS = ("get", "list", "watch")
+OWN_VERBS = ("get", "create", "update", "patch", "delete")
 REFERENCES = {
     "secrets": {
         ("secret", "secretName"), ("secret", "name"), ("secretKeyRef", "name"), ("secretRef", "name"),
@@ -32,20 +26,11 @@ REFERENCES = {
     "configmaps": {("configMap", "name"), ("configMapKeyRef", "name"), ("configMapRef", "name")},
     "persistentvolumeclaims": {("persistentVolumeClaim", "claimName")},
     "serviceaccounts": {("spec", "serviceAccountName")},
+    "resourceclaims": {("resourceClaims", "resourceClaimName"), ("resourceClaimStatuses", "resourceClaimName")},
 }  # fmt: skip
 """Resource -> where a pod names an object of it: the field around the name, and the field of the name."""
-OWN_LABELS = {
-    "kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-}  # fmt: skip
-MIRROR = "kubernetes.io/config.mirror"
-MIRRORED = ("serviceaccounts", "secrets", "configmaps", "persistentvolumeclaims")
-"""What a mirror pod may not name, in the order in which it is looked for."""
-DOING = "update pod status for pods with spec.nodeName set to itself"
-OWN_LABEL_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
-RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
+PLACED = ("pods", "resourceslices", "volumeattachments")
+"""What says itself on which node it is."""
 
 
 def node_of(user: User) -> str:
@@ -58,144 +43,148 @@ class NodeAuthorizer:
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
+        self._parted: dict[tuple[str, str], Callable[[str, Attributes], str | None]] = {
+            ("", "secrets"): self._read_one,
+            ("", "configmaps"): self._read_one,
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): self._get,
+            ("resource.k8s.io", "resourceclaims"): self._get,
+            ("storage.k8s.io", "volumeattachments"): self._get,
+            ("", "serviceaccounts"): self._account,
+            ("coordination.k8s.io", "leases"): self._lease,
+            ("storage.k8s.io", "csinodes"): self._csi_node,
+            ("resource.k8s.io", "resourceslices"): self._slice,
+            ("", "nodes"): self._node,
+            ("", "pods"): self._pod,
+        }
 
-    def allows(self, user: User, attributes: Attributes) -> bool:
-        """Tell whether the rules of nodes permit a request, and it is about what is the node's own."""
+    def refusal(self, user: User, asked: Attributes) -> str | None:
+        """Return None for what a node may do, else why it may not: "" for no reason, as for anybody else."""
+        if GROUP not in user.groups or not user.name.startswith(PREFIX):
+            return ""
         node = node_of(user)
         if not node:
-            return False
+            return f'unknown node for user "{user.name}"'
+        parted = self._parted.get((asked.group, asked.resource))
+        if parted is not None:
+            return parted(node, asked)
         role = self._policies.find("clusterroles.rbac.authorization.k8s.io", "", ROLE) or {}
-        ruled = any(rule_allows(rule, attributes) for rule in role.get("rules") or ())
-        return ruled and self._is_own(node, attributes)
+        return None if any(rule_allows(rule, asked) for rule in role.get("rules") or ()) else ""
 
-    def _is_own(self, node: str, asked: Attributes) -> bool:
-        match asked.group, asked.resource:
-            case "", "nodes" if asked.verb in READS:
-                return asked.name == node
-            case "", "pods" if asked.verb in ("list", "watch") and not asked.name:
-                return f"spec.nodeName={node}" in asked.fields.replace("==", "=").split(",")
-            case "", "pods" if asked.verb in (*READS, "delete"):
-                pod = self._policies.find("pods", asked.namespace, asked.name)
-                return pod is None or pod["spec"].get("nodeName") == node
-            case "", "secrets" | "configmaps" | "persistentvolumeclaims" | "serviceaccounts" as resource:
-                return bool(asked.name) and self._is_used(node, resource, asked)
-            case "coordination.k8s.io", "leases":
-                return asked.namespace == LEASES and (asked.verb == "create" or asked.name == node)
-            case "storage.k8s.io", "csinodes":
-                return asked.verb == "create" or asked.name == node
-        return True
+    def _read_one(self, node: str, asked: Attributes) -> str | None:
+        if asked.verb not in READS:
+            return "can only read resources of this type"
+        if asked.subresource:
+            return "cannot read subresource"
+        return self._related(node, asked) if asked.namespace else "can only read namespaced object of this type"
 
-    def _is_used(self, node: str, resource: str, asked: Attributes) -> bool:
+    def _get(self, node: str, asked: Attributes) -> str | None:
+        if asked.verb != "get":
+            return "can only get individual resources of this type"
+        return "cannot get subresource" if asked.subresource else self._related(node, asked)
+
+    def _claim(self, node: str, asked: Attributes) -> str | None:
+        if asked.subresource != "status":
+            return self._get(node, asked)
+        written = asked.verb in ("update", "patch")
+        return self._related(node, asked) if written else "can only get/update/patch this type"
+
+    def _account(self, node: str, asked: Attributes) -> str | None:
+        if asked.verb == "get" and not asked.subresource:
+            return self._read_one(node, asked)
+        if asked.verb != "create" or not asked.name:
+            return "can only create tokens for individual service accounts"
+        tokens = asked.subresource == "token"
+        return self._related(node, asked) if tokens else "can only create token subresource of serviceaccount"
+
+    def _lease(self, node: str, asked: Attributes) -> str | None:
+        if asked.verb not in OWN_VERBS:
+            return "can only get, create, update, patch, or delete a node lease"
+        if asked.namespace != LEASES:
+            return f'can only access leases in the "{LEASES}" system namespace'
+        own = asked.verb == "create" or asked.name == node
+        return None if own else "can only access node lease with the same name as the requesting node"
+
+    def _csi_node(self, node: str, asked: Attributes) -> str | None:
+        if asked.verb not in OWN_VERBS:
+            return "can only get, create, update, patch, or delete a CSINode"
+        if asked.subresource:
+            return "cannot authorize CSINode subresources"
+        own = asked.verb == "create" or asked.name == node
+        return None if own else "can only access CSINode with the same name as the requesting node"
+
+    def _slice(self, node: str, asked: Attributes) -> str | None:
+        if asked.subresource:
+            return "cannot authorize ResourceSlice subresources"
+        if asked.verb in ("get", "update", "patch", "delete"):
+            return self._related(node, asked)
+        if asked.verb == "create" or _chooses(asked, "spec.nodeName", node):
+            return None
+        return "can only list/watch/deletecollection resourceslices with nodeName field selector"
+
+    def _node(self, node: str, asked: Attributes) -> str | None:
+        match asked.subresource, asked.verb:
+            case "", "get" | "list" | "watch" if asked.name != node:
+                what = f"'{asked.name}'" if asked.name else "all nodes"
+                return f"node '{node}' cannot read {what}, only its own Node object"
+            case ("", "get" | "list" | "watch" | "create" | "update" | "patch") | ("status", "update" | "patch"):
+                return None
+        return ""
+
+    def _pod(self, node: str, asked: Attributes) -> str | None:
+        match asked.subresource, asked.verb:
+            case "", "list" | "watch" if _chooses(asked, "spec.nodeName", node):
+                return None
+            case "", "list" | "watch" if not asked.name:
+                return "can only list/watch pods with spec.nodeName field selector"
+            case "", "get" | "list" | "watch":
+                return self._related(node, asked)
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return None
+        return ""
+
+    def _related(self, node: str, asked: Attributes) -> str | None:
+        """Return None where an object has to do with a node: it is there, or a pod that is there names it."""
+        if not asked.name:
+            return "No Object name found"
+        if asked.resource in PLACED:
+            kind = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+            found = (self._policies.find(kind, asked.namespace, asked.name) or {}).get("spec") or {}
+            related = found.get("nodeName") == node
+        elif asked.resource == "persistentvolumes":
+            claims = self._policies.every("persistentvolumeclaims")
+            bound = [claim["metadata"] for claim in claims if claim["spec"].get("volumeName") == asked.name]
+            claimed = "persistentvolumeclaims"
+            related = any(self._is_used(node, claimed, claim["namespace"], claim["name"]) for claim in bound)
+        else:
+            related = self._is_used(node, asked.resource, asked.namespace, asked.name)
+        return None if related else f"no relationship found between node '{node}' and this object"
+
+    def _is_used(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Tell whether a pod of the node names an object."""
         wanted = REFERENCES[resource]
-        pods = (pod for pod in self._policies.every("pods", asked.namespace) if pod["spec"].get("nodeName") == node)
+        pods = (pod for pod in self._policies.every("pods", namespace) if pod["spec"].get("nodeName") == node)
         return any(
-            (around, field) in wanted and value == asked.name
+            (around, field) in wanted and value == name
             for pod in pods
-            for around, field, value in _texts("spec", pod["spec"])
+            for part in ("spec", "status")
+            for around, field, value in texts(part, pod.get(part))
         )
 
 
-def _texts(around: str, value: Any) -> Iterator[tuple[str, str, str]]:
+def _chooses(asked: Attributes, field: str, value: str) -> bool:
+    """Tell whether a field selector chooses by a field."""
+    return f"{field}={value}" in asked.fields.replace("==", "=").split(",")
+
+
+def texts(around: str, value: Any) -> Iterator[tuple[str, str, str]]:
     """Yield every text of a document with its field, and the field around that."""
     if isinstance(value, dict):
         for field, inner in value.items():
             if isinstance(inner, str):
                 yield around, field, inner
             else:
-                yield from _texts(field, inner)
+                yield from texts(field, inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(around, inner)
-
-
-def restrict(ops: Operations, kind: Kind, old: Obj | None, new: Obj, subresource: str, options: Options) -> None:
-    """Raise 403 where a node writes what is not its own, or gives itself what would draw pods to it."""
-    node = node_of(options.requester) if options.requester is not None else ""
-    name = new["metadata"].get("name", "")
-    if not node:
-        return
-    if kind.resource == "nodes":
-        why = _wrong_node(node, name, old, new)
-    elif kind.resource == "pods":
-        why = _wrong_pod(node, old, new)
-    else:
-        return
-    if why:
-        raise status.forbidden(kind, name, why)
-
-
-def _wrong_node(node: str, name: str, old: Obj | None, new: Obj) -> str:
-    if name != node:
-        return f'node "{node}" is not allowed to modify node "{name}"'
-    labels = _changed_labels(old, new)
-    if old is None:
-        return f'node "{node}" is not allowed to set the following labels: {labels}' if labels else ""
-    if (old["spec"].get("taints") or []) != (new["spec"].get("taints") or []):
-        return f'node "{node}" is not allowed to modify taints'
-    if old["metadata"].get("ownerReferences") != new["metadata"].get("ownerReferences"):
-        return f'node "{node}" is not allowed to modify ownerReferences'
-    return f"is not allowed to modify labels: {labels}" if labels else ""
-
-
-def _changed_labels(old: Obj | None, new: Obj) -> str:
-    """Return the labels that have changed though they are not for nodes to set."""
-    before, after = (((found or {}).get("metadata") or {}).get("labels") or {} for found in (old, new))
-    changed = {label for label in {*before, *after} if before.get(label) != after.get(label)}
-    return ", ".join(sorted(label for label in changed if _is_reserved(label)))
-
-
-def _is_reserved(label: str) -> bool:
-    domain = label.rpartition("/")[0]
-    if label in OWN_LABELS or any(domain == own or domain.endswith(f".{own}") for own in OWN_LABEL_DOMAINS):
-        return False
-    return any(domain == reserved or domain.endswith(f".{reserved}") for reserved in RESERVED_DOMAINS)
-
-
-def _wrong_mirror(node: str, pod: Obj) -> str:
-    """Return why a node may not create a pod: it would read through it what is not its own."""
-    if MIRROR not in (pod["metadata"].get("annotations") or {}):
-        return f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods'
-    if pod["spec"].get("nodeName") != node:
-        return f'node "{node}" can only create pods with spec.nodeName set to itself'
-    owners = pod["metadata"].get("ownerReferences") or []
-    if len(owners) > 1:
-        return f'node "{node}" can only create pods with a single owner reference set to itself'
-    if [_named(owner) for owner in owners] != [("v1", "Node", node)]:
-        return f'node "{node}" can only create pods with an owner reference set to itself'
-    fields = {(around, field) for around, field, _ in _texts("spec", pod["spec"])}
-    named = next((resource for resource in MIRRORED if fields & REFERENCES[resource]), "")
-    return f'node "{node}" can not create pods that reference {named}' if named else ""
-
-
-def _named(reference: Any) -> tuple[object, ...]:
-    """Return (apiVersion, kind, name) of a reference; nothing of what is none."""
-    fields = ("apiVersion", "kind", "name")
-    return tuple(reference.get(field) for field in fields) if isinstance(reference, dict) else ()
-
-
-def restrict_token(ops: Operations, user: User, kind: Kind, namespace: str, name: str, review: Obj) -> None:
-    """Raise 403 where a node asks for a token that does not end with a pod of its own."""
-    node = node_of(user)
-    if not node:
-        return
-    spec = review.get("spec")
-    reference = spec.get("boundObjectRef") if isinstance(spec, dict) else None
-    *what, bound = _named(reference) or ("", "", "")
-    if not isinstance(reference, dict) or what != ["v1", "Pod"] or not isinstance(bound, str) or not bound:
-        raise status.forbidden(kind, name, "node requested token not bound to a pod")
-    if not reference.get("uid"):
-        raise status.forbidden(kind, name, "node requested token with a pod binding without a uid")
-    pod = ops.store.get(ops.registry.by_resource("pods"), namespace, bound)
-    if pod is not None and pod["spec"].get("nodeName") != node:
-        raise status.forbidden(kind, name, "node requested token bound to a pod scheduled on a different node")
-
-
-def _wrong_pod(node: str, old: Obj | None, new: Obj) -> str:
-    if old is None:
-        return _wrong_mirror(node, new)
-    if old["spec"].get("nodeName") != node:
-        return f'node "{node}" can only {DOING}'
-    if old["metadata"].get("labels") != new["metadata"].get("labels"):
-        return f'node "{node}" cannot update labels through pod status'
-    return ""
+            yield from texts(around, inner)

@@ -38,11 +38,15 @@ class Grant:
     subject: str
 
 
+Beside = Callable[[User, Attributes], str | None]
+"""An authorizer beside this one: returns None for what it permits, else why it does not, which may be nothing."""
+
+
 class Authorizer:
     """Answers whether a user may do something."""
 
-    def __init__(self, policies: Policies, more: Callable[[User, Attributes], bool] | None = None) -> None:
-        """``more`` is asked where no rule permits a request: an authorizer beside this one."""
+    def __init__(self, policies: Policies, more: Beside | None = None) -> None:
+        """``more`` is asked where no rule permits a request."""
         self._policies = policies
         self._more = more
         self._revision = -1
@@ -53,8 +57,12 @@ class Authorizer:
         return (
             MASTERS in user.groups
             or any(rule_allows(grant.rule, attributes) for grant in self.grants(user, attributes.namespace))
-            or (self._more is not None and self._more(user, attributes))
+            or self.refusal(user, attributes) is None
         )
+
+    def refusal(self, user: User, attributes: Attributes) -> str | None:
+        """Return why the authorizer beside this one permits no request, "" for no reason; None where it does."""
+        return "" if self._more is None else self._more(user, attributes)
 
     def reason(self, user: User, attributes: Attributes) -> str | None:
         """Return upstream's sentence about the binding that allows the request; None when nothing does."""
@@ -63,7 +71,7 @@ class Authorizer:
         for grant in self.grants(user, attributes.namespace):
             if rule_allows(grant.rule, attributes):
                 return f"RBAC: allowed by {grant.binding} of {grant.role} to {grant.subject}"
-        return "" if self._more is not None and self._more(user, attributes) else None
+        return "" if self.refusal(user, attributes) is None else None
 
     def grants(self, user: User, namespace: str) -> list[Grant]:
         """Return every rule that the user has in a namespace (or, for none, in the cluster)."""

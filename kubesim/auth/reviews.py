@@ -57,10 +57,11 @@ class Reviewer:
         """Return the status of an access review; raises 422 for one that asks nothing, or two things."""
         if errors := [*_errors(spec), *more]:
             raise _refused(kind, errors)
-        reason = self._authorizer.reason(user, _attributes(spec))
-        if reason is None:
-            return {"allowed": False}
-        return {"allowed": True, "reason": reason} if reason else {"allowed": True}
+        asked = _attributes(spec)
+        reason = self._authorizer.reason(user, asked)
+        allowed = reason is not None
+        shown = reason if allowed else self._authorizer.refusal(user, asked)
+        return {"allowed": allowed, "reason": shown} if shown else {"allowed": allowed}
 
     def _local(self, kind: Kind, spec: Obj, namespace: str) -> Obj:
         """Return the status of a review that is bound to the namespace it is sent to."""

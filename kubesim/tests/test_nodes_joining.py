@@ -200,7 +200,8 @@ async def test_a_node_gets_no_token_but_for_its_own_pods_and_makes_no_pod_that_r
             await first.create("pods", mirror, namespace="default")
         with pytest.raises(ApiError, match="with an owner reference set to itself"):
             await second.create("pods", mirror, namespace="default")
-        owner = {"apiVersion": "v1", "kind": "Node", "name": "test-1", "uid": "x", "controller": True}
+        uid = (await client.get("nodes", "test-1"))["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "test-1", "uid": uid, "controller": True}
         mirror["metadata"]["ownerReferences"] = [owner]
         for volume, why in (
             ({"secret": {"secretName": "theirs"}}, "not (create pods that )?reference secrets"),
