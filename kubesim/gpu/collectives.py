@@ -51,7 +51,7 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
     script = next((word for word in argv if word.endswith(".py")), "train.py").rpartition("/")[2]
     wait = next((_number(value, 0) for key, value in given.items() if key in WAITS), 0) or TIMEOUT_S
     if name == "torchrun" or any(word in LAUNCHERS for word in argv):
-        return _launched(given, env, devices, wait, script)
+        return _launched(argv, env, devices, wait, script)
     size = _number(env.get("WORLD_SIZE", ""), 1)
     if size < 2 or not name.startswith("python"):
         return None
@@ -62,8 +62,10 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
 
 
 def _launched(
-    given: Mapping[str, str], env: Mapping[str, str], devices: int, wait: float, script: str
+    argv: Sequence[str], env: Mapping[str, str], devices: int, wait: float, script: str
 ) -> Membership | None:
+    given = _options(argv)
+
     def option(name: str, default: str = "") -> str:
         return given.get(name) or env.get(f"PET_{name.upper()}") or default
 
@@ -71,13 +73,16 @@ def _launched(
     if size < 2:
         return None
     host, _, port = option("rdzv_endpoint").partition(":")
-    asked = option("nproc_per_node", "1")
-    each = _number(asked, devices if asked in ("gpu", "auto") else 1)
+    each = processes(argv, env, devices)
     place = _number(option("node_rank"), -1 if host else 0)
     master = host or option("master_addr", "127.0.0.1")
-    return Membership(
-        place, size, max(each, 1), master, _number(port or option("master_port"), PORT), wait, True, "", script
-    )
+    return Membership(place, size, each, master, _number(port or option("master_port"), PORT), wait, True, "", script)
+
+
+def processes(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) -> int:
+    """Return how many processes torchrun starts in a pod; ``devices`` is the number of the pod's GPUs."""
+    asked = _options(argv).get("nproc_per_node") or env.get("PET_NPROC_PER_NODE", "1")
+    return max(_number(asked, devices if asked in ("gpu", "auto") else 1), 1)
 
 
 def interface(asked: str) -> str:

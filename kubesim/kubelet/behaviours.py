@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
-from kubesim.gpu.collectives import membership
+from kubesim.gpu.collectives import membership, processes
 from kubesim.gpu.demand import on_cpu
 from kubesim.kubelet import python
 from kubesim.kubelet.images import Image
@@ -214,10 +214,10 @@ def _work(
     if image.behaviour == "training" and membership(argv, variables) is not None:
         return workload("rank", seed)
     talks = image.behaviour == "training" and variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")
-    return workload(image.behaviour or fallback, seed, "nccl" if talks else "")
+    return workload(image.behaviour or fallback, seed, "nccl" if talks else "", world=processes(argv, variables))
 
 
-def workload(name: str, seed: str, also: str = "") -> Program:
+def workload(name: str, seed: str, also: str = "", *, world: int = 1) -> Program:
     """Return a long-running program of ``behaviours.yaml``, with the lines of another entry among its own."""
     data = _table()[name or "silent"]
     more = _table()[also]["lines"] if also else []
@@ -229,13 +229,13 @@ def workload(name: str, seed: str, also: str = "") -> Program:
             if "every" in entry:
                 repeated = entry
             elif entry["at"] <= horizon:
-                yield Line(entry["at"], entry["text"])
+                yield Line(entry["at"], entry["text"].format(world=world))
         if repeated is not None:
             yield from _repeat(repeated, horizon, limit, seed)
         if "ends" in data:
             yield Exit(*data["ends"])
 
-    return Program(run, term_code=data.get("term"), load=data.get("load", name))
+    return Program(run, term_code=data.get("term"), load=data.get("load", name), stamped=True)
 
 
 def following(program: Program, course: Sequence[tuple[float, str]], seed: str) -> Program:

@@ -14,6 +14,7 @@ from kubesim.kubelet.logfile import Entry
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.programs import Line
 from kubesim.kubelet.records import Container, Instance
+from kubesim.kubelet.stamps import stamped
 from kubesim.times import nano
 
 FOLLOW_S = 0.25
@@ -134,7 +135,8 @@ def _entries(worker: PodWorker, container: Container, instance: Instance, now: d
     ):
         until = max(until, program.ending.at)
     for line in program.lines(until):
-        yield Entry(_moment(instance, line), line.text, line.stream)
+        at = _moment(instance, line)
+        yield Entry(at, stamped(line.text, at) if program.stamped else line.text, line.stream)
 
 
 def _moment(instance: Instance, line: Line) -> datetime:

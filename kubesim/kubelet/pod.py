@@ -22,6 +22,7 @@ from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
+from kubesim.kubelet.stamps import stamped
 from kubesim.kubelet.status import FIRST_STEPS, PodRecord, change, group, pod_status
 from kubesim.kubelet.stops import Stops
 from kubesim.shell.machine import Stdio
@@ -247,10 +248,13 @@ class PodWorker:
             await self._clock.sleep(timings.PLEG_S)
             since, until = ((at - instance.started_at).total_seconds() for at in (seen, self.now))
             seen = self.now
-            for line in self.program(container).lines(until):
+            program = self.program(container)
+            for line in program.lines(until):
                 writer = stdio.stdout if line.stream == "stdout" else stdio.stderr
                 if line.at > since and writer is not None:
-                    await writer.write(line.text.encode() + b"\n")
+                    at = instance.started_at + timedelta(seconds=line.at)
+                    text = stamped(line.text, at) if program.stamped else line.text
+                    await writer.write(text.encode() + b"\n")
 
     def _next(self) -> tuple[datetime, Container] | None:
         """Return the container whose stage is due first."""

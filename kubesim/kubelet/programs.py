@@ -50,6 +50,8 @@ class Program:
     term_after: float = 0.2
     load: str = ""
     """What it does to the GPUs that it has (``gpu/loads.yaml``)."""
+    stamped: bool = False
+    """Whether its lines say when they were printed (``stamps.py``)."""
     start_error: str = ""
     """The runtime's text if the process cannot even be started."""
 

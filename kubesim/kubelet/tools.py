@@ -13,6 +13,7 @@ from kubesim.kubelet.duties import Post
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
+from kubesim.kubelet.stamps import stamped
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import TOOLS
 
@@ -157,10 +158,11 @@ async def _played(process: Process, program: Program, dead: asyncio.Future[int])
             break
         if isinstance(out, Exit):
             return out.code
+        text = stamped(out.text, process.machine.clock.now()) if program.stamped else out.text
         if out.stream == "stderr":
-            await process.error(out.text + "\n")
+            await process.error(text + "\n")
         else:
-            await process.write(out.text + "\n")
+            await process.write(text + "\n")
     while not dead.done():
         await _wait(process, FOREVER_S, dead)
     await process.error(failures.cuda(dead.result()))

@@ -284,10 +284,11 @@ async def test_the_device_plugin_logs_what_it_makes_of_an_xid():
         await w.tick(2)
         name, first, second = (await w.pod("plugin"))["metadata"]["name"], *board(w).devices[:2]
         lines = w.kubelets.logs("default", name, "main").decode().splitlines()[-3:]
+        klog = "I0105 09:00:05.000000       1"
         assert lines == [
-            f"I health.go:195] XidCriticalError: Xid=79 on Device={first.uuid}; marking device as unhealthy.",
-            f"I server.go:264] 'nvidia.com/gpu' device marked unhealthy: {first.uuid}",
-            f"I health.go:160] Skipping event {{Device:{second.uuid} EventType:8 EventData:31}}",
+            f"{klog} health.go:195] XidCriticalError: Xid=79 on Device={first.uuid}; marking device as unhealthy.",
+            f"{klog} server.go:264] 'nvidia.com/gpu' device marked unhealthy: {first.uuid}",
+            f"{klog} health.go:160] Skipping event {{Device:{second.uuid} EventType:8 EventData:31}}",
         ]
 
 
