@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -77,6 +77,8 @@ class Board:
         """Whether the container toolkit is installed."""
         self.struck: Callable[[Device, int, bool], None] = lambda device, code, marked: None
         """Told of each Xid, and whether the device plugin marks its device for it."""
+        self.noted: Callable[[], None] = lambda: None
+        """Called when something has changed that ``dump`` tells of, and that nobody outside sees."""
         self.changed: Callable[[], None] = lambda: None
         """Called when the node has other resources, or other healthy ones, than before."""
         self._ended = ended
@@ -121,12 +123,14 @@ class Board:
         chosen = tuple(sorted(free, key=lambda slot: (slot.replica, slot.device))[:count])
         self.given[owner] = (resource, chosen)
         self._tell_devices(at)
+        self.noted()
         return chosen
 
     def release(self, owner: str, at: datetime) -> None:
         """Take back what a container had; its processes leave the devices."""
         if self.given.pop(owner, None) is not None:
             self._tell_devices(at)
+            self.noted()
         for device in self.devices:
             for task in [task for task in device.tasks.values() if task.owner == owner]:
                 device.end(task.pid, at)
@@ -215,6 +219,9 @@ class Board:
             "marked": sorted(self.marked),
             "managed": self.managed,
             **self._software(),
+            "given": {
+                owner: [name, [astuple(slot) for slot in slots]] for owner, (name, slots) in self.given.items()
+            },
             "devices": [d.dump() for d in self.devices],
         }
 
@@ -227,6 +234,9 @@ class Board:
         self.library, self.toolkit = saved["library"], saved["toolkit"]
         for device, state in zip(self.devices, saved["devices"], strict=False):
             device.restore(state)
+        for owner, (name, slots) in saved.get("given", {}).items():
+            self.given[owner] = (name, tuple(Slot(*slot) for slot in slots))
+        self._tell_devices(self.booted)
 
     def set_mig(self, index: int, on: bool, at: datetime) -> None:
         """Switch MIG mode (it needs an idle device). Raises mig.MigError."""

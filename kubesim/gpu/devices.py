@@ -199,11 +199,12 @@ class Device:
         )
 
     def dump(self) -> dict[str, Any]:
-        """Return what is wrong with it, and what it counts of that: what ``restore`` takes."""
+        """Return what is wrong with it, what it counts of that, and how it is cut: what ``restore`` takes."""
         state, links = self.state, sorted(self.trouble.links_down)
         trouble = {**asdict(self.trouble), "links_down": links}
+        cut = {"mig": state.mig_mode, "instances": [item.dump() for item in state.instances]}
         counts = {"ecc": asdict(state.ecc), "remap": asdict(state.remap), "replays": state.replays, "xid": state.xid}
-        return {"trouble": trouble, "announced": self.announced, **counts}
+        return {"trouble": trouble, "announced": self.announced, **counts, **cut}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Be as ``dump`` has told from the last moment on that is known, after a journey through JSON."""
@@ -217,6 +218,8 @@ class Device:
             remap=Remap(**saved["remap"]),
             replays=saved["replays"],
             xid=saved["xid"],
+            mig_mode=saved.get("mig", False),
+            instances=tuple(Instance.load(self.product, item) for item in saved.get("instances", ())),
         )
 
     def total(self, instance: int | None = None) -> int:

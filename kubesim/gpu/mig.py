@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from kubesim.gpu.products import MigProfile, Product
 
@@ -35,6 +36,16 @@ class Instance:
     def places(self) -> frozenset[int]:
         """The memory slices it covers."""
         return frozenset(range(self.start, self.start + self.size))
+
+    def dump(self) -> dict[str, Any]:
+        """Return what ``load`` takes."""
+        where = {"start": self.start, "size": self.size}
+        return {"id": self.id, "profile": self.profile.name, **where, "uuid": self.uuid}
+
+    @classmethod
+    def load(cls, product: Product, saved: dict[str, Any]) -> Instance:
+        """Rebuild from ``dump``, after a journey through JSON."""
+        return cls(**{**saved, "profile": product.mig[saved["profile"]]})
 
 
 def memory_slices(product: Product, profile: MigProfile) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -65,6 +65,8 @@ class NodeGpus:
     """When the last of them went; None where one is there, or never was: then nobody's pod manages the devices."""
     changed: Callable[[], None] = lambda: None
     """Called when the node has other resources than before."""
+    noted: Callable[[], None] = lambda: None
+    """Called when ``dump`` tells something else than before."""
 
     @cached_property
     def board(self) -> Board:
@@ -73,6 +75,7 @@ class NodeGpus:
         assert self.since is not None
         board = Board(self.node, known, self.count, self.since - UPTIME, ended=self._ended)
         board.changed = lambda: self.changed()
+        board.noted = lambda: self.noted()
         board.struck = self._struck
         return board
 
@@ -126,6 +129,18 @@ class NodeGpus:
         self.count = saved["count"]
         self.stopped_at = parse(saved["stopped"]) if saved["stopped"] else None
         self.board.restore(saved)
+
+    def keep(self, pods: Iterable[Obj], at: datetime) -> None:
+        """Take devices back that were given, before a restart, to pods which are on the node no longer."""
+        if not self.given:
+            return
+        here = {
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            for pod in pods
+            if pod["spec"].get("nodeName") == self.node
+        }
+        for owner in [owner for owner in self.given if owner.rpartition("/")[0] not in here]:
+            self.board.release(owner, at)
 
     def refusal(self, pod: Obj) -> str:
         """Return why a pod that has come to the node cannot be given its devices; empty where it can."""

@@ -48,6 +48,7 @@ class Machines:
         """Look after a node."""
         self._nodes[node.name] = node
         node.gpus.changed = lambda: self._changed(node.name)
+        node.gpus.noted = lambda: self._dirty.add(node.name)
 
     def start(self) -> None:
         """Begin to report."""

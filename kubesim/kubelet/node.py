@@ -86,6 +86,8 @@ class Kubelets:
             self._open(self._nodes[name])
         await self._beat()
         await self._pods.start()
+        for node in self._nodes.values():
+            node.gpus.keep(self._pods.items(), self._clock.now())
         self._pods.add_handler(self._changed)
         self._queue.start()
         self.machines.start()

@@ -223,6 +223,30 @@ async def test_what_is_wrong_with_devices_survives_a_restart_of_the_simulator():
         assert other.board.healthy() == {GPU: 7}
 
 
+async def test_how_devices_are_cut_and_given_survives_a_restart_of_the_simulator():
+    async with world(count=1) as w:
+        now = w.clock.now()
+        board(w).set_mig(1, True, now)
+        made = [board(w).create_instance(1, name, now) for name in ("3g.40gb", "1g.10gb")]
+        for name in ("first", "second"):
+            await w.create("pods", pod(name, trainer(2)))
+        await w.tick(60)
+        await w.client.delete("pods", "first", "default")
+        await w.tick(60)
+        given = dict(board(w).given)
+        assert [*given] == ["default/second/main"]
+        saved = json.loads(json.dumps(w.kubelets.changes()[f"gpus/{w.node_names[0]}"]))
+        other = w.kubelets.gpus(w.node_names[0])
+        other.__dict__.pop("board")
+        other.restore(saved)
+        device = other.board.devices[1]
+        assert (device.mig_mode, [*device.instances]) == (True, made)
+        assert other.board.resources() == {GPU: 7, "nvidia.com/mig-3g.40gb": 1, "nvidia.com/mig-1g.10gb": 1}
+        assert other.board.given == given
+        other.keep([], w.clock.now())
+        assert other.board.given == {}
+
+
 async def test_a_driver_that_was_updated_without_a_reboot_speaks_to_nobody():
     async with world(count=1) as w:
         await w.create("pods", pod("agent", container(INJECTOR, securityContext={"privileged": True})))
