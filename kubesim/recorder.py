@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -23,22 +23,24 @@ SIMILAR_LIMIT = 10
 SIMILAR_WINDOW_S = 600.0
 SERIES_WINDOW_S = 360.0
 CACHE_SIZE = 4096
+KEPT_S = 3600.0
+"""How long an event is there to be counted on, at most."""
 COMBINED = "(combined from similar events): "
 
 
-@dataclass
+@dataclass(slots=True)
 class _Bucket:
     tokens: float
     at: datetime
 
 
-@dataclass
+@dataclass(slots=True)
 class _Similar:
-    messages: set[str] = field(default_factory=set)
-    at: datetime | None = None
+    messages: list[str]
+    at: datetime
 
 
-@dataclass
+@dataclass(slots=True)
 class _Written:
     name: str
     count: int
@@ -100,7 +102,7 @@ class Recorder:
             del event["reportingComponent"]  # upstream's combined events have none
         await self._client.create("events", event, namespace=event["metadata"]["namespace"])
         self._written[key] = _Written(event["metadata"]["name"], 1, now)
-        _trim(self._written)
+        _trim(self._written, now, KEPT_S)
 
     async def _count(self, old: _Written, namespace: str, message: str, now: datetime) -> bool:
         """Add one to an event written before; False if it is gone or too old to go on with."""
@@ -147,7 +149,7 @@ class Recorder:
 
     def _allowed(self, owner: str, now: datetime) -> bool:
         bucket = self._buckets.setdefault(owner, _Bucket(BURST, now))
-        _trim(self._buckets)
+        _trim(self._buckets, now, BURST * REFILL_S)
         bucket.tokens = min(BURST, bucket.tokens + (now - bucket.at).total_seconds() / REFILL_S)
         bucket.at = now
         if bucket.tokens < 1:
@@ -157,11 +159,12 @@ class Recorder:
 
     def _is_flood(self, key: tuple[str, ...], message: str, now: datetime) -> bool:
         """Tell whether an object has had so many different messages that the rest become one event."""
-        seen = self._similar.setdefault(key, _Similar())
-        _trim(self._similar)
-        if seen.at is not None and (now - seen.at).total_seconds() > SIMILAR_WINDOW_S:
+        seen = self._similar.setdefault(key, _Similar([], now))
+        _trim(self._similar, now, SIMILAR_WINDOW_S)
+        if (now - seen.at).total_seconds() > SIMILAR_WINDOW_S:
             seen.messages.clear()
-        seen.messages.add(message)
+        if message not in seen.messages:
+            seen.messages.append(message)
         seen.at = now
         return len(seen.messages) >= SIMILAR_LIMIT
 
@@ -180,6 +183,7 @@ def reference(obj: Obj, path: str = "") -> Obj:
     }
 
 
-def _trim(cache: OrderedDict[Any, Any]) -> None:
-    if len(cache) > CACHE_SIZE:
+def _trim(cache: OrderedDict[Any, Any], now: datetime, seconds: float) -> None:
+    """Forget what there is too much of, and what is too old to matter."""
+    if len(cache) > CACHE_SIZE or (now - next(iter(cache.values())).at).total_seconds() > seconds:
         cache.popitem(last=False)

@@ -59,7 +59,8 @@ class Stored(dict[str, Any]):
     def passing(cls, obj: Obj) -> Stored:
         """Take an object of which only the JSON is kept: nobody else may hold it."""
         stored = cls(obj)
-        stored.raw = orjson.dumps(obj)
+        # copied: what the encoder returns holds on to all of its buffer
+        stored.raw = bytes(memoryview(orjson.dumps(obj)))
         stored.memo = {}
         return stored
 

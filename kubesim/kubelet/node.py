@@ -71,8 +71,8 @@ class Kubelets:
         self.machines = Machines(client, clock, self._workers, self._returned, self._enter, self._leave)
         self.duties = Duties()
         self._saved = state
-        self._changed_pods: set[tuple[str, str]] = set()
-        """Key and uid of each pod whose record has changed."""
+        self._changed_pods: set[tuple[str, str]] | None = None
+        """Key and uid of each pod whose record has changed; None while nobody asks for changes."""
         self._pods = Informer(client, clock, "pods", selector)
         self._queue = WorkQueue(clock, self._sync, "kubelet")
         self._heartbeat: Timer | None = None
@@ -110,7 +110,7 @@ class Kubelets:
         for key in [key for key, worker in self._workers.items() if worker.node is node]:
             worker = self._workers.pop(key)
             worker.stop()
-            self._changed_pods.add((key, worker.record.uid))
+            self._note(key, worker)
         self.fabric.detach(node.ip)
 
     def _open(self, node: Node) -> None:
@@ -148,6 +148,8 @@ class Kubelets:
         By uid the back-offs and the ends of processes of a pod (None: it is gone), by name the images of a node.
         """
         changed, self._changed_pods = self._changed_pods, set()
+        if changed is None:
+            changed = {(key, worker.record.uid) for key, worker in self._workers.items()}
         found: dict[str, Any] = {**self.machines.changes()}
         for key, uid in changed:
             worker = self._workers.get(key)
@@ -250,10 +252,15 @@ class Kubelets:
             worker = self._workers[key] = self._take_up(pod)
         if worker.gone:
             return
-        self._changed_pods.add((key, worker.record.uid))
+        self._note(key, worker)
         again = await worker.sync(pod)
         if again is not None:
             self._queue.add_after(key, again)
+
+    def _note(self, key: str, worker: PodWorker) -> None:
+        """Note that a pod's record has changed."""
+        if self._changed_pods is not None:
+            self._changed_pods.add((key, worker.record.uid))
 
     async def _refuses(self, pod: Obj) -> bool:
         """Tell whether a pod is not taken, and say why where it is new; one that is taken holds its room."""
@@ -281,7 +288,7 @@ class Kubelets:
     def _forget(self, key: str, worker: PodWorker) -> None:
         self._rooms[worker.record.pod["spec"]["nodeName"]].leave(worker.record.uid)
         self._workers.pop(key).stop()
-        self._changed_pods.add((key, worker.record.uid))
+        self._note(key, worker)
         self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)
 
     def _take_up(self, pod: Obj) -> PodWorker:
