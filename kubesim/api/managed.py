@@ -75,8 +75,8 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         if not entries:
             entries.append(_before_first(kind, old, now))
         mine = _entry_of(entries, kind, subresource, options)
-        mine["fieldsV1"] = said(_above(kind, options.wanted, subresource), shape)
-        if changed:
+        before, mine["fieldsV1"] = mine.get("fieldsV1"), said(_above(kind, options.wanted, subresource), shape)
+        if changed or (mine["fieldsV1"] != before and not _has(old, options.wanted)):
             mine["time"] = rfc3339(now)
         for entry in entries:
             if entry is not mine:
@@ -97,6 +97,15 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         new["metadata"]["managedFields"] = sorted(kept, key=_rank)
     else:
         new["metadata"].pop("managedFields", None)
+
+
+def _has(found: Any, wanted: Any) -> bool:
+    """Tell whether an object has all that is wanted: also what is written and then left out, as empty labels are."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(name in found and _has(found[name], value) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        return all(any(_has(one, value) for one in found) for value in wanted)
+    return bool(found == wanted)
 
 
 def _to_none(kind: Kind, new: Obj, subresource: str) -> bool:
