@@ -41,7 +41,8 @@ from kubesim.network.pods import PodNetwork
 from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError
 from kubesim.shell.files import Directory, File, View
-from kubesim.shell.machine import Machine, Process, Stdio, Use
+from kubesim.shell.machine import Machine, Process, Stdio
+from kubesim.shell.meter import Use
 from kubesim.shell.programs import Program
 from kubesim.streaming.seam import Duplex, RuntimeFailure
 

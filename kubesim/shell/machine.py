@@ -19,7 +19,7 @@ from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
 from kubesim.shell.hostside import HostSide
-from kubesim.shell.meter import Meter
+from kubesim.shell.meter import Meter, Use
 from kubesim.shell.pacing import Pacer, Steps
 from kubesim.shell.programs import Program, find
 from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
@@ -134,20 +134,6 @@ class Machine:
     def held(self) -> int:
         """The bytes of memory that its processes have claimed."""
         return sum(process.held for process in self.processes.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What a process uses: cores at this moment, seconds of CPU time since its start, bytes of memory."""
-
-    cores: float = 0.0
-    seconds: float = 0.0
-    memory: int = 3584 << 10
-
-    @property
-    def reserved(self) -> int:
-        """The bytes of its address space: a process that fills its memory has reserved more than a small one."""
-        return self.memory + (1040 << 10) if self.memory < 64 << 20 else self.memory * 3 // 2
 
 
 class Process:

@@ -51,3 +51,17 @@ class Meter:
     def cores(self, when: float) -> float:
         """Return the cores in use at a moment, as metrics-server measures it."""
         return (self.seconds(when) - self.seconds(when - WINDOW_S)) / WINDOW_S
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a process uses: cores at this moment, seconds of CPU time since its start, bytes of memory."""
+
+    cores: float = 0.0
+    seconds: float = 0.0
+    memory: int = 3584 << 10
+
+    @property
+    def reserved(self) -> int:
+        """The bytes of its address space: a process that fills its memory has reserved more than a small one."""
+        return self.memory + (1040 << 10) if self.memory < 64 << 20 else self.memory * 3 // 2

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kubesim.shell.hostside import OWN_PIDS
-from kubesim.shell.machine import Process, Tool, Use
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.meter import Use
 from kubesim.shell.signals import NAMES, number
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.dates import _clock
@@ -49,11 +52,13 @@ class _Used:
     """What a process uses, as ps writes it; a process of a node uses nothing worth telling."""
 
     def __init__(self, process: Process, each: Any) -> None:
-        self.each = each
+        self.each, self.current = each, each is process
         use = getattr(each, "use", Use)()
         self.seconds, self.busy = use.seconds, use.cores > BUSY
         self.vsz, self.rss = use.reserved >> 10, use.memory >> 10
-        self.cpu = _tenths(use.seconds / max(process.machine.now() - each.started.timestamp(), 1.0))
+        self.elapsed = process.machine.now() - each.started.timestamp()
+        self.user = name_of(process.view, each.view.uid)
+        self.cpu = _tenths(use.seconds / max(self.elapsed, 1.0))
         self.mem = _tenths(min(use.memory / process.machine.memory, 0.999))
 
     @property
@@ -65,8 +70,9 @@ class _Used:
         whole = int(self.seconds)
         return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
-    def state(self, process: Process) -> str:
-        first = "T" if self.each.stopped else "R" if self.each is process or self.busy else "S"
+    @property
+    def state(self) -> str:
+        first = "T" if self.each.stopped else "R" if self.current or self.busy else "S"
         return first + ("s" if self.each.pid == self.each.group else "") + ("l" if self.busy else "")
 
 
@@ -86,8 +92,8 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
         for each in rows:
             tty, used = "pts/0" if each.terminal else "?", _Used(process, each)
             line = (
-                f"{name_of(process.view, each.view.uid):<8} {each.pid:7d} {used.cpu:>4} {used.mem:>4} {used.vsz:6d} "
-                f"{used.rss:5d} {tty:<8} {used.state(process):<4} {each.started:%H:%M} {used.minutes:>6} "
+                f"{used.user:<8} {each.pid:7d} {used.cpu:>4} {used.mem:>4} {used.vsz:6d} "
+                f"{used.rss:5d} {tty:<8} {used.state:<4} {each.started:%H:%M} {used.minutes:>6} "
                 f"{_command(each)}"
             )
             await process.write(line[:wide] + "\n")
@@ -97,7 +103,7 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
             tty, used = "pts/0" if each.terminal else "?", _Used(process, each)
             share = min(int(float(used.cpu)), 99)
             line = (
-                f"{name_of(process.view, each.view.uid):<8} {each.pid:7d} {each.parent:7d} {share:2d} "
+                f"{used.user:<8} {each.pid:7d} {each.parent:7d} {share:2d} "
                 f"{each.started:%H:%M} {tty:<8} {used.hours} {_command(each)}"
             )
             await process.write(line[:wide] + "\n")
@@ -111,73 +117,64 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``ps -o``; ``width`` is that of a number, which stands right."""
+
+    title: str
+    value: Callable[[_Used], str]
+    width: int = 0
+
+
+COLUMNS = {
+    "pid": Column("PID", lambda used: str(used.each.pid), 7),
+    "ppid": Column("PPID", lambda used: str(used.each.parent), 7),
+    "cmd": Column("CMD", lambda used: _command(used.each)),
+    "args": Column("COMMAND", lambda used: _command(used.each)),
+    "comm": Column("COMMAND", lambda used: used.each.name),
+    "user": Column("USER", lambda used: used.user),
+    "stat": Column("STAT", lambda used: used.state),
+    "rss": Column("RSS", lambda used: str(used.rss), 5),
+    "vsz": Column("VSZ", lambda used: str(used.vsz), 6),
+    "tty": Column("TT", lambda used: "?"),
+    "time": Column("TIME", lambda used: used.hours, 8),
+    "etime": Column("ELAPSED", lambda used: _clock(used.elapsed)[3:], 11),
+    **dict.fromkeys(("%cpu", "pcpu"), Column("%CPU", lambda used: used.cpu, 4)),
+    **dict.fromkeys(("%mem", "pmem"), Column("%MEM", lambda used: used.mem, 4)),
+}
+
+
 async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> int:
-    spec = ""
-    for at, word in enumerate(words):
-        if word.startswith("-") and word.endswith("o") and at + 1 < len(words):
-            spec += "," + words[at + 1]
-        elif word.startswith("-o"):
-            spec += "," + word[2:]
-    columns = [piece for piece in spec.split(",") if piece]
-    titles = {
-        "pid": "PID",
-        "ppid": "PPID",
-        "cmd": "CMD",
-        "args": "COMMAND",
-        "comm": "COMMAND",
-        "user": "USER",
-        "stat": "STAT",
-        "etime": "ELAPSED",
-        "%cpu": "%CPU",
-        "%mem": "%MEM",
-        "rss": "RSS",
-        "tty": "TT",
-        "pcpu": "%CPU",
-        "pmem": "%MEM",
-    }
-    wide = {
-        "pid": 7,
-        "ppid": 7,
-        "%cpu": 4,
-        "%mem": 4,
-        "pcpu": 4,
-        "pmem": 4,
-        "rss": 5,
-        "vsz": 6,
-        "etime": 11,
-        "time": 8,
-    }
-    heads = [
-        titles.get(name.partition("=")[0], name.upper()) if "=" not in name else name.partition("=")[2]
-        for name in columns
-    ]
-    names = [name.partition("=")[0] for name in columns]
+    names, heads = [], []
+    for name, equals, head in (piece.partition("=") for piece in _asked(words)):
+        names.append(name)
+        heads.append(head if equals else COLUMNS[name].title if name in COLUMNS else name.upper())
     table = [heads] if any(heads) else []
-    for each in rows:
-        used = _Used(process, each)
-        values = {
-            "pid": str(each.pid),
-            "ppid": str(each.parent),
-            "cmd": _command(each),
-            "args": _command(each),
-            "comm": each.name,
-            "user": name_of(process.view, each.view.uid),
-            "stat": used.state(process),
-            "rss": str(used.rss),
-            "vsz": str(used.vsz),
-            **dict.fromkeys(("%cpu", "pcpu"), used.cpu),
-            **dict.fromkeys(("%mem", "pmem"), used.mem),
-            "time": used.hours,
-            "tty": "?",
-            "etime": _clock(process.machine.now() - each.started.timestamp())[3:],
-        }
-        table.append([values.get(name, "0.0") for name in names])
+    table += [[_cell(name, _Used(process, each)) for name in names] for each in rows]
     for row in table:
-        cells = [
-            f"{cell:>{wide[name]}}" if name in wide else f"{cell:<8}" for cell, name in zip(row, names, strict=True)
-        ]
+        cells = [_aligned(cell, name) for cell, name in zip(row, names, strict=True)]
         await process.write(" ".join(cells).rstrip() + "\n")
     return 0
+
+
+def _asked(words: list[str]) -> list[str]:
+    """Return the columns of ``-o a,b`` and ``-eo a,b`` and ``-oa,b``."""
+    spec = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("-") and word.endswith("o"):
+            spec += "," + following
+        elif word.startswith("-o"):
+            spec += "," + word[2:]
+    return [piece for piece in spec.split(",") if piece]
+
+
+def _cell(name: str, used: _Used) -> str:
+    return COLUMNS[name].value(used) if name in COLUMNS else "0.0"
+
+
+def _aligned(cell: str, name: str) -> str:
+    width = COLUMNS[name].width if name in COLUMNS else 0
+    return f"{cell:>{width}}" if width else f"{cell:<8}"
 
 
 async def kill(process: Process) -> int:
