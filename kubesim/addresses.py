@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.store import Event
 from kubesim.times import stamp
 
@@ -44,18 +44,12 @@ class Addresses:
         reference = {"resource": "services", "namespace": owner["namespace"], "name": owner["name"]}
         made = {"metadata": {"name": address, "labels": LABELS}, "spec": {"parentRef": reference}}
         options = Options(user="system:apiserver", field_manager="kube-apiserver")
-        try:
+        with tolerating(409):
             self._operations.create(self._kind, "", made, options=options)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
 
     def _drop(self, address: str) -> None:
-        try:
+        with tolerating(404):
             self._operations.delete(self._kind, "", address)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def _addresses(service: Obj) -> set[str]:

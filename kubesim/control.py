@@ -100,7 +100,7 @@ class Control:
             created_at=self._clock.now(),
             nodes=_count(body, "nodes", 3, MAX_NODES),
             gpus=_count(body, "gpus", 8, MAX_GPUS),
-            deadline=_deadline(body),
+            deadline=_moment(body, "deadline"),
         )
         cluster, new = await self._host.create(spec, clusterfile.with_addons(_addons(body)))
         return json_response(self._shown(cluster), 201 if new else 200)
@@ -112,9 +112,8 @@ class Control:
         recording = body.get("recording", False)
         if not isinstance(recording, bool):
             raise HostError(422, "recording: give true, for reading only, or false.")
-        return await self._host.look_back(
-            _text(body, "name"), _text(body, "from"), _moment(body, "at"), _deadline(body), recording=recording
-        )
+        at, deadline = _moment(body, "at"), _moment(body, "deadline")
+        return await self._host.look_back(_text(body, "name"), _text(body, "from"), at, deadline, recording=recording)
 
     async def _history(self, name: str) -> web.Response:
         """Answer GET of how far a cluster's past reaches."""
@@ -130,7 +129,7 @@ class Control:
         body = await _body(request, frozenset({"deadline"}))
         if "deadline" not in body:
             raise HostError(422, "deadline: give a time, or null for none.")
-        return json_response(self._shown(self._host.set_deadline(name, _deadline(body))))
+        return json_response(self._shown(self._host.set_deadline(name, _moment(body, "deadline"))))
 
     async def _delete(self, name: str) -> web.Response:
         """Answer DELETE of one cluster."""
@@ -193,11 +192,6 @@ def _addons(body: Obj) -> list[str]:
     if not isinstance(value, list) or any(name not in known for name in value):
         raise HostError(422, f"addons: give a list of some of {', '.join(known)}.")
     return value
-
-
-def _deadline(body: Obj) -> datetime | None:
-    """Return the deadline, or None for none."""
-    return _moment(body, "deadline")
 
 
 def _moment(body: Obj, name: str) -> datetime | None:

@@ -190,14 +190,11 @@ class HttpClient(Client):
     def _open(self) -> ClientSession:
         if self._session is None:
             self._session = ClientSession(
-                connector=self._connector(),
+                connector=TCPConnector(ssl=self._context, limit=MOST_CONNECTIONS),
                 timeout=ClientTimeout(total=ANSWER_SECONDS),
                 headers={"User-Agent": self._agent, "Accept": "application/json"},
             )
         return self._session
-
-    def _connector(self) -> TCPConnector:
-        return TCPConnector(ssl=self._context, limit=MOST_CONNECTIONS)
 
 
 async def _lines(answer: ClientResponse) -> AsyncIterator[bytes]:

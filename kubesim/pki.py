@@ -58,7 +58,7 @@ class CertificateAuthority:
     def create(cls, now: datetime) -> CertificateAuthority:
         """Make a new authority, valid for ten years from ``now``."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+        name = name_of("kubernetes")
         usage = x509.KeyUsage(
             digital_signature=True,
             key_cert_sign=True,
@@ -71,7 +71,8 @@ class CertificateAuthority:
             decipher_only=False,
         )
         certificate = (
-            _builder(name, name, key.public_key(), now)
+            _builder(name, key.public_key(), now)
+            .issuer_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -117,19 +118,20 @@ class CertificateAuthority:
 
     def issue_server(self, hosts: Sequence[str], now: datetime) -> IssuedCertificate:
         """Issue a certificate for exactly ``hosts`` (names or addresses)."""
+        usage, names = ExtendedKeyUsageOID.SERVER_AUTH, [_general_name(host) for host in hosts]
+        return self.issue(name_of("kube-apiserver"), usage, names, now)
+
+    def issue(
+        self, subject: x509.Name, usage: x509.ObjectIdentifier, names: Sequence[x509.GeneralName], now: datetime
+    ) -> IssuedCertificate:
+        """Issue a certificate with a key of its own; ``names`` are all that it is good for, where there are any."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        certificate = (
-            _builder(name, self._certificate.subject, key.public_key(), now)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
-            .sign(self._key, hashes.SHA256())
-        )
+        builder = _builder(subject, key.public_key(), now)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = self.sign(builder)
         return IssuedCertificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
     def sign(self, builder: x509.CertificateBuilder) -> x509.Certificate:
@@ -137,18 +139,6 @@ class CertificateAuthority:
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         named = builder.issuer_name(self._certificate.subject).add_extension(identifier, critical=False)
         return named.sign(self._key, hashes.SHA256())
-
-    def issue_client(self, user: str, groups: Sequence[str], now: datetime, cluster: str = "") -> IssuedCertificate:
-        """Issue a certificate for ``user`` of ``groups``; ``cluster``: the URL of the only one that takes it."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(name_of(user, groups), self._certificate.subject, key.public_key(), now)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        if cluster:
-            names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(cluster)])
-            builder = builder.add_extension(names, critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return IssuedCertificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
 
 def name_of(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
@@ -168,14 +158,11 @@ def write_private(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime) -> x509.CertificateBuilder:
     """Return a certificate in the making, with what every one has."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - SKEW)

@@ -13,7 +13,7 @@ from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.auth import bootstrap
 from kubesim.controllers.namespace import ROOT_CA, ROOT_CA_NOTE
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.store import Event
 from kubesim.times import stamp
 
@@ -107,12 +107,9 @@ class Seeder:
     def _create(self, resource: str, namespace: str, obj: Obj, manager: str = MANAGER) -> None:
         """Create one object, unless it is there."""
         kind = self._operations.registry.by_resource(resource)
-        try:
-            options = Options(user="system:apiserver", field_manager=manager)
+        options = Options(user="system:apiserver", field_manager=manager)
+        with tolerating(409):
             self._operations.create(kind, namespace, obj, options=options)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
 
 
 def _fair_queues() -> Iterator[tuple[str, Obj]]:

@@ -5,14 +5,17 @@ import base64
 
 import orjson
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.clock import RealClock
 from kubesim.errors import ApiError
+from kubesim.pki import name_of
 from kubesim.tests.live import serving, session
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/training"
@@ -210,7 +213,9 @@ async def test_others_can_check_tokens_with_the_published_keys(admin, token):
 
 def context_of(live, folder, user, *groups, cluster=""):
     """Return a TLS context with a client certificate of the cluster's own authority."""
-    issued = live.authority.issue_client(user, groups, RealClock().now(), cluster)
+    names = [x509.UniformResourceIdentifier(cluster)] if cluster else []
+    usage = ExtendedKeyUsageOID.CLIENT_AUTH
+    issued = live.authority.issue(name_of(user, groups), usage, names, RealClock().now())
     path = folder / "client.pem"
     path.write_bytes(issued.key + issued.certificate)
     context = live.trust()
