@@ -11,7 +11,7 @@ from pathlib import Path
 from kubesim import data
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.informer import FIRST_RETRY_S, Informer, Informers, WorkQueue
 from kubesim.recorder import Recorder
 from kubesim.schema.kinds import registry
@@ -63,7 +63,7 @@ class Controller(ABC):
 
     def watch_own(self, informer: Informer) -> None:
         """Queue every change of the controller's own kind."""
-        informer.add_handler(lambda old, new: self.queue.add(queue_key(new or old)))
+        informer.add_handler(lambda old, new: self.queue.add(queue_key(latest(old, new))))
 
     def watch_owned(self, informer: Informer, kind: str, delay_s: float = 0.0) -> None:
         """Queue the controller of this kind of every object that changes, ``delay_s`` seconds later."""
@@ -150,9 +150,24 @@ class Keeper(Controller):
         """Forget an object, or what never was one."""
 
 
-def queue_key(obj: Obj | None) -> str:
+def latest(old: Obj | None, new: Obj | None) -> Obj:
+    """Return an object that has changed as it is, or as it last was."""
+    found = new or old
+    assert found is not None
+    return found
+
+
+async def drop_finalizer(informer: Informer, obj: Obj, finalizer: str) -> None:
+    """Let an object go that a finalizer of ours holds; it may be gone already. Raises ``ApiError``."""
+    found = obj["metadata"].get("finalizers") or ()
+    if finalizer in found:
+        kept = [name for name in found if name != finalizer]
+        with tolerating(404, 409):
+            await informer.patch(obj, {"metadata": {"uid": obj["metadata"]["uid"], "finalizers": kept or None}})
+
+
+def queue_key(obj: Obj) -> str:
     """Return ``namespace/name``."""
-    assert obj is not None
     return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
 
 

@@ -13,6 +13,7 @@ from kubesim.controllers.base import (
     Keeper,
     controller_of,
     is_ending,
+    latest,
     owner_reference,
     queue_key,
 )
@@ -44,15 +45,14 @@ class CronJobController(Keeper):
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at a cron job at once; at one with a new schedule when that comes round."""
-        cron = new or old
-        assert cron is not None
+        key = queue_key(latest(old, new))
         if old is not None and new is not None and _when(old) != _when(new):
             with suppress(ScheduleError, ZoneInfoNotFoundError):
                 now = self.clock.now()
                 left = (parse(*_when(new)).after(now) - now).total_seconds()
-                self.queue.add_after(queue_key(new), left + SLACK_S)
+                self.queue.add_after(key, left + SLACK_S)
                 return
-        self.queue.add(queue_key(cron))
+        self.queue.add(key)
 
     async def look_after(self, cron: Obj) -> None:
         """Take note of what has ended, start what is due, and come back at the next time."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from kubesim.api.selectors import from_struct
 from kubesim.conditions import condition_of, renewed, replaced
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, latest, queue_key
 from kubesim.controllers.shares import share
 from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
@@ -44,14 +44,10 @@ class DisruptionController(Keeper):
         self.pods.add_handler(self._changed)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
-        pod = new or old
-        assert pod is not None
-        for budget in self._guarding(pod):
-            self.queue.add(queue_key(budget))
-
-    def _guarding(self, pod: Obj) -> list[Obj]:
-        found = self.own.by("namespace", pod["metadata"]["namespace"])
-        return [budget for budget in found if from_struct(budget["spec"].get("selector")).selects(pod)]
+        pod = latest(old, new)
+        for budget in self.own.by("namespace", pod["metadata"]["namespace"]):
+            if from_struct(budget["spec"].get("selector")).selects(pod):
+                self.queue.add(queue_key(budget))
 
     async def look_after(self, budget: Obj) -> None:
         """Count the pods of one budget."""

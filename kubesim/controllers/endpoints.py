@@ -7,7 +7,7 @@ from typing import Any
 
 from kubesim.conditions import condition_of
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, latest, queue_key
 from kubesim.controllers.slices import MANAGED_BY, SERVICE, SLICES, TRIGGER, Group, SliceKeeper
 from kubesim.errors import Obj, tolerating
 from kubesim.schema.paths import is_true
@@ -44,13 +44,13 @@ class EndpointsController(Keeper):
     def _endpoints_changed(self, old: Obj | None, new: Obj | None) -> None:
         """Make them again when they are gone; those that others made for no service stay as they are."""
         if new is None:
-            self.queue.add(queue_key(old))
+            self.queue.add(queue_key(latest(old, new)))
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at the services of a pod whose address, readiness or labels changed."""
         if old is not None and new is not None and _reach(old) == _reach(new):
             return
-        for service in self.own.by("namespace", (new or old or {})["metadata"]["namespace"]):
+        for service in self.own.by("namespace", latest(old, new)["metadata"]["namespace"]):
             if any(pod is not None and _selects(service, pod) for pod in (old, new)):
                 self.queue.add(queue_key(service))
 

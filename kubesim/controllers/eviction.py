@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, is_ending, latest, queue_key
 from kubesim.controllers.node import ready
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
@@ -61,7 +61,7 @@ class TaintEvictionController(Keeper):
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is None:
-            self._due.pop(queue_key(old), None)
+            self._due.pop(queue_key(latest(old, new)), None)
         elif old is None or old["spec"] != new["spec"]:
             self.queue.add(queue_key(new))
 

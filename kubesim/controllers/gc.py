@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, is_ending
+from kubesim.controllers.base import Context, Controller, drop_finalizer, is_ending, latest
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
 
@@ -42,8 +42,7 @@ class GarbageCollector(Controller):
 
     def _watch(self, resource: str) -> None:
         def changed(old: Obj | None, new: Obj | None) -> None:
-            obj = new or old
-            assert obj is not None
+            obj = latest(old, new)
             meta = obj["metadata"]
             if new is None:
                 self._gone(meta["uid"], obj)
@@ -109,7 +108,7 @@ class GarbageCollector(Controller):
             for dependent in cache.by("owner", uid):
                 kept = [ref for ref in dependent["metadata"]["ownerReferences"] if ref["uid"] != uid]
                 await _set_owners(cache, dependent, kept)
-        await _drop_finalizer(self.caches[resource], obj, ORPHAN)
+        await drop_finalizer(self.caches[resource], obj, ORPHAN)
 
     async def _delete_dependents(self, resource: str, obj: Obj) -> None:
         """Delete what the object owns; it goes when none is left that blocks it."""
@@ -124,7 +123,7 @@ class GarbageCollector(Controller):
                 if not is_ending(dependent):
                     await cache.delete(dependent, "Foreground")
         if not blocking:
-            await _drop_finalizer(self.caches[resource], obj, FOREGROUND)
+            await drop_finalizer(self.caches[resource], obj, FOREGROUND)
 
     @staticmethod
     def _key(resource: str, obj: Obj) -> str:
@@ -132,17 +131,9 @@ class GarbageCollector(Controller):
 
 
 async def _set_owners(cache: Informer, obj: Obj, references: list[Obj]) -> None:
-    await _patch(cache, obj, {"ownerReferences": references or None})
-
-
-async def _drop_finalizer(cache: Informer, obj: Obj, finalizer: str) -> None:
-    kept = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
-    await _patch(cache, obj, {"finalizers": kept or None})
-
-
-async def _patch(cache: Informer, obj: Obj, metadata: Obj) -> None:
     with tolerating(404, 409):
-        await cache.patch(obj, {"metadata": {"uid": obj["metadata"]["uid"], **metadata}})
+        meta = {"uid": obj["metadata"]["uid"], "ownerReferences": references or None}
+        await cache.patch(obj, {"metadata": meta})
 
 
 def _place(obj: Obj) -> Place:

@@ -11,13 +11,13 @@ from datetime import datetime
 
 from kubesim.conditions import condition_of
 from kubesim.controllers import job_indexes, job_policies, job_status, pods
-from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, queue_key
+from kubesim.controllers.base import Context, Keeper, controller_of, drop_finalizer, is_ending, latest, queue_key
 from kubesim.controllers.job_backoff import Backoff
 from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
 from kubesim.controllers.job_pods import own_backoff, pod_of
 from kubesim.controllers.job_status import TRACKING, Look, is_tracked, look_at
 from kubesim.controllers.owned import Owned
-from kubesim.errors import ApiError, Obj, tolerating
+from kubesim.errors import ApiError, Obj
 from kubesim.times import parse, stamp
 
 CONTROLLER = "kubernetes.io/job-controller"
@@ -54,12 +54,11 @@ class JobController(Keeper):
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         """Look at a job; at one whose status alone changed (by our own report) after a moment."""
-        job = new or old
-        assert job is not None
+        key = queue_key(latest(old, new))
         if old is None or new is None or old["metadata"]["generation"] != new["metadata"]["generation"]:
-            self.queue.add(queue_key(job))
+            self.queue.add(key)
         else:
-            self.queue.add_after(queue_key(job), BATCH_S)
+            self.queue.add_after(key, BATCH_S)
 
     def _orphaned(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and is_tracked(new) and controller_of(new) is None:
@@ -244,12 +243,7 @@ class JobController(Keeper):
         await self.tell(look.job, "Completed")
 
     async def _untrack(self, pod: Obj) -> None:
-        meta = pod["metadata"]
-        if is_tracked(pod):
-            kept = [name for name in meta["finalizers"] if name != TRACKING]
-            with tolerating(404, 409):
-                patch = {"metadata": {"uid": meta["uid"], "finalizers": kept or None}}
-                await self.pods.informer.patch(pod, patch)
+        await drop_finalizer(self.pods.informer, pod, TRACKING)
 
     async def _release_orphans(self, namespace: str, name: str, uid: str = "") -> None:
         """Pods whose job is gone must not wait to be counted, also where a new job has taken its name."""

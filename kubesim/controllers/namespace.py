@@ -117,9 +117,8 @@ class ServiceAccountController(Keeper):
         self.config_maps.add_handler(self._touched)
 
     def _touched(self, old: Obj | None, new: Obj | None) -> None:
-        obj = new or old
-        if old is not None and obj is not None and obj["metadata"]["name"] in ("default", ROOT_CA):
-            self.queue.add(f"/{obj['metadata']['namespace']}")
+        if old is not None and old["metadata"]["name"] in ("default", ROOT_CA):
+            self.queue.add(f"/{old['metadata']['namespace']}")
 
     async def look_after(self, namespace: Obj) -> None:
         """Create what is missing in a namespace, and put the cluster's CA right."""

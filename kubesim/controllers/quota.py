@@ -9,7 +9,7 @@ from functools import partial
 from kubesim.admission.quota import form_of
 from kubesim.admission.usage import Tally, counted
 from kubesim.api.quantity import write
-from kubesim.controllers.base import Context, Keeper, queue_key
+from kubesim.controllers.base import Context, Keeper, latest, queue_key
 from kubesim.errors import Obj
 from kubesim.schema.kinds import registry
 from kubesim.schema.registry import Kind
@@ -34,9 +34,7 @@ class QuotaController(Keeper):
 
     def _changed(self, kind: Kind, old: Obj | None, new: Obj | None) -> None:
         """Count what comes, goes, or ends."""
-        obj = new or old
-        assert obj is not None
-        for quota in self.own.by("namespace", obj["metadata"]["namespace"]):
+        for quota in self.own.by("namespace", latest(old, new)["metadata"]["namespace"]):
             tally = self._tallies.get(queue_key(quota))
             if tally is None or tally.change(kind, old, new):
                 self.queue.add(queue_key(quota))

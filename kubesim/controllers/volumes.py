@@ -5,12 +5,12 @@ from __future__ import annotations
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, is_ending, queue_key
+from kubesim.controllers.base import Context, Controller, drop_finalizer, is_ending, latest, queue_key
 from kubesim.errors import Obj, tolerating
 from kubesim.times import stamp
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses.storage.k8s.io"
-IN_USE = {CLAIMS: "kubernetes.io/pvc-protection", VOLUMES: "kubernetes.io/pv-protection"}
+CLAIM_IN_USE, VOLUME_IN_USE = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 BOUND_BY_US = "pv.kubernetes.io/bound-by-controller"
 COMPLETED = "pv.kubernetes.io/bind-completed"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
@@ -44,8 +44,7 @@ class VolumeController(Controller):
         self.pods.add_handler(self._pod_changed)
 
     def _volume_changed(self, old: Obj | None, new: Obj | None) -> None:
-        volume = new or old
-        assert volume is not None
+        volume = latest(old, new)
         if new is not None:
             self.queue.add(queue_key(new))
         reference = volume["spec"].get("claimRef")
@@ -57,10 +56,8 @@ class VolumeController(Controller):
                     self.queue.add(queue_key(claim))
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
-        pod = new or old
-        assert pod is not None
         if new is None or pods.phase_of(new) in pods.ENDED:
-            for key in claims_of(pod):
+            for key in claims_of(latest(old, new)):
                 self.queue.add(key)
 
     async def sync(self, namespace: str, name: str) -> None:
@@ -77,7 +74,7 @@ class VolumeController(Controller):
             return
         if is_ending(claim):
             if not self._users(claim):
-                await self._release(CLAIMS, claim)
+                await drop_finalizer(self.claims, claim, CLAIM_IN_USE)
         elif claim["metadata"].get("annotations", {}).get(COMPLETED):
             await self._keep(claim)
         else:
@@ -86,13 +83,6 @@ class VolumeController(Controller):
     def _users(self, claim: Obj) -> list[Obj]:
         users = self.pods.by("claim", queue_key(claim))
         return [pod for pod in users if pods.phase_of(pod) not in pods.ENDED]
-
-    async def _release(self, resource: str, obj: Obj) -> None:
-        """Let an object go that nobody uses any more."""
-        kept = [name for name in obj["metadata"].get("finalizers") or () if name != IN_USE[resource]]
-        if len(kept) == len(obj["metadata"].get("finalizers") or ()):
-            return
-        await self._patch(resource, obj, {"metadata": {"uid": obj["metadata"]["uid"], "finalizers": kept or None}})
 
     async def _patch(self, resource: str, obj: Obj, patch: Obj) -> Obj:
         with tolerating(404):
@@ -105,7 +95,7 @@ class VolumeController(Controller):
         reference = volume["spec"].get("claimRef")
         if not reference:
             if is_ending(volume):
-                await self._release(VOLUMES, volume)
+                await drop_finalizer(self.volumes, volume, VOLUME_IN_USE)
             else:
                 await self._phase(volume, "Available")
             return
@@ -114,7 +104,7 @@ class VolumeController(Controller):
             if volume.get("status", {}).get("phase") != "Failed":
                 await self._phase(volume, "Released")
             if is_ending(volume):
-                await self._release(VOLUMES, volume)
+                await drop_finalizer(self.volumes, volume, VOLUME_IN_USE)
             elif volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
                 await self._reclaim(volume)
         elif not reference.get("uid"):
