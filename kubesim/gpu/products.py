@@ -75,6 +75,7 @@ class Product:
     vbios: str
     part: str
     nvlinks: int
+    banks: int
     machine: Machine
     bus: tuple[str, ...]
     numa: tuple[str, ...]

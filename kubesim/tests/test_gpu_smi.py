@@ -113,7 +113,44 @@ def test_a_section_of_the_report_can_be_asked_for(board):
     assert "Product Name" not in out
     whole, _ = smi(board, "-q")
     assert whole.count("Product Name") == 8
-    assert all(line.index(": ") == 42 for line in whole.splitlines() if " : " in line)
+    report, _, processes = whole.replace(": \n", ": -\n").partition("    Processes\n")
+    assert {line.index(" : ") for line in report.splitlines() if " : " in line} == {54}
+    assert processes.splitlines()[0].index(" : ") == 41
+
+
+def test_temperatures_and_pages_are_told_as_each_generation_does():
+    for name, limit, retired in (("T4", "GPU Shutdown Temp ", "0"), ("H100", "GPU Shutdown T.Limit Temp ", "N/A")):
+        board = Board("n", products()[name], 1, BOOT)
+        out, _ = smi(board, "-q -d TEMPERATURE,PAGE_RETIREMENT,ROW_REMAPPER")
+        assert limit in out
+        assert f"Single Bit ECC                                 : {retired}\n" in out
+    board.repair(0, BOOT)
+    board.xid(0, 64, NOW)
+    out, _ = smi(board, "-q -d ECC,ROW_REMAPPER")
+    assert "Unrepairable Memory                            : Yes" in out
+    assert "Max                                        : 2560 bank(s)" in out
+
+
+def test_links_tell_their_errors_and_what_they_can(board):
+    out, _ = smi(board, "nvlink -e -i 3")
+    assert out.splitlines()[:3] == [
+        f"GPU 3: NVIDIA H100 80GB HBM3 (UUID: {board.devices[3].uuid})",
+        "\t Link 0: Replay Errors: 0",
+        "\t Link 0: Recovery Errors: 0",
+    ]
+    assert "\t Link 17, P2P is supported: true" in smi(board, "nvlink --capabilities -i 0")[0]
+    assert smi(board, "nvlink")[1] == 2
+    assert smi(board, "topo -p2p n")[0].splitlines()[1] == " GPU0\tX" + "\tOK" * 7 + "\t"
+    bare = Board("n", products()["T4"], 4, BOOT)
+    assert smi(bare, "topo -p2p n")[0].splitlines()[1] == " GPU0\tX\tNS\tNS\tNS\t"
+
+
+def test_compute_instances_have_a_table_of_their_own(board):
+    board.set_mig(4, True, BOOT)
+    board.create_instance(4, "3g.40gb", BOOT)
+    out, _ = smi(board, "mig -lci")
+    assert "|   4       2       MIG 3g.40gb         2         0           0:3    |" in out
+    assert {len(line) for line in out.splitlines()} == {70}
 
 
 def test_a_lost_gpu_is_all_that_nvidia_smi_talks_of(board):

@@ -150,11 +150,17 @@ def _list(view: View, call: Call) -> tuple[str, int]:
 def _topo(view: View, call: Call) -> tuple[str, int]:
     if {"-m", "--matrix"} & set(call.words):
         return topology.matrix(view), 0
+    if "-p2p" in call.words and call.words[-1] in ("r", "w", "n", "a", "p"):
+        return topology.peers(view, call.words[-1]), 0
     return "Please specify one of the options of 'nvidia-smi topo -h'.\n", 2
 
 
 def _nvlink(view: View, call: Call) -> tuple[str, int]:
-    return topology.links(view), 0
+    names = {"--status": "-s", "--errorcounters": "-e", "--capabilities": "-c"}
+    asked = next((word for word in (names.get(each, each) for each in call.words) if word in names.values()), "")
+    if not asked:
+        return "Please specify one of the options of 'nvidia-smi nvlink -h'.\n", 2
+    return topology.links(view, call.only, asked), 0
 
 
 def _mig(view: View, call: Call) -> tuple[str, int]:
@@ -163,8 +169,10 @@ def _mig(view: View, call: Call) -> tuple[str, int]:
         return instances.profiles(view, call.only)
     if "-lgipp" in words:
         return instances.placements(view, call.only)
-    if "-lgi" in words or "-lci" in words:
+    if "-lgi" in words:
         return instances.instances(view, call.only)
+    if "-lci" in words:
+        return instances.compute_instances(view, call.only)
     if view.owner:
         return "Insufficient Permissions\n", NO_PERMISSION
     if "-cgi" in words:
@@ -284,6 +292,7 @@ nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
     --version                   Print versions.
     dmon | pmon [-c N]          Follow devices or processes, a line each second.
     topo -m                     Display the connections between the devices.
-    nvlink -s                   Display the state of the NVLinks.
+    topo -p2p r|w|n|a|p         Display which devices reach each other.
+    nvlink -s|-e|-c             Display the state, the errors or the capabilities of the NVLinks.
     mig  -lgip|-lgi|-cgi|-dgi   List and change GPU instances.
 """

@@ -21,6 +21,14 @@ _INSTANCE_HEAD = """\
 |                            ID       ID       Start:Size |
 |=========================================================|"""
 _INSTANCE_RULE = "+---------------------------------------------------------+"
+_COMPUTE_HEAD = """\
++--------------------------------------------------------------------+
+| Compute instances:                                                 |
+| GPU     GPU       Name             Profile   Instance   Placement  |
+|       Instance                       ID        ID       Start:Size |
+|         ID                                                         |
+|====================================================================|"""
+_COMPUTE_RULE = "+--------------------------------------------------------------------+"
 NOT_ENABLED = "No MIG-enabled devices found."
 
 
@@ -59,6 +67,25 @@ def instances(view: View, only: list[str]) -> tuple[str, int]:
     if not lines:
         return "No GPU instances found: Not Found\n", 6
     return "\n".join([_INSTANCE_HEAD, *lines]) + "\n", 0
+
+
+def compute_instances(view: View, only: list[str]) -> tuple[str, int]:
+    """Return the answer to ``-lci`` and its exit status."""
+    seen = _enabled(view, only)
+    if not seen:
+        return NOT_ENABLED + "\n", 6
+    lines: list[str] = []
+    for item in seen:
+        for found in sorted(item.device.instances, key=lambda one: one.id):
+            name, number = f"MIG {found.profile.name.split('+')[0]}", f"{found.id:>5}"
+            lines += [
+                f"|{item.number:>4}{number:>8}       {name:<18}{found.profile.slices - 1:>3}{0:>10}"
+                f"{f'0:{found.profile.slices}':>14}    |",
+                _COMPUTE_RULE,
+            ]
+    if not lines:
+        return "No compute instances found: Not Found\n", 6
+    return "\n".join([_COMPUTE_HEAD, *lines]) + "\n", 0
 
 
 def create(view: View, only: list[str], names: str) -> tuple[str, int]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kubesim.gpu.devices import NVLINK_GBPS, Device
+from kubesim.gpu.smi.query import chosen
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
 
 _UNDERLINED, _PLAIN = "\x1b[4m", "\x1b[0m"
@@ -40,13 +43,24 @@ def connection(one: Device, other: Device) -> str:
     return "PHB" if one.bus.split(":")[1] == other.bus.split(":")[1] else "NODE"
 
 
-def links(view: View) -> str:
-    """Return the state of every NVLink of every device."""
+def links(view: View, only: Iterable[str] = (), ask: str = "-s") -> str:
+    """Return what is asked of every NVLink: its state (-s), errors (-e) or capabilities (-c)."""
     lines: list[str] = []
-    for seen in view.present():
+    for seen in chosen(view, only):
         lines.append(f"GPU {seen.number}: {seen.device.product.name} (UUID: {seen.device.uuid})")
-        lines += [_link(seen.device, number) for number in range(seen.device.product.nvlinks)]
+        for number in range(seen.device.product.nvlinks):
+            lines += _ASKED[ask](seen.device, number)
     return "\n".join(lines) + "\n"
+
+
+def peers(view: View, ask: str) -> str:
+    """Return which devices reach each other: by reads (r), writes (w), NVLink (n), atomics (a), PCIe (p)."""
+    seen = view.present()
+    lines = [" \t" + "\t".join(f"GPU{item.number}" for item in seen) + "\t"]
+    for item in seen:
+        words = ["X" if item is other else _reach(item.device, other.device, ask) for other in seen]
+        lines.append(f" GPU{item.number}\t" + "\t".join(words) + "\t")
+    return "\n".join(lines) + "\n" + _PEER_LEGEND
 
 
 def _row(item: Seen, seen: list[Seen]) -> str:
@@ -57,7 +71,48 @@ def _row(item: Seen, seen: list[Seen]) -> str:
     )
 
 
-def _link(device: Device, number: int) -> str:
+def _reach(one: Device, other: Device, ask: str) -> str:
+    linked = connection(one, other).startswith("NV")
+    if ask in ("n", "a"):
+        return "OK" if linked else "NS"
+    return "OK" if linked or one.numa == other.numa else "CNS"
+
+
+def _state(device: Device, number: int) -> list[str]:
     if number in device.trouble.links_down:
-        return f"\t Link {number}: <inactive>"
-    return f"\t Link {number}: {NVLINK_GBPS[device.product.family]:g} GB/s"
+        return [f"\t Link {number}: <inactive>"]
+    return [f"\t Link {number}: {NVLINK_GBPS[device.product.family]:g} GB/s"]
+
+
+def _errors(device: Device, number: int) -> list[str]:
+    if number in device.trouble.links_down:
+        return [f"\t Link {number}: <inactive>"]
+    return [f"\t Link {number}: {kind} Errors: 0" for kind in ("Replay", "Recovery", "CRC")] + [""]
+
+
+def _capabilities(device: Device, number: int) -> list[str]:
+    if number in device.trouble.links_down:
+        return [f"\t Link {number}: <inactive>"]
+    return [f"\t Link {number}, {text}: {value}" for text, value in _CAPABILITIES]
+
+
+_ASKED = {"-s": _state, "-e": _errors, "-c": _capabilities}
+_CAPABILITIES = (
+    ("P2P is supported", "true"),
+    ("Access to system memory supported", "true"),
+    ("P2P atomics supported", "true"),
+    ("System memory atomics supported", "true"),
+    ("SLI is supported", "true"),
+    ("Link is supported", "true"),
+)
+_PEER_LEGEND = """
+Legend:
+
+  X    = Self
+  OK   = Status Ok
+  CNS  = Chipset not supported
+  GNS  = GPU not supported
+  TNS  = Topology not supported
+  NS   = Not supported
+  U    = Unknown
+"""
