@@ -20,12 +20,12 @@ from kubesim.kubelet.probes import Probes
 from kubesim.kubelet.programs import OOM_REASON, Program, noted
 from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
+from kubesim.kubelet.reporting import Reporter
 from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.stamps import stamped
-from kubesim.kubelet.status import FIRST_STEPS, PodRecord, change, group, pod_status
+from kubesim.kubelet.status import PodRecord, group
 from kubesim.kubelet.stops import Stops
-from kubesim.shell.machine import Stdio
+from kubesim.kubelet.storage import GRACE_S, Storage
 from kubesim.times import parse
 
 CRASH_CODE = 255
@@ -71,10 +71,10 @@ class PodWorker:
         self._hooks: dict[str, asyncio.Task[None]] = {}
         self._resumed = False
         self._started_ending = False
-        self._reported: Obj = {}
-        self._reported_in: str | None = ""
+        self._reporter = Reporter(host.client, record)
+        self._storage = Storage(record, self.sandbox)
         status = record.pod.get("status", {})
-        if status.get("reason") == "DeadlineExceeded":
+        if status.get("reason") in ("DeadlineExceeded", "Evicted"):
             record.failure = (status["reason"], status.get("message", ""))
         for container in record.containers:
             if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "neverPulled"):
@@ -97,9 +97,8 @@ class PodWorker:
             await self._begin_ending()
         elif ending:
             self._hasten_ending()
-        deadline = self._deadline()
-        if deadline is not None and deadline <= self.now and not ending:
-            await self._overdue()
+        if not ending:
+            await self._end_if_due()
         while (due := self._next()) is not None and due[0] <= self.now:
             await STAGES[due[1].state].then(self, due[1])
         if ending and not any(container.running for container in self.record.containers):
@@ -107,8 +106,14 @@ class PodWorker:
             return None
         if all(container.done for container in self.record.main):
             self.sandbox.release()
-        await self._report()
-        dues = (due[0] if due else None, self._mounts.retry_at, self._deadline(), self._resizing.due)
+        await self._reporter.report(self.now)
+        dues = (
+            due[0] if due else None,
+            self._mounts.retry_at,
+            self._deadline(),
+            self._resizing.due,
+            self._space_due(),
+        )
         moments = [at for at in dues if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
 
@@ -127,13 +132,25 @@ class PodWorker:
         over = seconds is None or bool(self.record.failure[0]) or all(c.done for c in self.record.main)
         return None if over else self.record.bound_at + timedelta(seconds=seconds)
 
-    async def _overdue(self) -> None:
-        """End a pod that has been active for too long."""
-        text = "Pod was active on the node longer than the specified deadline"
-        self.record.failure = ("DeadlineExceeded", text)
-        await self._recorder.normal(self.record.pod, "DeadlineExceeded", text)
+    def _space_due(self) -> datetime | None:
+        """When to look at the pod's disk space again; a pod that is over has given it back."""
+        return None if self.record.failure[0] or all(c.done for c in self.record.main) else self._storage.due
+
+    async def _end_if_due(self) -> None:
+        """End a pod that has been active for too long, or has written too much."""
+        deadline = self._deadline()
+        if deadline is not None and deadline <= self.now:
+            text = "Pod was active on the node longer than the specified deadline"
+            await self._recorder.normal(self.record.pod, "DeadlineExceeded", text)
+            await self._fail("DeadlineExceeded", text, self._grace)
+        if not self.record.failure[0] and (why := self._storage.sync(self.now)):
+            await self._recorder.warning(self.record.pod, "Evicted", why)
+            await self._fail("Evicted", why, GRACE_S)
+
+    async def _fail(self, reason: str, text: str, grace: float) -> None:
+        self.record.failure = (reason, text)
         for container in self.record.containers:
-            await self._halt(container, f"Stopping container {container.name}", self._grace)
+            await self._halt(container, f"Stopping container {container.name}", grace)
 
     async def _resume(self) -> None:
         """Take up what ran before the kubelet was started again."""
@@ -240,21 +257,6 @@ class PodWorker:
         """Whether a container's own process really runs, in its machine."""
         image = self.record.images[self.record.spec(container)["image"]]
         return behaviours.interpreted(image, self.argv(container), self._architecture)
-
-    async def watch_output(self, container: Container, stdio: Stdio) -> None:
-        """Show what a computed process prints from now on, until it ends."""
-        instance, seen = container.instance, self.now
-        while container.running and container.instance is instance and not self.gone and instance is not None:
-            await self._clock.sleep(timings.PLEG_S)
-            since, until = ((at - instance.started_at).total_seconds() for at in (seen, self.now))
-            seen = self.now
-            program = self.program(container)
-            for line in program.lines(until):
-                writer = stdio.stdout if line.stream == "stdout" else stdio.stderr
-                if line.at > since and writer is not None:
-                    at = instance.started_at + timedelta(seconds=line.at)
-                    text = stamped(line.text, at) if program.stamped else line.text
-                    await writer.write(text.encode() + b"\n")
 
     def _next(self) -> tuple[datetime, Container] | None:
         """Return the container whose stage is due first."""
@@ -442,29 +444,13 @@ class PodWorker:
         self.stop()
         metadata = self.record.pod["metadata"]
         try:
-            await self._report()
+            await self._reporter.report(self.now)
             await self._client.delete(
                 "pods", metadata["name"], metadata["namespace"], grace_seconds=0, uid=metadata["uid"]
             )
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
-
-    async def _report(self) -> None:
-        """Write the status if it differs from what the API has."""
-        version = self.record.pod["metadata"].get("resourceVersion")
-        unchanged = not self.record.sandboxed and not self.record.resize and version == self._reported_in
-        if unchanged or any(c.replaced and c.state in FIRST_STEPS for c in self.record.containers):
-            return  # what is done in one go is told when it is done
-        status = pod_status(self.record, self.now)
-        if status == self._reported:
-            return
-        metadata = self.record.pod["metadata"]
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": change(self.record, status)}
-        self.record.pod = await self._client.patch(
-            "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
-        )
-        self._reported, self._reported_in = status, self.record.pod["metadata"].get("resourceVersion")
 
     async def _normal(self, container: Container, reason: str, message: str) -> None:
         await self._recorder.normal(self.record.pod, reason, message, path=_path(container))

@@ -27,10 +27,12 @@ from kubesim.kubelet import behaviours, failures, inside, rooted, servers, usage
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
+from kubesim.kubelet.layers import taken
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
 from kubesim.kubelet.memory import overrun, tell
 from kubesim.kubelet.monitoring import EXPORTERS
+from kubesim.kubelet.output import show
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container, container_id
 from kubesim.kubelet.replay import LONGEST_S, ReplayClock
@@ -311,6 +313,12 @@ class Sandbox:
         box = self.boxes.get(container.name)
         return box.machine if box is not None else None
 
+    def written(self, container: Container) -> int:
+        """Return the bytes of disk that a container's own files and its log take."""
+        box, instance = self.boxes.get(container.name), container.instance
+        log = instance.log.size if instance is not None and instance.log is not None else 0
+        return log + (taken(box.machine.files.root) if box is not None and box.machine is not None else 0)
+
     def real(self, container: Container) -> bool:
         """Whether a container's own process really runs."""
         box = self.boxes.get(container.name)
@@ -467,7 +475,7 @@ class Sandbox:
         if box is not None and box.main is not None:
             await box.main.attach(stdio)
         else:
-            await self.worker.watch_output(container, stdio)
+            await show(self.worker, container, stdio)
         return 0
 
     async def forward(self, port: int, connection: Duplex) -> None:

@@ -1,0 +1,75 @@
+"""What a pod's files take of its node's disk, and when that is more than the pod may have."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from kubesim.api import quantity
+from kubesim.errors import Obj
+from kubesim.kubelet.layers import taken
+from kubesim.kubelet.sandbox import Sandbox
+from kubesim.kubelet.status import PodRecord
+
+EPHEMERAL = "ephemeral-storage"
+CHECK_S = 10.0
+"""How often a kubelet looks."""
+GRACE_S = 1.0
+"""How long the processes of a pod have that has written too much."""
+VOLUME = 'Usage of EmptyDir volume "{}" exceeds the limit "{}". '
+POD = "Pod ephemeral local storage usage exceeds the total limit of containers {}. "
+CONTAINER = 'Container {} exceeded its local ephemeral storage limit "{}". '
+
+
+class Storage:
+    """The disk space of one pod; ``due`` is when to look again, None: not at all."""
+
+    def __init__(self, record: PodRecord, sandbox: Sandbox) -> None:
+        self._record = record
+        self._sandbox = sandbox
+        self.due: datetime | None = None
+
+    def sync(self, now: datetime) -> str:
+        """Return why the pod has to go, if it has."""
+        if not _bounded(self._record.pod["spec"]):
+            return ""
+        if self.due is not None and now < self.due:
+            return ""
+        looked, self.due = self.due is not None, now + timedelta(seconds=CHECK_S)
+        return self._excess() if looked else ""
+
+    def _excess(self) -> str:
+        spec, sandbox = self._record.pod["spec"], self._sandbox
+        volumes = {name: taken(directory) for name, directory in (sandbox.mounts or {}).items()}
+        for name, source in _empty_dirs(spec).items():
+            size = source.get("sizeLimit")
+            if size and 0 < quantity.parse(size) < volumes.get(name, 0):
+                return VOLUME.format(name, quantity.canonical(size))
+        limits = {c["name"]: limit for c in spec["containers"] if (limit := _limit(c))}
+        used = {container.name: sandbox.written(container) for container in self._record.containers}
+        on_disk = [volumes.get(name, 0) for name, at in _empty_dirs(spec).items() if at.get("medium") != "Memory"]
+        if limits and sum(used.values()) + sum(on_disk) > sum(map(quantity.parse, limits.values())):
+            return POD.format(_total([*limits.values()]))
+        for name, limit in limits.items():
+            if used.get(name, 0) > quantity.parse(limit):
+                return CONTAINER.format(name, quantity.canonical(limit))
+        return ""
+
+
+def _bounded(spec: Obj) -> bool:
+    """Whether anything of a pod's space has a limit."""
+    return any(map(_limit, spec["containers"])) or any("sizeLimit" in at for at in _empty_dirs(spec).values())
+
+
+def _limit(container: Obj) -> str:
+    return str(((container.get("resources") or {}).get("limits") or {}).get(EPHEMERAL, ""))
+
+
+def _empty_dirs(spec: Obj) -> dict[str, Obj]:
+    return {each["name"]: each["emptyDir"] or {} for each in spec.get("volumes") or () if "emptyDir" in each}
+
+
+def _total(limits: list[str]) -> str:
+    """Return the sum of quantities, written as the first one is."""
+    total = sum(map(quantity.parse, limits), Fraction(0))
+    return quantity.write(total, "binary" if limits[0].endswith("i") else "decimal")
