@@ -27,6 +27,7 @@ from kubesim.times import micro
 FORMAT = 2
 DELAY_S = 0.25  # from a change to its writing; with the writing itself well under the one second that may be lost
 RETRY_S = 1.0
+LARGEST = 1 << 40
 SLACK_BYTES = 4 * 1024 * 1024
 """A file is written anew once what it no longer needs is about as much as what it needs, and at least this."""
 State = dict[bytes, bytes]
@@ -136,7 +137,10 @@ def _read(path: Path) -> tuple[State, int]:
     for _, changes, whole in batches(path):
         state.update(changes)
         end = whole
-    return {key: value for key, value in state.items() if value}, end
+    kept = {key: value for key, value in state.items() if value}
+    if not kept:
+        raise _DamageError("it is empty")
+    return kept, end
 
 
 def batches(path: Path) -> Iterator[tuple[datetime, State, int]]:
@@ -190,7 +194,10 @@ def _header(head: bytes) -> tuple[datetime, int, int]:
         found: Obj = orjson.loads(head)
         if found["format"] != FORMAT:
             raise _DamageError(f"its format is {found['format']}, this program reads {FORMAT}")
-        return datetime.fromisoformat(found["at"]), int(found["size"]), int(found["crc32"])
+        size = int(found["size"])
+        if not 0 <= size <= LARGEST:
+            raise _DamageError("a line is damaged")
+        return datetime.fromisoformat(found["at"]), size, int(found["crc32"])
     except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
         raise _DamageError("a line is damaged") from error
 

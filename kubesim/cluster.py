@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -31,7 +32,7 @@ from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
 from kubesim.availability import Availability
-from kubesim.changelog import Changes, State
+from kubesim.changelog import ChangeLogError, Changes, State
 from kubesim.clock import Clock
 from kubesim.clusterfile import ClusterFile
 from kubesim.custom.definitions import Definitions
@@ -139,6 +140,15 @@ class Secrets:
         return cls(saved["adminToken"], TokenSigner.from_pem(saved["signerKey"].encode()))
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise ChangeLogError where what was kept is not what is expected: another program wrote it, or another hand."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ChangeLogError(f"what was kept is no cluster that this program can read: {error!r}") from error
+
+
 class Cluster:
     """A running cluster. Make it with ``create`` or ``restore``, end it with ``stop``."""
 
@@ -236,17 +246,18 @@ class Cluster:
     async def restore(
         cls, state: State, clock: Clock, server: str, ca: CertificateAuthority, *, recording: bool = False
     ) -> Cluster:
-        """Start a cluster from all that its ``changes`` ever were; raises ValueError or KeyError if wrong.
+        """Start a cluster from all that its ``changes`` ever were; raises ChangeLogError if they are no cluster.
 
         A ``recording`` is for reading only, and of its parts only the nodes are there: give it a stopped clock.
         """
-        saved = Saved.read(state)
-        spec = ClusterSpec.load(saved.cluster["spec"])
-        if recording:
-            spec.without = frozenset(PARTS) - {"kubelets"}
-        cluster = cls(spec, Secrets.load(saved.cluster["secrets"]), clock, server, ca, recording=recording)
-        cluster.store.load((saved.version, saved.objects), cluster._kinds)
-        cluster.activity.restore(saved.users)
+        with _readable():
+            saved = Saved.read(state)
+            spec = ClusterSpec.load(saved.cluster["spec"])
+            if recording:
+                spec.without = frozenset(PARTS) - {"kubelets"}
+            cluster = cls(spec, Secrets.load(saved.cluster["secrets"]), clock, server, ca, recording=recording)
+            cluster.store.load((saved.version, saved.objects), cluster._kinds)
+            cluster.activity.restore(saved.users)
         cluster._note_changes()
         cluster._seeder.follow_namespaces()
         await cluster._start(saved.kubelets)
@@ -254,8 +265,12 @@ class Cluster:
 
     @staticmethod
     def forked(state: State, name: str = "", deadline: datetime | None = None) -> State:
-        """Return a state as that of another cluster, with secrets of its own: nobody's tokens come along."""
-        spec = ClusterSpec.load(Saved.read(state).cluster["spec"])
+        """Return a state as that of another cluster, with secrets of its own: nobody's tokens come along.
+
+        Raises ChangeLogError for what is no cluster's.
+        """
+        with _readable():
+            spec = ClusterSpec.load(Saved.read(state).cluster["spec"])
         spec.name, spec.deadline = name or spec.name, deadline
         changed = {"spec": spec.dump(), "secrets": Secrets.create().dump()}
         return state | {key("cluster"): orjson.dumps(changed)}

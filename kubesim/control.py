@@ -54,7 +54,9 @@ class Control:
     def _authenticate(self, request: web.Request) -> None:
         """Raise 401 without the control token."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme != "Bearer" or not hmac.compare_digest(token.encode(), self._token.encode()):
+        if scheme != "Bearer" or not hmac.compare_digest(
+            token.encode("utf-8", "surrogateescape"), self._token.encode()
+        ):
             raise HostError(401, "Send the token of the file control-token as a bearer token.")
 
     async def _dispatch(self, request: web.Request, path: list[str]) -> web.Response:

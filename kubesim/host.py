@@ -63,6 +63,7 @@ class Host:
         self._port = port
         self._history = history
         self._tenants: dict[str, Tenant] = {}
+        self._making = asyncio.Lock()
         self._overdue: Callable[[str], object] = lambda name: None
         self.on_drop: Callable[[], object] = lambda: None
         """Called when a cluster is gone."""
@@ -102,7 +103,7 @@ class Host:
         for folder in sorted(path for path in self._data.iterdir() if path.is_dir()):
             try:
                 await self._restore(folder)
-            except (ChangeLogError, ValueError, KeyError, TypeError, ApiError) as error:
+            except (ChangeLogError, ApiError) as error:
                 log.error("the cluster in %s cannot be restored: %s", folder, error)
 
     def end_streams(self) -> None:
@@ -119,19 +120,26 @@ class Host:
 
     async def create(self, spec: ClusterSpec, content: ClusterFile | None = None) -> tuple[Cluster, bool]:
         """Return the cluster of this name and whether it is new, then with ``content``; raises HostError 422."""
+        async with self._making:
+            return await self._create(spec, content)
+
+    async def _create(self, spec: ClusterSpec, content: ClusterFile | None) -> tuple[Cluster, bool]:
         self._check(spec.name, spec.deadline)
         tenant = self._tenants.get(spec.name)
         if tenant is not None:
             return tenant.cluster, False
         if self._history:
-            (self._data / spec.name / "history").mkdir(parents=True, exist_ok=True)
+            try:
+                (self._data / spec.name / "history").mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise _full(error) from error
         cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca, content, keep=True)
         try:
             await self._adopt(cluster, ChangeLog(self._data / spec.name))
         except OSError as error:
             self._tenants.pop(spec.name)
             await cluster.stop()
-            raise HostError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
+            raise _full(error) from error
         return cluster, True
 
     def _check(self, name: str, deadline: datetime | None) -> None:
@@ -154,25 +162,35 @@ class Host:
     ) -> Cluster:
         """Return a new cluster: another one as it was at a moment, to read (``recording``) or to go on from there.
 
-        Raises HostError 404, 409 and 422.
+        Raises HostError 404, 409, 422 and 507.
         """
+        async with self._making:
+            return await self._look_back(name, source, moment, deadline, recording=recording)
+
+    async def _look_back(
+        self, name: str, source: str, moment: datetime | None, deadline: datetime | None, *, recording: bool
+    ) -> Cluster:
         self._check(name, deadline)
         if name in self._tenants:
             raise HostError(409, f"There is a cluster named {name!r} already; choose another name.")
         saver = self._tenant(source).saver
-        if saver is not None:
-            await saver.save()
+        if saver is None:
+            raise HostError(422, f"from: {source} is a recording itself; name the cluster that it is of.")
+        await saver.save()
         past = History(self._data / source)
         try:
             state = await asyncio.to_thread(past.at, moment)
             at = moment or (await asyncio.to_thread(past.span)).last
+            state = Cluster.forked(state, name, deadline)
         except ChangeLogError as error:
             raise HostError(422, f"at: {error}") from error
-        state = Cluster.forked(state, name, deadline)
         if recording:
             return await self._record(name, state, at)
         file = ChangeLog(self._data / name)
-        await asyncio.to_thread(file.append, state, self._clock.now())
+        try:
+            await asyncio.to_thread(file.append, state, self._clock.now())
+        except OSError as error:
+            raise _full(error) from error
         cluster = await Cluster.restore(state, self._clock, self._server(name), self._ca)
         await self._adopt(cluster, file)
         return cluster
@@ -214,6 +232,7 @@ class Host:
         if saved is None:
             return
         cluster = await Cluster.restore(saved, self._clock, self._server(folder.name), self._ca)
+        cluster.spec.name = folder.name
         await self._adopt(cluster, file)
 
     async def _adopt(self, cluster: Cluster, file: ChangeLog) -> None:
@@ -236,6 +255,10 @@ class Host:
         if tenant.timer is not None:
             tenant.timer.cancel()
             tenant.timer = None
+
+
+def _full(error: OSError) -> HostError:
+    return HostError(507, f"{error.filename}: {error.strerror}; free some space for it.")
 
 
 async def _end(tenant: Tenant) -> None:

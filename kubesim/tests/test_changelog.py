@@ -196,3 +196,39 @@ async def test_a_cluster_comes_back_with_its_objects_token_and_users(file):
         assert second.store.resource_version > version
     finally:
         await second.stop()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"format":2,"at":"2026-01-05T09:00:00Z","size":99999999999999999999,"crc32":1}',
+        b'{"format":2,"at":"2026-01-05T09:00:00Z","size":-1,"crc32":0}',
+        b'{"format":2,"at":"2026-01-05T09:00:00Z","size":0,"crc32":0}',
+        b"\0" * 5000,
+        b"[" * 100_000,
+    ],
+)
+def test_a_file_that_somebody_else_wrote_is_refused_and_no_empty_cluster_takes_its_place(file, head):
+    file.path.parent.mkdir()
+    file.path.write_bytes(head + b"\n")
+    with pytest.raises(ChangeLogError, match="remove the folder to begin with an empty cluster"):
+        file.load()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {b"7": b"8"},
+        {b'["cluster"]': b'{"spec":{"name":"x"},"secrets":{}}'},
+        {b'["cluster"]': b"[]"},
+        {b'["version"]': b'"x"'},
+        {b'["object","pods","a","b"]': b"7"},
+    ],
+)
+async def test_what_is_no_cluster_is_refused_in_a_sentence(state):
+    clock = RealClock()
+    with pytest.raises(ChangeLogError, match="no cluster that this program can read"):
+        Cluster.forked(state)
+    with pytest.raises(ChangeLogError, match="no cluster that this program can read"):
+        await Cluster.restore(state, clock, "https://127.0.0.1:1", CertificateAuthority.create(clock.now()))

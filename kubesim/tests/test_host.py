@@ -101,6 +101,7 @@ async def test_a_cluster_is_dropped_at_its_deadline(tmp_path):
         (b'{"name":"a","gpus":"8"}', 422, "gpus"),
         (b'{"name":"a","deadline":"soon"}', 422, "deadline"),
         (b'{"name":"a","deadline":"2020-01-01T00:00:00Z"}', 422, "deadline"),
+        (b'{"name":"a","deadline":"9999-12-31T23:59:59-14:00"}', 422, "deadline"),
         (b'{"name":"a","addons":["toaster"]}', 422, "addons"),
         (b'{"name":"a","addons":[{}]}', 422, "addons"),
         (b'{"name":"a","colour":"red"}', 422, "colour"),
@@ -177,3 +178,22 @@ async def test_on_another_address_nothing_says_localhost(tmp_path):
     assert names == (("IP Address", "127.0.0.2"),)
     assert "127.0.0.1" not in str(made)
     assert "localhost" not in str(made)
+
+
+async def test_many_who_make_the_same_cluster_at_once_get_the_same_one(tmp_path):
+    async with control(tmp_path) as (client, host):
+        answers = await asyncio.gather(*(make(client, name="a") for _ in range(8)))
+        assert sorted(code for code, _ in answers) == [200] * 7 + [201]
+        assert len({answer["kubeconfig"] for _, answer in answers}) == 1
+        assert len(host.clusters) == 1
+
+
+async def test_a_token_that_is_no_text_is_refused_as_any_other(tmp_path):
+    async with many(Address("127.0.0.1", 0), tmp_path, RealClock()) as (_, url, _):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", int(url.rpartition(":")[2]), ssl=trust_from(tmp_path)
+        )
+        writer.write(b"GET /control/clusters HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+        writer.close()
+        await writer.wait_closed()
