@@ -8,17 +8,6 @@ from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.texts import to_json, to_yaml
 from kubesim.shell.machine import Process
 
-EMPTY: Obj = {
-    "apiVersion": "v1",
-    "clusters": None,
-    "contexts": None,
-    "current-context": "",
-    "kind": "Config",
-    "preferences": {},
-    "users": None,
-}
-
-
 HELP = (
     "kubectl controls the Kubernetes cluster manager.\n\n"
     " Find more information at: https://kubernetes.io/docs/reference/kubectl/\n"
@@ -85,9 +74,10 @@ async def api_versions(process: Process, client: Client, opts: Flags) -> int:
             f"error: unexpected arguments: [{' '.join(opts.args)}]\nSee 'kubectl api-versions -h' for help and "
             f"examples"
         )
-    await process.write(
-        "".join(f"{each}\n" for each in sorted({kind.api_version for kind in await client.resources()}))
-    )
+    found = set((await client.request("GET", "/api")).get("versions") or [])
+    for group in (await client.request("GET", "/apis")).get("groups") or []:
+        found |= {each["groupVersion"] for each in group.get("versions") or []}
+    await process.write("".join(f"{each}\n" for each in sorted(found)))
     return 0
 
 
@@ -117,24 +107,6 @@ async def version(process: Process, client: Client, opts: Flags) -> int:
     return 0
 
 
-async def config_view(process: Process, client: Client, opts: Flags) -> int:
-    """Show the configuration: in a pod there is none, the account's token serves."""
-    await process.write(to_yaml(EMPTY))
-    return 0
-
-
-async def current_context(process: Process, client: Client, opts: Flags) -> int:
-    """Name the current context."""
-    raise KubectlError("error: current-context is not set")
-
-
-async def get_contexts(process: Process, client: Client, opts: Flags) -> int:
-    """List the contexts."""
-    if opts.get("output") != "name" and not opts.on("no-headers"):
-        await process.write(table([["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"]]))
-    return 0
-
-
 async def cluster_info(process: Process, client: Client, opts: Flags) -> int:
     """Tell where the cluster's services are."""
     path = "/api/v1/namespaces/kube-system/services?labelSelector=kubernetes.io%2Fcluster-service%3Dtrue"
@@ -152,4 +124,20 @@ async def cluster_info(process: Process, client: Client, opts: Flags) -> int:
         url = f"{server}/api/v1/namespaces/{metadata['namespace']}/services/{metadata['name']}{port}/proxy"
         await process.write(f"{green}{name}{plain} is running at {yellow}{url}{plain}\n")
     await process.write("\nTo further debug and diagnose cluster problems, use 'kubectl cluster-info dump'.\n")
+    return 0
+
+
+async def completion(process: Process, opts: Flags) -> int:
+    """Print the script that completes kubectl's words: the shell here completes them by itself."""
+    if len(opts.args) != 1 or opts.args[0] not in ("bash", "zsh", "fish", "powershell"):
+        reason = f'Unsupported shell type "{opts.args[0]}".' if len(opts.args) == 1 else "Shell not specified."
+        reason = "Too many arguments. Expected only the shell type." if len(opts.args) > 1 else reason
+        raise KubectlError(f"error: {reason}\nSee 'kubectl completion -h' for help and examples")
+    await process.write(f"# {opts.args[0]} completion for kubectl: built in\n")
+    return 0
+
+
+async def alpha(process: Process, opts: Flags) -> int:
+    """Say that there are no commands on trial."""
+    await process.write("No alpha commands are available in this version of kubectl\n")
     return 0

@@ -20,7 +20,7 @@ USAGE = "See 'kubectl cp -h' for help and examples"
 async def cp(process: Process, client: Client, opts: Flags) -> int:
     """Copy files from or into a container."""
     if len(opts.args) != 2:
-        raise KubectlError(f"error: source and destination are required\n{USAGE}")
+        raise KubectlError("error: source and destination are required")
     source, target = (_parsed(word) for word in opts.args)
     if source and target:
         raise KubectlError("error: one of src or dest must be a local file specification")

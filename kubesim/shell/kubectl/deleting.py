@@ -47,6 +47,8 @@ async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[R
         objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
         return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
     needs(opts, 1, NOTHING)
+    if opts.on("all") and opts.get("selector"):
+        raise KubectlError("error: setting 'all' parameter but found a non empty selector. ")
     found = []
     for kind, name in await kinds_and_names(client, opts.args):
         if name:

@@ -24,7 +24,6 @@ _CHANGE = f"{_PRINT} dry-run=unchanged field-manager=!"
 _MAKE = f"{_CHANGE} save-config validate=strict"
 _ROLL = f"{_FILES} {_PRINT} selector/l=!"
 _SET = f"{_FILES} {_CHANGE} selector/l=! all local record"
-_HARD = "output/o=! raw=! allow-missing-template-keys"
 FLAGS: dict[str, str] = {
     "get": f"{_FILES} {_SELECT} {_PRINT} field-selector=! show-labels no-headers sort-by=! watch/w watch-only "
     "label-columns/L=! ignore-not-found show-kind output-watch-events chunk-size=! server-print raw=! subresource=!",
@@ -110,11 +109,20 @@ FLAGS: dict[str, str] = {
     "top pod": "all-namespaces/A selector/l=! field-selector=! containers no-headers sort-by=! sum "
     "use-protocol-buffers show-swap",
     "top node": "selector/l=! no-headers sort-by=! show-capacity use-protocol-buffers show-swap",
-    "config view": f"raw minify flatten merge {_HARD}",
-    "config current-context": "",
+    "config view": f"raw minify flatten merge {_PRINT}",
+    **dict.fromkeys(("config current-context", "config get-clusters", "config get-users", "config use-context",
+        "config rename-context", "config delete-context", "config delete-cluster", "config delete-user",
+        "config unset"), ""),
     "config get-contexts": "no-headers output/o=!",
-    "config use-context": "",
     "config set-context": "current cluster=! user=! namespace=!",
+    "config set-cluster": "server=! embed-certs certificate-authority=! insecure-skip-tls-verify tls-server-name=! "
+    "proxy-url=!",
+    "config set-credentials": "token=! username=! password=! client-certificate=! client-key=! embed-certs "
+    "auth-provider=! exec-command=!",
+    "config set": "set-raw-bytes",
+    "plugin list": "name-only",
+    "completion": "",
+    "alpha": "",
     "cluster-info": "",
     "kustomize": "output/o=! enable-helm enable-alpha-plugins env/e=! load-restrictor=! mount=! network "
     "network-name=! reorder=! as-current-user helm-command=! enable-managedby-label enable-exec",
@@ -146,6 +154,14 @@ ALIASES = {
     "set sa": "set serviceaccount",
     "config use": "config use-context",
 }
+ORDER = (
+    *("create", "expose", "run", "set", "explain", "get", "edit", "delete", "rollout", "scale", "autoscale"),
+    *("certificate", "cluster-info", "top", "cordon", "uncordon", "drain", "taint", "describe", "logs", "attach"),
+    *("exec", "port-forward", "proxy", "cp", "auth", "debug", "events", "diff", "apply", "patch", "replace", "wait"),
+    *("kustomize", "label", "annotate", "completion", "alpha", "config", "plugin", "version", "api-versions"),
+    *("api-resources", "options"),
+)
+"""The order in which commands are suggested."""
 GROUPS = {command.rpartition(" ")[0] for command in FLAGS if " " in command}
 """Words that commands begin with."""
 
@@ -259,9 +275,8 @@ def _refuse(group: str, word: str) -> None:
 
 
 def _suggested(word: str) -> str:
-    near = sorted(
-        {name.split()[0] for name in FLAGS if _distance(word, name.split()[0]) <= 2 or name.startswith(word)}
-    )
+    names = [*ORDER, *sorted({name.split()[0] for name in FLAGS} - {*ORDER})]
+    near = [name for name in names if _distance(word, name) <= 2 or name.startswith(word)]
     return "\n\nDid you mean this?\n" + "".join(f"\t{name}\n" for name in near).rstrip("\n") if near else ""
 
 

@@ -255,11 +255,34 @@ async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
     return made("v1", "ServiceAccount", name_of(opts))
 
 
+VERBS = frozenset(
+    (
+        *(
+            "get",
+            "list",
+            "watch",
+            "create",
+            "update",
+            "patch",
+            "delete",
+            "deletecollection",
+            "use",
+            "bind",
+            "escalate",
+        ),
+        *("impersonate", "*", "proxy", "approve", "sign", "attest", "request"),
+    )
+)
+
+
 async def _rules(client: Client, opts: Flags) -> list[Obj]:
     verbs = list(dict.fromkeys(opts.words("verb")))
     if not verbs:
         raise wrong("at least one verb must be specified")
     verbs = ["*"] if "*" in verbs else verbs
+    for verb in verbs:
+        if verb not in VERBS:
+            await client.process.error(f"Warning: '{verb}' is not a standard resource verb\n")
     urls, names = opts.words("non-resource-url"), opts.words("resource-name")
     if not opts.words("resource") and not urls:
         cluster = opts.command == "create clusterrole"

@@ -16,7 +16,7 @@ from kubesim.schema.kinds import registry
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.kubectl import kustomize_names as names
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.texts import to_yaml
 from kubesim.shell.machine import Process
@@ -38,7 +38,7 @@ OLD = {"commonLabels": "labels", "bases": "resources"} | dict.fromkeys(
 FIX = "Run 'kustomize edit fix' to update your Kustomization automatically."
 
 
-async def kustomize(process: Process, client: Client, opts: Flags) -> int:
+async def kustomize(process: Process, opts: Flags) -> int:
     """Print what a folder's kustomization makes."""
     if len(opts.args) > 1:
         raise KubectlError("error: specify one path to kustomization.yaml")

@@ -79,7 +79,13 @@ async def _pods(process: Process, client: Client, opts: Flags) -> list[Obj]:
                 reason=error.reason,
             ) from error
     kind, name = (await kinds_and_names(client, [word]))[0]
-    obj = await client.request("GET", kind.path(client.namespace, name))
+    try:
+        obj = await client.request("GET", kind.path(client.namespace, name))
+    except KubectlError as error:
+        if error.reason != "NotFound":
+            raise
+        text = f'error: error from server (NotFound): {error.message} in namespace "{client.namespace}"'
+        raise KubectlError(text, reason=error.reason) from error
     if kind.kind == "Pod" and not kind.group:
         return [obj]
     labels = selector_of(obj)

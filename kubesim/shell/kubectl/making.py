@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from kubesim.api.patch import merge_patch
 from kubesim.shell.kubectl.applying import configured
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.debugging import joined, started
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
@@ -106,7 +106,8 @@ async def token(process: Process, client: Client, opts: Flags) -> int:
     except KubectlError as error:
         raise KubectlError(f"error: failed to create token: {error.message}", reason=error.reason) from error
     if opts.get("output"):
-        await report(process, opts, await client.resource("serviceaccounts"), found, "")
+        made_of = Resource("authentication.k8s.io", "v1", "tokenrequests", "tokenrequest", "TokenRequest", True, ())
+        await report(process, opts, made_of, found, "")
     else:
         await process.write(found["status"]["token"] + ("\n" if process.tty(1) else ""))
     return 0
@@ -318,6 +319,8 @@ async def autoscale(process: Process, client: Client, opts: Flags) -> int:
         target = {"apiVersion": kind.api_version, "kind": kind.kind, "name": obj["metadata"]["name"]}
         spec: Obj = {"maxReplicas": most, "scaleTargetRef": target} | ({"minReplicas": least} if least > 0 else {})
         metrics = _metrics(opts)
+        if "cpu-percent" in opts:
+            await process.error(DEPRECATED)
         spec |= {"metrics": metrics} if metrics else {}
         status = {"currentMetrics": None, "desiredReplicas": 0}
         name = opts.get("name") or obj["metadata"]["name"]
@@ -326,6 +329,12 @@ async def autoscale(process: Process, client: Client, opts: Flags) -> int:
             del scaler["status"]
         await make(process, client, opts, scaler, "kubectl-autoscale", "autoscaled")
     return 0
+
+
+DEPRECATED = (
+    "Flag --cpu-percent has been deprecated, Use --cpu with percentage or resource quantity format (e.g., '70%' for "
+    "utilization or '500m' for milliCPU).\n"
+)
 
 
 def _metrics(opts: Flags) -> list[Obj]:

@@ -8,6 +8,7 @@ from kubesim.shell.kubectl.results import DRY, dry
 from kubesim.shell.kubectl.targets import change, needs, query, seconds
 from kubesim.shell.machine import Process
 
+TAINT = "See 'kubectl taint -h' for help and examples"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 MIRROR = "kubernetes.io/config.mirror"
 
@@ -184,7 +185,7 @@ def _spec(text: str) -> tuple[str, str, str, bool]:
     head, _, effect = text.removesuffix("-").partition(":")
     key, _, value = head.partition("=")
     if effect and effect not in EFFECTS:
-        raise KubectlError(f"error: invalid taint effect: {effect}, unsupported taint effect")
+        raise KubectlError(f"error: invalid taint effect: {effect}, unsupported taint effect\n{TAINT}")
     if not key or (not effect and not removed):
         raise KubectlError(f"error: invalid taint spec: {text}")
     return key, value, effect, removed
@@ -194,9 +195,10 @@ async def _taint(
     process: Process, client: Client, opts: Flags, kind: Resource, node: Obj, specs: list[tuple[str, str, str, bool]]
 ) -> None:
     taints: list[Obj] = list(node.get("spec", {}).get("taints") or [])
-    added = False
+    added = replaced = False
     for key, value, effect, removed in specs:
         same = [each for each in taints if each["key"] == key and effect in ("", each["effect"])]
+        replaced = replaced or bool(same and not removed)
         if removed and not same:
             raise KubectlError(f'error: taint "{key}{":" + effect if effect else ""}" not found')
         if not removed and same and not opts.on("overwrite"):
@@ -209,5 +211,5 @@ async def _taint(
             added = True
             taints.append({"key": key, **({"value": value} if value else {}), "effect": effect})
     done = "tainted" if added else "untainted"
-    done = "modified" if added and any(removed for *_, removed in specs) else done
+    done = "modified" if added and (replaced or any(removed for *_, removed in specs)) else done
     await change(process, client, kind, node, {"spec": {"taints": taints or None}}, done, dry=dry(opts))

@@ -13,13 +13,13 @@ from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.gorun import Run
 from kubesim.shell.kubectl.gotemplate import TemplateError
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.texts import compact, to_json, to_kyaml, to_yaml
+from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
 
-PLAIN: dict[str, Callable[[Obj], str]] = {"json": to_json, "yaml": to_yaml, "kyaml": to_kyaml}
+PLAIN: dict[str, Callable[[Obj], str]] = {"json": to_json, "yaml": to_yaml}
 
 FORMATS = (
     "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,"
-    "kyaml,name,template,templatefile,wide,yaml"
+    "name,template,templatefile,wide,yaml"
 )
 
 

@@ -7,12 +7,22 @@ from urllib.parse import urlencode
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.describe_parts import template
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.results import dry, report
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import JSON, change, chosen, place, seconds
 from kubesim.shell.machine import Process
 
 REVISION = "deployment.kubernetes.io/revision"
 CAUSE = "kubernetes.io/change-cause"
+KEPT = frozenset(
+    (
+        *("kubectl.kubernetes.io/last-applied-configuration", REVISION, f"{REVISION}-history"),
+        *("deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"),
+        "deprecated.deployment.rollback.to",
+    )
+)
+"""Annotations that a deployment keeps when it goes back."""
+NONE = "<none>"
 HASH = "pod-template-hash"
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
@@ -24,11 +34,13 @@ async def _targets(process: Process, client: Client, opts: Flags, *kinds: str) -
     found = await chosen(process, client, opts, opts.args)
     for kind, obj in found:
         if kind.kind not in (kinds or WORKLOADS):
-            action = {
-                "history": "no history viewer has been implemented for",
-                "undo": "no rollbacker has been implemented for",
-            }
+            action = {"undo": "no rollbacker has been implemented for"}
             verb = opts.command.split()[1]
+            if verb == "history":
+                shown = f"{{{kind.group} {kind.kind}}}"
+                raise KubectlError(
+                    f'error: error retrieving history for "{kind.kind}", no visitor method exists for {shown}'
+                )
             if verb in action:
                 raise KubectlError(f'error: {action[verb]} "{kind.kind}"')
             if verb == "status":
@@ -68,6 +80,10 @@ async def pause(process: Process, client: Client, opts: Flags) -> int:
 async def status(process: Process, client: Client, opts: Flags) -> int:
     """Tell how far workloads are, and wait until they are done."""
     for kind, obj in await _targets(process, client, opts):
+        wanted = opts.get("revision")
+        now = (obj["metadata"].get("annotations") or {}).get(REVISION, "")
+        if wanted not in ("", "0", now) and kind.kind == "Deployment":
+            raise KubectlError(f"error: desired revision ({wanted}) is different from the running revision ({now})")
         await _status(process, client, opts, kind, obj)
     return 0
 
@@ -149,14 +165,14 @@ def _statefulset(spec: Obj, state: Obj, name: str) -> tuple[str, bool]:
     return f"statefulset rolling update complete {at}", True
 
 
-async def _revisions(client: Client, kind: Resource, obj: Obj) -> dict[int, tuple[Obj, str]]:
-    """Return the templates of every revision, with the causes of change."""
+async def _revisions(client: Client, kind: Resource, obj: Obj) -> dict[int, tuple[Obj, Obj]]:
+    """Return the templates of every revision, with the annotations of what keeps them."""
     labels = obj["spec"].get("selector", {}).get("matchLabels") or {}
     text = urlencode({"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())})
     plural = "replicasets" if kind.kind == "Deployment" else "controllerrevisions"
     namespace = obj["metadata"]["namespace"]
     answer = await client.request("GET", f"/apis/apps/v1/namespaces/{namespace}/{plural}?{text}")
-    found: dict[int, tuple[Obj, str]] = {}
+    found: dict[int, tuple[Obj, Obj]] = {}
     for item in answer.get("items", []):
         owners = [each["uid"] for each in item["metadata"].get("ownerReferences", [])]
         notes = item["metadata"].get("annotations") or {}
@@ -164,7 +180,7 @@ async def _revisions(client: Client, kind: Resource, obj: Obj) -> dict[int, tupl
             continue
         number = int(notes.get(REVISION, 0)) if kind.kind == "Deployment" else item.get("revision", 0)
         inner = item["spec"]["template"] if kind.kind == "Deployment" else item["data"]["spec"]["template"]
-        found[number] = inner, notes.get(CAUSE, "<none>")
+        found[number] = inner, notes
     return dict(sorted(found.items()))
 
 
@@ -176,9 +192,18 @@ async def history(process: Process, client: Client, opts: Flags) -> int:
         if wanted:
             if wanted not in found:
                 raise KubectlError("error: unable to find the specified revision")
-            await process.write(f"{name} with revision #{wanted}\n{template(found[wanted][0])}\n")
+            inner, notes = found[wanted]
+            noted = {
+                **(inner["metadata"].get("annotations") or {}),
+                **({CAUSE: notes[CAUSE]} if CAUSE in notes else {}),
+            }
+            shown = template({**inner, "metadata": {**inner["metadata"], "annotations": noted}})
+            await process.write(f"{name} with revision #{wanted}\n{shown}\n")
             continue
-        lines = [["REVISION", "CHANGE-CAUSE"], *([str(number), cause] for number, (_, cause) in found.items())]
+        lines = [
+            ["REVISION", "CHANGE-CAUSE"],
+            *([str(number), notes.get(CAUSE, NONE)] for number, (_, notes) in found.items()),
+        ]
         await process.write(f"{name} \n{table(lines)}\n")
     return 0
 
@@ -212,5 +237,17 @@ async def undo(process: Process, client: Client, opts: Flags) -> int:
             )
             continue
         body = [{"op": "replace", "path": "/spec/template", "value": chosen_template}]
-        await change(process, client, kind, obj, body, "rolled back", sort=JSON)
+        if kind.kind == "Deployment":
+            own = {key: value for key, value in (obj["metadata"].get("annotations") or {}).items() if key in KEPT}
+            kept = {key: value for key, value in found[wanted or numbers[-2]][1].items() if key not in KEPT}
+            body.append({"op": "replace", "path": "/metadata/annotations", "value": {**own, **kept}})
+        how = dry(opts)
+        if how == "client" or opts.get("output"):
+            after = {**obj, "spec": {**obj["spec"], "template": chosen_template}}
+            if how != "client":
+                path = place(client, kind, obj) + ("?dryRun=All" if how else "")
+                after = await client.request("PATCH", path, body=body, sort=JSON)
+            await report(process, opts, kind, after, "rolled back")
+            continue
+        await change(process, client, kind, obj, body, "rolled back", sort=JSON, dry=how)
     return 0

@@ -212,9 +212,10 @@ async def _brought(process: Process, client: Client, opts: Flags) -> list[Obj]:
     for key in sorted(found.get("data") or {}):
         if wanted and key not in wanted:
             continue
-        variable = opts.get("prefix") + re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
-        if variable != opts.get("prefix") + key:
-            await process.error(f"Warning: key {key} transferred to {variable}\n")
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
+        variable = opts.get("prefix") + plain
+        if plain != key:
+            await process.error(f"Warning: key {key} transferred to {plain}\n")
         made.append({"name": variable, "valueFrom": {field: {"key": key, "name": name}}})
     return made
 

@@ -19,6 +19,8 @@ from kubesim.shell.tools import kit
 from kubesim.shell.tools.jq import documents
 
 MERGE, STRATEGIC, JSON = (f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge", "json"))
+LISTING = ("describe", "rollout history", "rollout status")
+"""Commands that take a kind without a name for all of it."""
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -114,7 +116,7 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
         raise KubectlError(f"error: {NOTHING}")
     everywhere = opts.on("all-namespaces")
     for kind, name in await kinds_and_names(client, words):
-        if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command == "describe"):
+        if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command in LISTING):
             raise KubectlError("error: resource(s) were provided, but no name was specified")
         path = kind.path("" if everywhere else client.namespace, name) + ("" if name else query(opts))
         answer = await (client.request("GET", path) if name else listed(client, kind, path, opts))

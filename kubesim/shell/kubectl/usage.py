@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.describe_node import amount
 from kubesim.shell.kubectl.flags import Flags
@@ -12,6 +14,8 @@ from kubesim.shell.machine import Process
 
 async def top(process: Process, client: Client, opts: Flags) -> int:
     """Show what nodes or pods use."""
+    if opts.get("sort-by") not in ("", "cpu", "memory"):
+        raise KubectlError("error: --sort-by accepts only cpu or memory")
     served = {kind.plural for kind in await client.resources() if kind.group == "metrics.k8s.io"}
     plural = "nodes" if opts.command == "top node" else "pods"
     if plural not in served:
@@ -27,7 +31,8 @@ async def top(process: Process, client: Client, opts: Flags) -> int:
         return await _top_nodes(process, client, opts, items)
     head = ["NAMESPACE"] * (not space) + ["POD"] * opts.on("containers") + ["NAME", "CPU(cores)", "MEMORY(bytes)"]
     lines = [] if opts.on("no-headers") else [head]
-    for item in sorted(items, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"])):
+    items.sort(key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"]))
+    for item in _by_use(items, opts):
         where = [item["metadata"]["namespace"]] * (not space)
         rows = [[each] for each in item["containers"]] if opts.on("containers") else [item["containers"]]
         for row in rows:
@@ -35,8 +40,23 @@ async def top(process: Process, client: Client, opts: Flags) -> int:
                 [item["metadata"]["name"], row[0]["name"]] if opts.on("containers") else [item["metadata"]["name"]]
             )
             lines.append([*where, *names, *_used([each["usage"] for each in row])])
+    if opts.on("sum"):
+        cells = _used([each["usage"] for item in items for each in item["containers"]])
+        blank = [""] * (len(head) - 3)
+        lines += [[*blank, "", "________", "________"], [*blank, "", *cells]]
     await process.write(table(lines))
     return 0
+
+
+def _by_use(items: list[Obj], opts: Flags) -> list[Obj]:
+    """Return pods or nodes in the order asked for: those that use most first."""
+    by = opts.get("sort-by")
+
+    def use(item: Obj) -> Decimal:
+        usages = [each["usage"] for each in item.get("containers") or [item]]
+        return sum((amount(usage.get(by, "0")) for usage in usages), Decimal(0))
+
+    return sorted(items, key=use, reverse=True) if by else items
 
 
 def _used(usages: list[Obj]) -> list[str]:
@@ -50,7 +70,8 @@ async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[
         each["metadata"]["name"]: each for each in (await client.request("GET", "/api/v1/nodes")).get("items", [])
     }
     lines = [] if opts.on("no-headers") else [["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]]
-    for item in sorted(items, key=lambda each: str(each["metadata"]["name"])):
+    items.sort(key=lambda each: str(each["metadata"]["name"]))
+    for item in _by_use(items, opts):
         name = item["metadata"]["name"]
         whole = nodes.get(name, {}).get("status", {}).get("allocatable", {})
         cpu, memory = _used([item["usage"]])

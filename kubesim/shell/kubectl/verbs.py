@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.kubectl import (
     about,
     applying,
     changing,
+    configuring,
     copying,
     debugging,
     deleting,
@@ -31,12 +33,14 @@ from kubesim.shell.kubectl import (
     usage,
     waiting,
 )
-from kubesim.shell.kubectl.client import Client, KubectlError
-from kubesim.shell.kubectl.flags import Flags, parse
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.flags import FLAGS, Flags, parse
 from kubesim.shell.kubectl.generators import GENERATORS
+from kubesim.shell.kubectl.kubeconfig import Kubeconfig, load
 from kubesim.shell.kubectl.targets import duration
 from kubesim.shell.machine import Process
 
+ZONE = "cluster.local"
 Verb = Callable[[Process, Client, Flags], Awaitable[int]]
 VERBS: dict[str, Verb] = {
     "get": get.get,
@@ -90,14 +94,32 @@ VERBS: dict[str, Verb] = {
     "api-resources": about.api_resources,
     "api-versions": about.api_versions,
     "version": about.version,
-    "config view": about.config_view,
-    "config current-context": about.current_context,
-    "config get-contexts": about.get_contexts,
-    "kustomize": kustomizing.kustomize,
     "cluster-info": about.cluster_info,
     "top pod": usage.top,
     "top node": usage.top,
 }
+LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
+    "config view": configuring.view,
+    "config current-context": configuring.current_context,
+    "config get-contexts": configuring.get_contexts,
+    "config get-clusters": configuring.get_names,
+    "config get-users": configuring.get_names,
+    "config use-context": configuring.use_context,
+    "config set-context": configuring.set_context,
+    "config rename-context": configuring.rename_context,
+    **dict.fromkeys(
+        ("config delete-context", "config delete-cluster", "config delete-user"), configuring.delete_entry
+    ),
+    "config set-cluster": configuring.set_entry,
+    "config set-credentials": configuring.set_entry,
+    "config set": configuring.set_value,
+    "config unset": configuring.set_value,
+    "kustomize": kustomizing.kustomize,
+    "plugin list": configuring.plugins,
+    "completion": about.completion,
+    "alpha": about.alpha,
+}
+"""The verbs that ask no server."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 """What comes of objects that are not what their kind says: custom ones, answers of servers that others register."""
 
@@ -106,10 +128,12 @@ async def run(process: Process) -> int:
     """Run a command line."""
     try:
         opts = parse(process.argv[1:])
-        if opts.command not in VERBS or opts.on("help"):
+        if opts.command not in {*VERBS, *LOCAL} or opts.on("help"):
             await process.write(about.usage_of(opts.command))
             return 0
         results.settle(process, opts)
+        if opts.command in LOCAL:
+            return await LOCAL[opts.command](process, opts)
         return await VERBS[opts.command](process, _client(process, opts), opts)
     except KubectlError as error:
         await process.write(error.printed)
@@ -127,18 +151,64 @@ async def run(process: Process) -> int:
 
 
 def _client(process: Process, opts: Flags) -> Client:
-    """Return the way to the server; in a pod there is no configuration to choose from."""
-    if opts.get("context"):
-        raise KubectlError(f'error: context "{opts.get("context")}" does not exist')
-    for name, shown in (("cluster", "cluster"), ("user", "auth info")):
-        if opts.get(name):
-            raise KubectlError(f'error: {shown} "{opts.get(name)}" does not exist')
-    extra = {"Authorization": f"Bearer {opts.get('token')}"} if opts.get("token") else {}
+    """Return the way to the server: the pod's own, as the context in force says. Raises KubectlError."""
+    config = load(process, opts)
+    context = _context(config, opts)
+    user = config.parts["users"].get(opts.get("user") or str(context.get("user") or ""), {})
+    token = opts.get("token") or str(user.get("token") or "")
+    extra = {"Authorization": f"Bearer {token}"} if token else {}
     extra |= {"Impersonate-User": opts.get("as")} if opts.get("as") else {}
     extra |= {"Impersonate-Group": ",".join(opts.words("as-group"))} if opts.get("as-group") else {}
-    client = Client(process, opts.get("namespace"), extra)
+    client = Client(process, opts.get("namespace") or str(context.get("namespace") or ""), extra)
+    client.chosen = bool(opts.get("namespace"))
+    _reach(client, opts.get("server") or _server(config, context, opts))
     client.limit = _limit(opts.get("request-timeout"))
     return client
+
+
+def _context(config: Kubeconfig, opts: Flags) -> Obj:
+    wanted = opts.get("context") or config.current
+    known = config.parts["contexts"]
+    if wanted and wanted not in known:
+        if not known and opts.get("context"):
+            raise KubectlError(f'error: context "{wanted}" does not exist')
+        raise KubectlError(f"Error in configuration: context was not found for specified context: {wanted}")
+    own = {each.partition("=")[0] for each in FLAGS[opts.command].split()}  # some mean a subject with --user
+    if (name := opts.get("cluster")) and name not in config.parts["clusters"]:
+        empty = not config.parts["clusters"]
+        raise KubectlError(
+            f'error: cluster "{name}" does not exist' if empty else f'error: no server found for cluster "{name}"'
+        )
+    if (name := opts.get("user")) and "user" not in own and name not in config.parts["users"]:
+        raise KubectlError(f'error: auth info "{name}" does not exist')
+    return known.get(wanted, {})
+
+
+def _server(config: Kubeconfig, context: Obj, opts: Flags) -> str:
+    name = opts.get("cluster") or str(context.get("cluster") or "")
+    return str(config.parts["clusters"].get(name, {}).get("server") or "")
+
+
+def _reach(client: Client, server: str) -> None:
+    """Let only the server that there is be reached. Raises KubectlError where another is named."""
+    place = urlsplit(server if "//" in server or not server else f"http://{server}")
+    own = urlsplit(client.kube.server)
+    here = {
+        own.hostname,
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        f"kubernetes.default.svc.{ZONE}",
+    }
+    if not server or place.hostname in here and (place.port or 443) == (own.port or 443):
+        return
+    name = place.hostname or ""
+    if name.replace(".", "").isdigit() or name == "localhost":
+        shown = f"{name}:{place.port}" if place.port else name
+        raise KubectlError(
+            f"The connection to the server {shown} was refused - did you specify the right host or port?"
+        )
+    raise KubectlError(f"Unable to connect to the server: dial tcp: lookup {name}: no such host")
 
 
 def _limit(text: str) -> float:

@@ -1,0 +1,246 @@
+"""kubectl config: contexts, clusters and users in files."""
+
+from __future__ import annotations
+
+from kubesim.shell.files import Directory
+from kubesim.shell.kubectl import printing
+from kubesim.shell.kubectl.client import KubectlError, Obj
+from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.kubeconfig import PARTS, Kubeconfig, load, save
+from kubesim.shell.kubectl.tabs import table
+from kubesim.shell.kubectl.texts import to_json, to_yaml
+from kubesim.shell.machine import Process
+
+HEAD = ["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"]
+TITLES = {"clusters": "cluster", "contexts": "context", "users": "user"}
+ORDER = ("server", "tls-server-name",
+         "insecure-skip-tls-verify", "certificate-authority", "certificate-authority-data",
+         "client-certificate", "client-certificate-data", "client-key", "client-key-data", "token", "tokenFile", "as",
+         "username", "password", "cluster", "user", "namespace")  # fmt: skip
+"""How fields follow one another in JSON."""
+
+
+async def view(process: Process, opts: Flags) -> int:
+    """Show the configuration."""
+    config = load(process, opts)
+    config.current = opts.get("context") or config.current
+    whole = config.shown(raw=opts.on("raw") or opts.on("flatten"))
+    if opts.on("minify"):
+        whole = _minified(config, whole)
+    form = opts.get("output") or "yaml"
+    if form == "yaml":
+        await process.write(to_yaml(whole))
+    elif form == "json":
+        await process.write(to_json({**whole, **{part: _sorted(whole[part], part) for part in PARTS}}, sort=False))
+    else:
+        await process.write(printing.formatted(form, whole))
+    return 0
+
+
+def _sorted(entries: list[Obj] | None, part: str) -> list[Obj] | None:
+    inner = PARTS[part]
+
+    def place(pair: tuple[str, object]) -> int:
+        return ORDER.index(pair[0]) if pair[0] in ORDER else len(ORDER)
+
+    return entries and [
+        {"name": each["name"], inner: dict(sorted(each[inner].items(), key=place))} for each in entries
+    ]
+
+
+def _minified(config: Kubeconfig, whole: Obj) -> Obj:
+    if not config.current:
+        raise KubectlError("error: current-context must exist in order to minify")
+    context = config.parts["contexts"].get(config.current)
+    if context is None:
+        raise KubectlError(f"error: cannot locate context {config.current}")
+    kept = {"contexts": config.current, "clusters": context.get("cluster"), "users": context.get("user")}
+    return {
+        **whole,
+        **{part: [each for each in whole[part] or [] if each["name"] == kept[part]] or None for part in PARTS},
+    }
+
+
+async def current_context(process: Process, opts: Flags) -> int:
+    """Name the current context."""
+    found = load(process, opts).current
+    if not found:
+        raise KubectlError("error: current-context is not set")
+    await process.write(found + "\n")
+    return 0
+
+
+async def get_contexts(process: Process, opts: Flags) -> int:
+    """List the contexts, or those that are named."""
+    config = load(process, opts)
+    known = config.parts["contexts"]
+    wanted = sorted(opts.args or known)
+    if opts.get("output") == "name":
+        await process.write("".join(f"{name}\n" for name in wanted if name in known))
+        return 0
+    rows = [] if opts.on("no-headers") else [HEAD]
+    for name in wanted:
+        if name in known:
+            inner = known[name]
+            mark = "*" if name == config.current else ""
+            rows.append([mark, name, *(str(inner.get(key) or "") for key in ("cluster", "user", "namespace"))])
+    await process.write(table(rows))
+    missing = [f"error: context {name} not found\n" for name in wanted if name not in known]
+    await process.flush()
+    await process.error("".join(missing))
+    return int(bool(missing))
+
+
+async def get_names(process: Process, opts: Flags) -> int:
+    """List the clusters or the users."""
+    part = opts.command.rpartition("-")[2]
+    await process.write("".join(f"{name}\n" for name in ["NAME", *sorted(load(process, opts).parts[part])]))
+    return 0
+
+
+async def use_context(process: Process, opts: Flags) -> int:
+    """Choose a context."""
+    name = _one(opts)
+    config = load(process, opts)
+    if name not in config.parts["contexts"]:
+        raise KubectlError(f'error: no context exists with the name: "{name}"')
+    config.current = name
+    save(process, config)
+    await process.write(f'Switched to context "{name}".\n')
+    return 0
+
+
+def _one(opts: Flags, count: int = 1) -> str:
+    if len(opts.args) != count:
+        raise KubectlError(f"error: Unexpected args: [{' '.join(opts.args)}]")
+    return opts.args[0]
+
+
+async def set_context(process: Process, opts: Flags) -> int:
+    """Make a context, or change one."""
+    config = load(process, opts)
+    if opts.on("current"):
+        name = config.current
+        if not name:
+            raise KubectlError("error: no current context is set")
+    else:
+        if not opts.args:
+            raise KubectlError("error: you must specify a non-empty context name or --current")
+        name = _one(opts)
+    known = name in config.parts["contexts"]
+    inner = config.parts["contexts"].setdefault(name, {"cluster": "", "user": ""})
+    inner |= {key: opts.get(key) for key in ("cluster", "user", "namespace") if key in opts}
+    save(process, config)
+    await process.write(f'Context "{name}" {"modified" if known else "created"}.\n')
+    return 0
+
+
+async def rename_context(process: Process, opts: Flags) -> int:
+    """Give a context another name."""
+    _one(opts, 2)
+    old, new = opts.args
+    config = load(process, opts)
+    contexts = config.parts["contexts"]
+    if old not in contexts:
+        raise KubectlError(f'error: cannot rename the context "{old}", it\'s not in {config.path}')
+    if new in contexts:
+        raise KubectlError(
+            f'error: cannot rename the context "{old}", the context "{new}" already exists in {config.path}'
+        )
+    contexts[new] = contexts.pop(old)
+    config.current = new if config.current == old else config.current
+    save(process, config)
+    await process.write(f'Context "{old}" renamed to "{new}".\n')
+    return 0
+
+
+async def delete_entry(process: Process, opts: Flags) -> int:
+    """Forget a context, a cluster or a user."""
+    part = opts.command.rpartition("-")[2] + "s"
+    name, config = _one(opts), load(process, opts)
+    title = TITLES[part]
+    if name not in config.parts[part]:
+        raise KubectlError(f"error: cannot delete {title} {name}, not in {config.path}")
+    if part == "contexts" and config.current == name:
+        text = 'warning: this removed your active context, use "kubectl config use-context" to select a different one'
+        await process.error(text + "\n")
+    del config.parts[part][name]
+    save(process, config)
+    await process.write(f"deleted {title} {name} from {config.path}\n")
+    return 0
+
+
+FIELDS = {
+    "server": "server",
+    "insecure-skip-tls-verify": "insecure-skip-tls-verify",
+    "certificate-authority": "certificate-authority",
+    "tls-server-name": "tls-server-name",
+    "token": "token",
+    "username": "username",
+    "password": "password",
+    "client-certificate": "client-certificate",
+    "client-key": "client-key",
+}
+
+
+async def set_entry(process: Process, opts: Flags) -> int:
+    """Make a cluster or a user, or change one."""
+    users = opts.command.endswith("credentials")
+    name, config = _one(opts), load(process, opts)
+    inner = config.parts["users" if users else "clusters"].setdefault(name, {} if users else {"server": ""})
+    for flag, key in FIELDS.items():
+        if flag in opts:
+            inner[key] = opts.on(flag) if flag.startswith("insecure") else opts.get(flag)
+    if opts.get("token"):
+        for key in ("username", "password"):
+            inner.pop(key, None)
+    elif opts.get("username"):
+        inner.pop("token", None)
+    save(process, config)
+    await process.write(f'{"User" if users else "Cluster"} "{name}" set.\n')
+    return 0
+
+
+async def set_value(process: Process, opts: Flags) -> int:
+    """Set or unset one field, named by its path."""
+    setting = opts.command == "config set"
+    _one(opts, 2 if setting else 1)
+    path, config = opts.args[0], load(process, opts)
+    part, _, rest = path.partition(".")
+    if path == "current-context":
+        config.current = opts.args[1] if setting else ""
+    elif part not in config.parts or not rest:
+        raise KubectlError(f"error: unable to parse {path} after [] at api.Config")
+    else:
+        _change(config.parts[part], rest, opts.args[1] if setting else None)
+    save(process, config)
+    await process.write(f'Property "{path}" {"set" if setting else "unset"}.\n')
+    return 0
+
+
+def _change(entries: dict[str, Obj], rest: str, value: str | None) -> None:
+    name, dot, key = rest.rpartition(".")
+    if not dot or rest in entries:
+        if value is None:
+            entries.pop(rest, None)
+        return
+    inner = entries.setdefault(name, {})
+    if value is None:
+        inner.pop(key, None)
+    else:
+        inner[key] = value == "true" if value in ("true", "false") else value
+
+
+async def plugins(process: Process, opts: Flags) -> int:
+    """List the programs of the path that extend kubectl."""
+    found = []
+    for folder in process.env.get("PATH", "").split(":"):
+        node = process.view.find(folder)
+        if isinstance(node, Directory):
+            found += [f"{folder}/{name}" for name in sorted(node.names()) if name.startswith("kubectl-")]
+    if not found:
+        raise KubectlError("error: unable to find any kubectl plugins in your PATH")
+    await process.write(
+        "The following compatible plugins are available:\n\n" + "".join(f"{each}\n" for each in found)
+    )
+    return 0
