@@ -26,6 +26,7 @@ from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.ranges import RangeController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
+from kubesim.controllers.resourceclaims import ClaimReleaseController, ResourceClaimController
 from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.controllers.volumes import VolumeController
@@ -71,6 +72,8 @@ class Controllers:
             AutoscalerController(context),
             VolumeController(context),
             EphemeralVolumeController(context),
+            ResourceClaimController(context),
+            ClaimReleaseController(context),
             Provisioner(context),
             PolicyStatusController(context),
             FlowSchemaController(context),

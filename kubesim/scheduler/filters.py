@@ -30,6 +30,8 @@ IN_USE = Refusal(
 )
 OUT_OF_ZONE = Refusal(("node(s) had no available volume zone",), "VolumeZone")
 
+TOO_MANY = Refusal(("node(s) exceed max volume count",), "NodeVolumeLimits", resolvable=True)
+
 Filter = Callable[[PodInfo, Cluster], Check | None]
 
 
@@ -125,6 +127,27 @@ def volume_zone(pod: PodInfo, cluster: Cluster) -> Check | None:
     return lambda node: OUT_OF_ZONE if cluster.volumes.out_of_zone(pod.obj, node) else None
 
 
+def node_volume_limits(pod: PodInfo, cluster: Cluster) -> Check | None:
+    """A node has room for so many volumes of a driver."""
+    if not pod.claims:
+        return None
+    return lambda node: TOO_MANY if cluster.volumes.too_many(pod, node) else None
+
+
+def dynamic_resources(pod: PodInfo, cluster: Cluster) -> Check | None:
+    """The devices that a pod claims. Raises ``HinderedError`` for claims that nobody can fulfil."""
+    if not pod.spec.get("resourceClaims"):
+        return None
+    if hindrance := cluster.devices.hindrance(pod.obj):
+        raise HinderedError(hindrance, "DynamicResources")
+    return partial(_devices, pod, cluster)
+
+
+def _devices(pod: PodInfo, cluster: Cluster, node: NodeState) -> Refusal | None:
+    why = cluster.devices.refusal(pod.obj, node)
+    return Refusal((why,), "DynamicResources") if why else None
+
+
 FILTERS: tuple[Filter, ...] = (
     node_named,
     node_unschedulable,
@@ -133,10 +156,12 @@ FILTERS: tuple[Filter, ...] = (
     node_ports,
     node_resources,
     volume_restrictions,
+    node_volume_limits,
     volume_binding,
     volume_zone,
     spread.prepare,
     affinity.prepare,
+    dynamic_resources,
 )
 
 

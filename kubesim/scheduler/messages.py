@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 NO_NODES = "no nodes available to schedule pods"
 NO_CLAIMS = "no new claims to deallocate"
+STILL = "still not schedulable"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -27,6 +28,12 @@ def hindered(nodes: int, why: str) -> str:
     return f"0/{nodes} nodes are available: {why}. not found"
 
 
-def unhelped(text: str, preemption: str) -> str:
-    """Return the text for a pod for which no room can be made, either."""
-    return f"{text} {NO_CLAIMS}, preemption: {preemption}"
+def unhelped(text: str, preemption: str, claims: str = NO_CLAIMS) -> str:
+    """Return the text for a pod for which no room can be made, either; ``claims``: what the plugin of claims says."""
+    return f"{text} {claims}, preemption: {preemption}"
+
+
+def unclaimed(nodes: int, why: str) -> str:
+    """Return the text for a pod whose claims let it be on no node, whatever the nodes are."""
+    unhelpful = f"0/{nodes} nodes are available: {nodes} {NOT_HELPFUL}."
+    return unhelped(f"0/{nodes} nodes are available: {why}.", unhelpful)

@@ -130,8 +130,21 @@ class Reach(Protocol):
     def out_of_zone(self, pod: Obj, node: NodeState) -> bool:
         """Tell whether a node is in another zone than a pod's volumes."""
 
+    def too_many(self, pod: PodInfo, node: NodeState) -> bool:
+        """Tell whether a node would have more volumes of a driver with a pod than the driver can attach."""
+
     def exclusive(self, pod: Obj) -> set[str]:
         """Return a pod's claims that only one pod may use."""
+
+
+class Devices(Protocol):
+    """What the filters ask of claims of devices."""
+
+    def hindrance(self, pod: Obj) -> str:
+        """Return why a pod's claims let it be on no node at all."""
+
+    def refusal(self, pod: Obj, node: NodeState) -> str:
+        """Return why a pod's claims keep it from a node."""
 
 
 class Relations(Protocol):
@@ -150,8 +163,9 @@ class Relations(Protocol):
 class Cluster:
     """The nodes and pods of one cluster, kept up to date by ``set_node`` and ``set_pod``."""
 
-    def __init__(self, volumes: Reach, relations: Relations) -> None:
+    def __init__(self, volumes: Reach, relations: Relations, devices: Devices) -> None:
         self.volumes = volumes
+        self.devices = devices
         self.relations = relations
         self.nodes: dict[str, NodeState] = {}
         self.nominated: dict[str, PodInfo] = {}

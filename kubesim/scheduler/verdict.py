@@ -43,7 +43,8 @@ class Judge:
         try:
             checks = prepare(pod, cluster)
         except HinderedError as hindrance:
-            text = messages.hindered(len(cluster.nodes), str(hindrance))
+            told = messages.unclaimed if hindrance.plugin == "DynamicResources" else messages.hindered
+            text = told(len(cluster.nodes), str(hindrance))
             return Verdict(text=text, plugins=frozenset({hindrance.plugin}))
         named = cluster.nodes.get(pod.nominated)
         if named is not None and refuse(pod, named, cluster, checks) is None:
@@ -77,7 +78,8 @@ class Judge:
         if candidate is not None:
             return Verdict(text=text, plugins=plugins, candidate=candidate, nominate=candidate.node)
         waits = why in (messages.NEVER, messages.TERMINATING)
-        return Verdict(text=messages.unhelped(text, why), plugins=plugins, nominate=None if waits else "")
+        claims = messages.STILL if pod.spec.get("resourceClaims") else messages.NO_CLAIMS
+        return Verdict(text=messages.unhelped(text, why, claims), plugins=plugins, nominate=None if waits else "")
 
 
 def _enough(nodes: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from kubesim.controllers.ephemeral import is_for, not_owned
@@ -18,9 +19,10 @@ from kubesim.controllers.volumes import (
 )
 from kubesim.errors import Obj
 from kubesim.informer import Informers
-from kubesim.scheduler.state import NodeState
+from kubesim.scheduler.state import NodeState, PodInfo
 from kubesim.scheduler.terms import matches_term
 
+CSI_NODES = "csinodes.storage.k8s.io"
 NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
 NOTHING_FREE = "node(s) didn't find available persistent volumes to bind"
 GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
@@ -42,10 +44,11 @@ class Volumes:
         self._claims = informers[CLAIMS]
         self._volumes = informers[VOLUMES]
         self._classes = informers[CLASSES]
+        self._nodes = informers[CSI_NODES]
 
     def on_change(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` whenever anything changes."""
-        for informer in (self._claims, self._volumes, self._classes):
+        for informer in (self._claims, self._volumes, self._classes, self._nodes):
             informer.add_handler(lambda old, new: tell())
 
     def hindrance(self, pod: Obj) -> str:
@@ -88,6 +91,32 @@ class Volumes:
             return False
         volumes = (self._volumes.get("", claim["spec"].get("volumeName", "")) for claim in self._claims_of(pod))
         return any(_elsewhere(volume, node) for volume in volumes if volume is not None)
+
+    def too_many(self, pod: PodInfo, node: NodeState) -> bool:
+        """Tell whether a node would have more volumes of a driver with a pod than the driver can attach."""
+        drivers = (self._nodes.get("", node.name) or {"spec": {}})["spec"].get("drivers") or ()
+        limits = {found["name"]: (found.get("allocatable") or {}).get("count") for found in drivers}
+        if not any(limit is not None for limit in limits.values()):
+            return False
+        there = {volume for other in node.pods.values() for volume in self._attached(other.obj)}
+        fresh = self._attached(pod.obj) - there
+        most = {driver: limits.get(driver) for driver, _ in fresh}
+        counted = Counter(driver for driver, _ in there | fresh)
+        return any(limit is not None and counted[driver] > limit for driver, limit in most.items())
+
+    def _attached(self, pod: Obj) -> set[tuple[str, str]]:
+        """Return (driver, volume) of a pod's volumes: those that a claim waits for count by its class."""
+        claims = self._claims_of(pod) if pod["spec"].get("volumes") else []
+        return {found for claim in claims if (found := self._driven(claim))[0]}
+
+    def _driven(self, claim: Obj) -> tuple[str, str]:
+        volume = self._volumes.get("", claim["spec"].get("volumeName") or "")
+        if volume is not None:
+            source = volume["spec"].get("csi") or {}
+            return source.get("driver", ""), source.get("volumeHandle", "")
+        provisioner = (self._class(claim) or {}).get("provisioner", "")
+        meta = claim["metadata"]
+        return provisioner, f"{meta['namespace']}/{meta['name']}"
 
     def exclusive(self, pod: Obj) -> set[str]:
         """Return a pod's claims that only one pod may use."""

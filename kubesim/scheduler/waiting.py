@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 NEIGHBOURS = frozenset({"PodTopologySpread", "InterPodAffinity"})
 CAUSES = {
-    "pod gone": NEIGHBOURS | {"NodePorts", "NodeResourcesFit", "VolumeRestrictions"},
+    "pod gone": NEIGHBOURS | {"NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits"},
     "pod placed": NEIGHBOURS,
     "node": frozenset({"Nodes", "PodTopologySpread"}),
-    "volumes": frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions"}),
+    "volumes": frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"}),
+    "claims": frozenset({"DynamicResources"}),
 }
 """What happens -> the plugins whose refusals it may lift. A node counts for the others only where the pod fits it."""
 

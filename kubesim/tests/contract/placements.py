@@ -42,6 +42,10 @@ PATHS = {
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "Endpoints": "/api/v1/namespaces/placements/endpoints",
     "Event": "/api/v1/namespaces/placements/events",
+    "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/placements/resourceclaims",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
     "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/placements/endpointslices",
 }
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
