@@ -8,6 +8,7 @@ import pytest
 from kubesim import kubelet
 from kubesim.errors import ApiError
 from kubesim.kubelet.mains import Main
+from kubesim.kubelet.reporting import Reporter
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.seam import Refused
 from kubesim.tests.containers import Sink, agnhost, log, state
@@ -338,6 +339,6 @@ async def test_a_condition_that_somebody_else_sets_outlives_the_kubelets_next_st
         target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
         patch = {"status": {"conditions": [target]}}
         await w.client.patch("pods", "web", "default", patch, patch_type="strategic", subresource="status")
-        worker.record.pod, worker._reported = known, {}
-        await worker._report()
+        worker.record.pod = {**known, "status": {}}
+        await Reporter(w.client, worker.record).report(w.clock.now())
         assert "DisruptionTarget" in {found["type"] for found in (await w.pod())["status"]["conditions"]}
