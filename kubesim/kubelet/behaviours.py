@@ -29,8 +29,8 @@ LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at th
 INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
 SERVERS = frozenset(
     {
-        "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "nginx", "redis-server", "pause", "httpd",
-        "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin",
+        "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
+        "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin",
         "gpu-feature-discovery",
         "gpu-operator", "metrics-server", "coredns", "kube-proxy",
     }

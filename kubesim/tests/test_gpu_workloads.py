@@ -6,6 +6,7 @@ import pytest
 
 from kubesim.gpu.demand import on_cpu, wanted_mib
 from kubesim.gpu.readings import read
+from kubesim.network.fabric import Request
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_gpu_containers import trainer
 from kubesim.tests.world import container, pod, world
@@ -165,3 +166,28 @@ def test_what_a_command_line_wants(argv, env, devices, training, gib):
 
 def test_a_gpu_is_used_unless_somebody_says_otherwise():
     assert not on_cpu(("python", "train.py"), {"CUDA_VISIBLE_DEVICES": "0,1"})
+
+
+@pytest.mark.parametrize(
+    ("image", "port", "path", "line"),
+    [
+        ("vllm/vllm-openai:v0.10.1", 8000, "/health", "INFO:     Application startup complete."),
+        ("nvcr.io/nvidia/tritonserver:25.03-py3", 8000, "/v2/health/ready", '"Started HTTPService at 0.0.0.0:8000"'),
+        (
+            "ghcr.io/huggingface/text-generation-inference:3.3.4",
+            80,
+            "/health",
+            "text_generation_launcher: Starting Web",
+        ),
+    ],
+)
+async def test_inference_servers_start_in_their_own_words_and_load_their_gpu(image, port, path, line):
+    async with world(count=1) as w:
+        args = ["--model", "m"] if "triton" not in image else ["tritonserver", "--model-repository=/models"]
+        await w.create("pods", pod("serve", trainer(1, image, (), args=args)))
+        await w.tick(120)
+        assert line in log(w, "serve")
+        server = w.kubelets.fabric.find((await w.pod("serve"))["status"]["podIP"], port)
+        assert (await server.respond(Request("GET", path))).status == 200
+        device = w.kubelets.gpus(w.node_names[0]).board.devices[0]
+        assert read(device, w.clock.now()).used > 60000

@@ -20,6 +20,8 @@ CASES = {
     "[notice] 1#1: start": "2026/03/09 07:05:01 [notice] 1#1: start",
     "[core:notice] [pid 1] x": "[Mon Mar 09 07:05:01.020300 2026] [core:notice] [pid 1] x",
     "INFO [config.py] x": "INFO 03-09 07:05:01 [config.py] x",
+    "I server.cc:611] x": "I0309 07:05:01.020300 1 server.cc:611] x",
+    " INFO launcher: x": "2026-03-09T07:05:01.020300Z  INFO launcher: x",
     "[INFO] plugin/reload: x": "[INFO] plugin/reload: x",
     "INFO:     Uvicorn": "INFO:     Uvicorn",
 }
