@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 LONGEST_LIST = 200_000
-LARGEST, EACH = 16 << 20, 16
+LARGEST, EACH = 16 << 20, 48
 """The most characters that a value may have when it is written out, and what an element counts."""
 _ORDER = ("null", "boolean", "number", "string", "array", "object")
 
