@@ -5,6 +5,7 @@ A field set is written as fieldsV1: ``{"f:spec": {"f:replicas": {}}}``, entries 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -214,9 +215,9 @@ def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
     if isinstance(value, list) and field is not None and field.list_type == "map":
         return dot | _items(before, value, field)
     if isinstance(value, list) and field is not None and field.list_type == "set":
-        known = before if isinstance(before, list) else []
+        known = Counter(map(set_key, before if isinstance(before, list) else ()))
         fresh: Fields = {".": {}} if before is None else dot
-        return fresh | {set_key(item): {} for item in value if item not in known}
+        return fresh | {key: {} for key, often in Counter(map(set_key, value)).items() if often != known[key]}
     return {}
 
 
