@@ -190,6 +190,8 @@ class Store:
         self._owned: dict[str, dict[tuple[str, str, str], None]] = {}
         self._subscribers: dict[str, list[Callable[[Event], object]]] = {}
         self._undelivered: deque[Event] = deque()
+        self.waiting = 0
+        """The bytes that wait for the clients of all watches."""
         self._delivering = False
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:

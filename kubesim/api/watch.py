@@ -18,6 +18,9 @@ from kubesim.store import Event, Store, Stored
 
 MAX_PENDING = 4096
 MAX_PENDING_BYTES = 16 * 1024 * 1024
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""What may wait for all clients of a cluster together; beyond it none may have more than a fair part."""
+FAIR_BYTES = 256 * 1024
 CHUNK_BYTES = 256 * 1024
 BOOKMARK_SECONDS = 60.0
 INITIAL_END = "k8s.io/initial-events-end"
@@ -73,6 +76,9 @@ class Watch:
     def close(self) -> None:
         """Stop listening."""
         self._unsubscribe()
+        self._store.waiting -= self._pending_bytes
+        self._pending_bytes = 0
+        self._pending.clear()
 
     async def next_chunk(self, timeout: float) -> bytes:
         """Return some of the lines that are due, waiting at most ``timeout`` seconds; empty when there are none."""
@@ -114,6 +120,7 @@ class Watch:
         while self._pending:
             line = self._pending.popleft()
             self._pending_bytes -= len(line)
+            self._store.waiting -= len(line)
             yield line
 
     def bookmark(self) -> bytes:
@@ -140,13 +147,20 @@ class Watch:
         """Let a line wait for its client."""
         if not line:
             return
-        if len(self._pending) >= MAX_PENDING or self._pending_bytes >= MAX_PENDING_BYTES:
+        if self._is_late():
             self.close()
             self._on_slow()
             return
         self._pending.append(line)
         self._pending_bytes += len(line)
+        self._store.waiting += len(line)
         self._wake.set()
+
+    def _is_late(self) -> bool:
+        """Tell whether too much waits for this client, or for all of them and more than its part for this one."""
+        if len(self._pending) >= MAX_PENDING or self._pending_bytes >= MAX_PENDING_BYTES:
+            return True
+        return self._store.waiting >= MAX_WAITING_BYTES and self._pending_bytes >= FAIR_BYTES
 
     def _seen_as(self, event: Event) -> tuple[str, Stored] | None:
         """Return the event type for a client with a selector: entering is ADDED, leaving is DELETED."""

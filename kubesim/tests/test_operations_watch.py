@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubesim.api import watch as watching
 from kubesim.inprocess import InProcessClient
 from kubesim.schema.kinds import registry
 from kubesim.tests.operations import EVENTS, PODS, pod, refused
@@ -56,3 +57,21 @@ def test_a_subresource_that_a_kind_does_not_have_is_not_found(ops):
     ops.create(maps, "ml", {"metadata": {"name": "c"}})
     error = refused(ops.patch, maps, "ml", "c", {}, subresource="status")
     assert (error.code, error.message) == (404, "the server could not find the requested resource")
+
+
+def test_what_waits_for_slow_clients_is_bounded_for_all_of_them_together(ops, monkeypatch):
+    monkeypatch.setattr(watching, "MAX_WAITING_BYTES", 10_000)
+    monkeypatch.setattr(watching, "FAIR_BYTES", 1_000)
+    maps, late = registry.by_resource("configmaps"), []
+    options = watching.WatchOptions(maps, "", lambda obj: True, lambda obj: obj.raw)
+    watches = [watching.Watch(ops.store, options, lambda number=number: late.append(number)) for number in range(20)]
+    for watch in watches:
+        watch.open()
+    for number in range(20):
+        ops.create(maps, "ml", {"metadata": {"name": f"c{number}"}, "data": {"a": "x" * 500}})
+        assert ops.store.waiting < 20_000 + 20 * 1_500
+    assert sorted(late) == list(range(20))
+    assert ops.store.waiting == 0
+    for watch in watches:
+        watch.close()
+    assert ops.store.waiting == 0
