@@ -43,7 +43,7 @@ def test_a_change_that_changes_nothing_writes_nothing(ops):
 
 def test_status_and_spec_are_written_apart(ops):
     ops.create(DEPLOYMENTS, "ml", deployment())
-    by_status = {"spec": {"replicas": 9}, "status": {"readyReplicas": 1}}
+    by_status = {"spec": {"replicas": 9}, "status": {"replicas": 1, "readyReplicas": 1}}
     assert ops.patch(DEPLOYMENTS, "ml", "web", by_status, subresource="status")["spec"]["replicas"] == 1
     by_spec = ops.patch(DEPLOYMENTS, "ml", "web", {"spec": {"replicas": 4}, "status": {"readyReplicas": 7}})
     assert (by_spec["spec"]["replicas"], by_spec["status"]["readyReplicas"]) == (4, 1)
