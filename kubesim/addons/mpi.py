@@ -19,8 +19,10 @@ from kubesim.controllers.base import (
     owner_reference,
 )
 from kubesim.errors import ApiError, Obj, tolerating
+from kubesim.gpu.collectives import TIMEOUT_S, watchdog
 from kubesim.kubelet.behaviours import workload
 from kubesim.kubelet.duties import Post
+from kubesim.kubelet.ranks import HANGING, WORKING
 from kubesim.network.gate import Gate
 from kubesim.times import stamp
 
@@ -30,6 +32,9 @@ OPERATOR = "mpi-operator"
 SSH_PORT = 22
 MOUNT = "/etc/mpi"
 WORKER_COMMAND = ["/usr/sbin/sshd", "-De"]
+NCCL_PORT = 45193
+LOOK_S = 5.0
+"""How often the launcher looks whether its ranks reach each other."""
 TRIES = 10
 """How often ssh knocks, once a second, as the operator tells it."""
 LOST = (
@@ -266,6 +271,36 @@ class Launch:
             if worker is None:
                 return
             self._set_to_work(rank, worker)
+        if self._running and len(workers) > 1:
+            await self._look_after([worker for worker in workers if worker is not None])
+
+    async def _look_after(self, workers: list[Obj]) -> None:
+        """See whether each worker reaches the next, as in the ring of NCCL: where one does not, none goes on."""
+        clock, since = self._post.clock, None
+        ring = [*zip(workers, [*workers[1:], workers[0]], strict=True)]
+        while True:
+            await clock.sleep(LOOK_S)
+            opened = all([await self._reaches(one, other) for one, other in ring])
+            if since is not None and not opened and (ran := (clock.now() - since).total_seconds()) >= TIMEOUT_S:
+                texts = [watchdog(rank, clock.now(), TIMEOUT_S, ran, 1042) for rank in range(len(workers))]
+                self._post.die("\n".join([*texts, ABORTED.format(family=27281, rank=0)]))
+                return
+            if opened is not (since is None):
+                since = None if opened else clock.now()
+                self._turn(workers, WORKING if opened else HANGING)
+
+    async def _reaches(self, one: Obj, other: Obj) -> bool:
+        gate = Gate(self._post.client, self._post.fabric, one["status"].get("podIP", ""))
+        return await gate.opens(other["status"].get("podIP", ""), NCCL_PORT)
+
+    def _turn(self, workers: list[Obj], behaviour: str) -> None:
+        """Let all ranks go on as another behaviour."""
+        self._post.go_on(behaviour)
+        for worker in workers:
+            for container in worker["spec"]["containers"]:
+                owner = f"{worker['metadata']['namespace']}/{worker['metadata']['name']}/{container['name']}"
+                gpus = self._post.machines.gpus(worker["spec"]["nodeName"])
+                gpus.turn(owner, workload(behaviour, "").load, self._post.clock.now())
 
     async def _hosts(self, name: str, namespace: str) -> list[str]:
         try:

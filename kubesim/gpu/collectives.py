@@ -108,6 +108,14 @@ def text(name: str, **values: object) -> str:
     return str(table[name]).format(**inner, **values).rstrip("\n")
 
 
+def watchdog(rank: int, at: datetime, timeout: float, ran: float, sequence: int) -> str:
+    """Return what PyTorch's watchdog prints of a collective that has run for too long (seconds)."""
+    size = "NumelIn=26214400, NumelOut=26214400"
+    work = f"WorkNCCL(SeqNum={sequence}, OpType=ALLREDUCE, {size}, Timeout(ms)={round(timeout * 1000)})"
+    passed = round(ran * 1000) + rank % 90 + 4
+    return text("watchdog", rank=rank, at=glog(at), work=work, ran=passed, seq=sequence, done=sequence - 1)
+
+
 def lines(name: str, **values: object) -> list[str]:
     """Return the lines that NCCL prints in one go."""
     return [line.format(**values) for line in _table()[name]]

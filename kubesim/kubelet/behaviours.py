@@ -30,9 +30,8 @@ INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
 SERVERS = frozenset(
     {
         "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
-        "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus", "nvidia-device-plugin",
-        "gpu-feature-discovery",
-        "gpu-operator", "metrics-server", "coredns", "kube-proxy",
+        "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus",
+        "nvidia-device-plugin", "gpu-feature-discovery", "gpu-operator", "metrics-server", "coredns", "kube-proxy",
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""
@@ -217,8 +216,11 @@ def _work(
     return workload(image.behaviour or fallback, seed, "nccl" if talks else "", world=processes(argv, variables))
 
 
-def workload(name: str, seed: str, also: str = "", *, world: int = 1) -> Program:
-    """Return a long-running program of ``behaviours.yaml``, with the lines of another entry among its own."""
+def workload(name: str, seed: str, also: str = "", *, world: int = 1, first: int = 0) -> Program:
+    """Return a long-running program of ``behaviours.yaml``, with the lines of another entry among its own.
+
+    ``first`` is the number that its repeated line begins with.
+    """
     data = _table()[name or "silent"]
     more = _table()[also]["lines"] if also else []
     lines = sorted([*data["lines"], *more], key=lambda entry: entry.get("at", FOREVER_S))
@@ -231,7 +233,7 @@ def workload(name: str, seed: str, also: str = "", *, world: int = 1) -> Program
             elif entry["at"] <= horizon:
                 yield Line(entry["at"], entry["text"].format(world=world))
         if repeated is not None:
-            yield from _repeat(repeated, horizon, limit, seed)
+            yield from _repeat(repeated, horizon, limit, seed, first)
         if "ends" in data:
             yield Exit(*data["ends"])
 
@@ -240,8 +242,11 @@ def workload(name: str, seed: str, also: str = "", *, world: int = 1) -> Program
 
 def following(program: Program, course: Sequence[tuple[float, str]], seed: str) -> Program:
     """Return a program that goes on with behaviours, each from so many seconds after its start on."""
-    parts = [(0.0, program), *((at, workload(name, seed)) for at, name in course)]
-    ends = [*(at for at, _ in parts[1:]), FOREVER_S * 100]
+    ends = [*(at for at, _ in course), FOREVER_S * 100]
+    parts, told = [(0.0, program)], dict[str, int]()
+    for (begins, name), end in zip(course, ends[1:], strict=True):
+        parts.append((begins, workload(name, seed, first=told.get(name, 0))))
+        told[name] = told.get(name, 0) + _repeats(name, end - begins)
 
     def run(horizon: float, limit: int) -> Iterator[Output]:
         for (begins, part), end in zip(parts, ends, strict=True):
@@ -252,12 +257,18 @@ def following(program: Program, course: Sequence[tuple[float, str]], seed: str) 
     return replace(program, run=run)
 
 
-def _repeat(entry: dict[str, Any], horizon: float, limit: int, seed: str) -> Iterator[Output]:
+def _repeat(entry: dict[str, Any], horizon: float, limit: int, seed: str, first: int) -> Iterator[Output]:
     for n in range(limit):
         at = entry["from"] + n * entry["every"]
         if at > horizon:
             return
-        yield Line(at, entry["text"].format(**_values(n, seed)))
+        yield Line(at, entry["text"].format(**_values(first + n, seed)))
+
+
+def _repeats(name: str, seconds: float) -> int:
+    """Return how often a behaviour's repeated line comes in some seconds."""
+    repeated = [entry for entry in _table()[name]["lines"] if "every" in entry]
+    return sum(max(math.ceil((seconds - entry["from"]) / entry["every"]), 0) for entry in repeated)
 
 
 def _values(n: int, seed: str) -> dict[str, float]:

@@ -295,13 +295,8 @@ class Rank:
         ran = (now - since).total_seconds()
         if ran < self.own.timeout:
             return
-        seq = 1 + int((since - self._began).total_seconds() * 4)
-        work = (
-            f"WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=26214400, NumelOut=26214400, "
-            f"Timeout(ms)={round(self.own.timeout * 1000)})"
-        )
-        values = {"at": glog(now), "work": work, "ran": round(ran * 1000) + self._rank % 90 + 4}
-        raise Over(text("watchdog", rank=self._rank, seq=seq, done=seq - 1, **values), ABORTED)
+        sequence = 1 + int((since - self._began).total_seconds() * 4)
+        raise Over(collectives.watchdog(self._rank, now, self.own.timeout, ran, sequence), ABORTED)
 
 
 def begin(post: Post) -> Rank | None:

@@ -125,6 +125,23 @@ async def test_a_gpu_that_fails_a_rank_fails_the_job(operated):
     assert not any(utils(operated))
 
 
+async def test_a_policy_between_the_workers_lets_all_ranks_hang_until_the_watchdog_ends_them(operated):
+    await operated.create(JOBS, mpi_job(runPolicy={"backoffLimit": 0}))
+    await operated.tick(60)
+    ssh = [{"ports": [{"port": 22}]}]
+    await operated.create("networkpolicies.networking.k8s.io", policy("ssh-only", ingress=ssh))
+    await operated.tick(30)
+    silent = await launcher_log(operated)
+    await operated.tick(120)
+    assert await launcher_log(operated) == silent
+    assert set(utils(operated)) == {100}
+    await operated.tick(500)
+    found = await launcher_log(operated)
+    assert "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" in found
+    assert "mpirun detected that one or more processes exited with non-zero status" in found
+    assert "Failed" in await conditions(operated)
+
+
 async def test_without_its_operator_a_job_stays_as_it_is(operated):
     await operated.client.patch("deployments.apps", "mpi-operator", "mpi-operator", {"spec": {"replicas": 0}})
     await operated.tick(40)
