@@ -48,7 +48,8 @@ def _add_serve(commands: Commands) -> None:
     serve = commands.add_parser("serve", page="serve")
     add = serve.add_argument
     add("--kubeconfig", type=Path, required=True, metavar="FILE", help="file for the administrator's kubeconfig")
-    add("--name", type=_name, default="ml-prod", help="the cluster's name (default: %(default)s)")
+    name = _word(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", "up to 63 letters, digits, dots and hyphens")
+    add("--name", type=name, default="ml-prod", help="the cluster's name (default: %(default)s)")
     add("--nodes", type=_count(MAX_NODES), metavar="N", help="number of nodes (default: 3)")
     add("--gpus", type=_count(MAX_GPUS), metavar="N", help="GPUs of every node (default: 8)")
     add("--product", choices=sorted(PRODUCTS), help="GPU product (default: H100)")
@@ -90,10 +91,11 @@ def _add_nodes(commands: Commands) -> None:
     way.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster to join")
     way.add_argument("--in-cluster", action="store_true", help="join the cluster of the pod that this runs in")
     add = nodes.add_argument
+    word = _word(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", "up to 32 lower-case letters, digits and inner hyphens")
     add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: its current one)")
     add(
         "--group",
-        type=_group,
+        type=word,
         default="simulated",
         metavar="NAME",
         help="what the nodes belong to (default: %(default)s)",
@@ -102,7 +104,7 @@ def _add_nodes(commands: Commands) -> None:
     add("--gpus", type=_count(MAX_GPUS), default=8, metavar="N", help="GPUs of every node (default: %(default)s)")
     add("--product", choices=sorted(PRODUCTS), default="H100", help="GPU product (default: %(default)s)")
     add("--profile", choices=PROFILES, default="gke", help="whose nodes they look like (default: %(default)s)")
-    add("--name", type=_group, metavar="NAME", help="first part of their names (default: the profile's)")
+    add("--name", type=word, metavar="NAME", help="first part of their names (default: the profile's)")
     add("--untainted", action="store_true", help="let every pod come, not only those that tolerate the taint")
     address = "address at which the API server reaches the kubelets (default: ours on the way to it)"
     add("--address", type=_host, default="", metavar="ADDRESS", help=address)
@@ -119,20 +121,17 @@ def _add_nodes(commands: Commands) -> None:
 
 def _add_recordings(commands: Commands) -> None:
     """Add the commands ``history``, ``replay`` and ``fork``."""
+    history, replay, fork = (commands.add_parser(name, page=name) for name in ("history", "replay", "fork"))
     data = "folder that serve has kept the cluster in"
     moment = "a moment, such as 2026-01-31T12:00:00Z (default: the last one)"
-    history = commands.add_parser("history", page="history")
-    history.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    for command in (history, replay, fork):
+        command.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    for command in (replay, fork):
+        command.add_argument("--at", type=_moment, metavar="TIME", help=moment)
     history.add_argument("--each", action="store_true", help="list every moment with what has changed")
-    replay = commands.add_parser("replay", page="replay")
-    replay.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
-    replay.add_argument("--at", type=_moment, metavar="TIME", help=moment)
     file = "file for the administrator's kubeconfig"
     replay.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE", help=file)
     _add_address(replay)
-    fork = commands.add_parser("fork", page="fork")
-    fork.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
-    fork.add_argument("--at", type=_moment, metavar="TIME", help=moment)
     fork.add_argument("--to", type=Path, required=True, metavar="DIR", help="new folder for the fork")
 
 
@@ -184,18 +183,15 @@ def _parts(text: str) -> frozenset[str]:
     return named
 
 
-def _group(text: str) -> str:
-    """Return what can be part of a node's name and of a label."""
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", text):
-        raise argparse.ArgumentTypeError(f"give up to 32 lower-case letters, digits and inner hyphens, not {text!r}")
-    return text
+def _word(pattern: str, wanted: str) -> Callable[[str], str]:
+    """Return a converter for texts of a pattern; ``wanted`` says it in words."""
 
+    def convert(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise argparse.ArgumentTypeError(f"give {wanted}, not {text!r}")
+        return text
 
-def _name(text: str) -> str:
-    """Return a cluster's name: letters, digits, dots and hyphens."""
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", text):
-        raise argparse.ArgumentTypeError(f"give up to 63 letters, digits, dots and hyphens, not {text!r}")
-    return text
+    return convert
 
 
 def _host(text: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.times import micro, stamp
 
 BURST = 25.0
@@ -82,14 +83,9 @@ class Recorder:
         else:
             # A series goes on whatever its events say, as long as the object has not changed.
             key = (*key, ref["resourceVersion"], action) if self._series else (*key, message)
-        try:
+        # As upstream: events tell of the work, they never hold it up (a terminating namespace refuses them).
+        with suppress(ConnectionError), tolerating(403, 404, 409):
             await self._write(key, ref, kind, reason, message, action, now)
-        except ApiError as error:
-            # As upstream: events tell of the work, they never hold it up (a terminating namespace refuses them).
-            if error.code not in (403, 404, 409):
-                raise
-        except ConnectionError:
-            return
 
     async def _write(
         self, key: tuple[str, ...], ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime
@@ -113,13 +109,10 @@ class Recorder:
         patch: Obj = {"count": old.count, "lastTimestamp": stamp(now), "message": message}
         if self._series:
             patch = {"series": {"count": old.count, "lastObservedTime": micro(now)}}
-        try:
+        with tolerating(404):
             await self._client.patch("events", old.name, namespace, patch)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return False
-        return True
+            return True
+        return False
 
     def _event(self, ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime) -> Obj:
         nanoseconds = self._unique(int(now.timestamp()) * 10**9 + now.microsecond * 1000)
