@@ -79,7 +79,7 @@ class Controller(ABC):
                         self.queue.add(key)
 
         informer.add_handler(changed)
-        informer.add_index("controller", _controller_uid)
+        informer.add_index("controller", controller_uid)
 
     async def tell(self, obj: Obj, reason: str, **words: object) -> None:
         """Record an event about an object; ``words`` fill in what ``events.yaml`` says under our source."""
@@ -177,7 +177,8 @@ def controller_of(obj: Obj) -> Obj | None:
     return next((reference for reference in references if reference.get("controller")), None)
 
 
-def _controller_uid(obj: Obj) -> list[str]:
+def controller_uid(obj: Obj) -> list[str]:
+    """Return what the index ``controller`` has an object under."""
     owner = controller_of(obj)
     return [owner["uid"]] if owner is not None else []
 

@@ -11,7 +11,7 @@ from kubesim.controllers import job as jobs
 from kubesim.controllers.base import (
     Context,
     Keeper,
-    controller_of,
+    controller_uid,
     is_ending,
     latest,
     owner_reference,
@@ -155,8 +155,7 @@ class CronJobController(Keeper):
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 found = self.jobs.get(cron["metadata"]["namespace"], job_name(cron, due))
-                owner = controller_of(found) if found is not None else None
-                return found if owner is not None and owner["uid"] == cron["metadata"]["uid"] else None
+                return found if found is not None and controller_uid(found) == [cron["metadata"]["uid"]] else None
             if "is being terminated" not in error.message:
                 await self.tell(cron, "FailedCreate", error=error.message)
             raise

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from kubesim.controllers.history import safe_hash
+from kubesim.controllers.shares import share
 from kubesim.errors import Obj
 
 PREFIX = "deployment.kubernetes.io/"
@@ -73,17 +73,11 @@ def bounds(deployment: Obj) -> tuple[int, int]:
     if not is_rolling(deployment):
         return 0, 0
     replicas, rolling = replicas_of(deployment), deployment["spec"]["strategy"].get("rollingUpdate") or {}
-    surge = _share(rolling.get("maxSurge", 0), replicas, math.ceil)
-    unavailable = _share(rolling.get("maxUnavailable", 0), replicas, math.floor)
+    surge = share(rolling.get("maxSurge", 0), replicas)
+    unavailable = share(rolling.get("maxUnavailable", 0), replicas, math.floor)
     if not surge and not unavailable:
         unavailable = 1
     return surge, min(unavailable, replicas)
-
-
-def _share(value: Any, replicas: int, rounded: Any) -> int:
-    if isinstance(value, str):
-        return int(rounded(int(value.rstrip("%")) * replicas / 100))
-    return int(value)
 
 
 def largest(deployment: Obj) -> int:

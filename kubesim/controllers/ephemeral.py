@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Keeper, is_ending, owner_reference
+from kubesim.controllers.base import Context, Keeper, controller_uid, is_ending, owner_reference
 from kubesim.controllers.volumes import CLAIMS
 from kubesim.errors import ApiError, Obj
 
@@ -54,8 +54,7 @@ class EphemeralVolumeController(Keeper):
 
 def is_for(claim: Obj, pod: Obj) -> bool:
     """Tell whether a claim was made for a pod."""
-    uid = pod["metadata"]["uid"]
-    return any(ref.get("controller") and ref["uid"] == uid for ref in claim["metadata"].get("ownerReferences") or ())
+    return controller_uid(claim) == [pod["metadata"]["uid"]]
 
 
 def not_owned(claim: Obj, pod: Obj) -> str:

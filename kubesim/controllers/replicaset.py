@@ -7,7 +7,7 @@ from collections import Counter
 from kubesim.api.selectors import LabelSelector, from_struct
 from kubesim.conditions import condition_of, renewed, without
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Keeper, controller_of, is_ending
+from kubesim.controllers.base import Context, Keeper, controller_of, controller_uid, is_ending
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 
@@ -27,7 +27,7 @@ class ReplicaSetController(Keeper):
 
     def listen(self) -> None:
         """Watch ReplicaSets and their pods."""
-        self.own.add_index("controller", lambda rs: [owner["uid"]] if (owner := controller_of(rs)) else [])
+        self.own.add_index("controller", controller_uid)
         self.pods.listen()
         super().listen()
 
