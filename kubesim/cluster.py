@@ -278,6 +278,7 @@ class Cluster:
     def _note_changes(self) -> None:
         """Note from now on what changes."""
         self.changes.follow(self._other_changes)
+        self.nodes.touch = self.changes.touch
         self.store.subscribe(None, self._note_object)
 
     def _note_object(self, event: Event) -> None:

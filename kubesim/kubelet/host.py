@@ -78,6 +78,7 @@ class Node:
 class Host:
     """A node as one of its pods sees it. ``wake`` makes the kubelet look at the pod again.
 
+    ``written`` is called when one of its processes has changed a file.
     ``fits`` takes a pod of the node that asks for another size: why it cannot have it (reason, message), or None.
     """
 
@@ -90,3 +91,4 @@ class Host:
     machines: Machines
     duties: Duties
     fits: Callable[[Obj], tuple[str, str] | None]
+    written: Callable[[], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any, Unpack
 
@@ -14,7 +14,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, logs, timings
+from kubesim.kubelet import admit, keeping, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.duties import Duties
@@ -73,6 +73,9 @@ class Kubelets:
         self._saved = state
         self._changed_pods: set[tuple[str, str]] | None = None
         """Key and uid of each pod whose record has changed; None while nobody asks for changes."""
+        self._changed_files: set[str] = set()
+        self.touch: Callable[[], None] = lambda: None
+        """Called when there is something to keep that no change of an object tells of."""
         self._pods = Informer(client, clock, "pods", selector)
         self._queue = WorkQueue(clock, self._sync, "kubelet")
         self._heartbeat: Timer | None = None
@@ -154,11 +157,21 @@ class Kubelets:
         for key, uid in changed:
             worker = self._workers.get(key)
             if worker is None or worker.record.uid != uid:
-                found[f"pod/{uid}"] = None
+                found |= {f"pod/{uid}": None, f"files/{uid}": None}
                 continue
             found[f"pod/{uid}"] = _saved(worker.record)
             node = self._nodes[worker.record.pod["spec"]["nodeName"]]
             found[f"images/{node.name}"] = sorted(node.images)
+        return found | self._files()
+
+    def _files(self) -> dict[str, Any]:
+        """Return what processes have written, of the pods in which one has since the last call."""
+        found: dict[str, Any] = {}
+        for worker in filter(None, map(self._workers.get, self._changed_files)):
+            found[f"files/{worker.record.uid}"] = keeping.dump(worker.sandbox)
+            if disk := worker.node.disk.dump():
+                found[f"disk/{worker.node.name}"] = disk
+        self._changed_files.clear()
         return found
 
     def logs(self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]) -> bytes:
@@ -217,6 +230,8 @@ class Kubelets:
         )
         if (devices := self._saved.pop(f"gpus/{name}", None)) is not None:
             self._nodes[name].gpus.restore(devices)
+        if (disk := self._saved.pop(f"disk/{name}", None)) is not None:
+            self._nodes[name].disk.restore(disk)
         self.machines.take(self._nodes[name])
         await self._report(name)
 
@@ -262,6 +277,12 @@ class Kubelets:
         if self._changed_pods is not None:
             self._changed_pods.add((key, worker.record.uid))
 
+    def _written(self, key: str) -> None:
+        """Note that a process of a pod has changed a file, to be kept soon."""
+        if self._changed_pods is not None and key not in self._changed_files:
+            self._changed_files.add(key)
+            self.touch()
+
     async def _refuses(self, pod: Obj) -> bool:
         """Tell whether a pod is not taken, and say why where it is new; one that is taken holds its room."""
         status, room = pod.get("status", {}), self._rooms[pod["spec"]["nodeName"]]
@@ -306,17 +327,19 @@ class Kubelets:
                 self.machines,
                 self.duties,
                 self._rooms[node.name].resize,
+                lambda: self._written(key),
             ),
             record,
         )
 
     def _record(self, pod: Obj, node: Node) -> PodRecord:
         uid, now = pod["metadata"]["uid"], self._clock.now()
-        saved = self._saved.pop(f"pod/{uid}", None)
+        saved, files = self._saved.pop(f"pod/{uid}", None), self._saved.pop(f"files/{uid}", None)
         status = pod.get("status", {})
         if saved is not None:
             containers = [Container.load(item) for item in saved["containers"]]
-            return PodRecord(pod, containers, parse(saved["bound_at"]), node.ip, node.address(uid, saved["ip"]))
+            address, bound = node.address(uid, saved["ip"]), parse(saved["bound_at"])
+            return PodRecord(pod, containers, bound, node.ip, address, files=files)
         containers = _containers(pod, "initContainers", "initContainerStatuses", now)
         containers += _containers(pod, "containers", "containerStatuses", now)
         containers += _containers(pod, "ephemeralContainers", "ephemeralContainerStatuses", now)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import behaviours, knocks, memory, timings
+from kubesim.kubelet import behaviours, keeping, knocks, memory, timings
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
@@ -159,6 +159,9 @@ class PodWorker:
             if container.running:
                 await self.sandbox.resume(container)
                 self._watch(container)
+        if self.record.files is not None:
+            await keeping.restore(self.sandbox, self.record.files)
+            self.record.files = None
 
     def stop(self) -> None:
         """Look no further: the pod is gone, or the kubelet stops."""

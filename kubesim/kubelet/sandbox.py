@@ -27,7 +27,7 @@ from kubesim.kubelet import behaviours, failures, inside, rooted, servers, usage
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
-from kubesim.kubelet.layers import taken
+from kubesim.kubelet.layers import NEVER, Birth, birth, taken
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
 from kubesim.kubelet.memory import overrun, tell
@@ -78,6 +78,7 @@ class Box:
     main: Main | None = None
     message: File | None = None
     started: bool = False
+    since: Birth = NEVER
 
 
 @dataclass
@@ -443,7 +444,7 @@ class Sandbox:
         """Return a new machine with the files of a container's image and its mounts. Raises ``ConfigError``."""
         record = self.worker.record
         try:
-            mounts = await self._volumes()
+            mounts = await self.volumes()
         except MountError as error:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
@@ -451,9 +452,11 @@ class Sandbox:
         inside.mount(machine, record, spec, mounts, box.env)
         rooted.enter_all(machine, record.pod, spec, self.host)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)
+        box.since, machine.files.touched = birth(machine.now()), self.host.written
         return machine
 
-    async def _volumes(self) -> Mapping[str, Directory]:
+    async def volumes(self) -> Mapping[str, Directory]:
+        """Return the pod's volumes by name. Raises ``ConfigError``, ``MountError``."""
         if self.mounts is None:
             now = self.host.clock.now()
             self.mounts = await volumes.mount(self.host.client, self.worker.record, self.host.node.disk, now)

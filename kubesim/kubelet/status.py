@@ -35,6 +35,8 @@ class PodRecord:
     images: dict[str, Image] = field(default_factory=dict)
     failure: tuple[str, str] = ("", "")
     """Why the kubelet has ended the pod, as reason and message; empty unless it has."""
+    files: Obj | None = None
+    """What its processes had written before kubesim was started again."""
     resize: dict[str, Obj] = field(default_factory=dict)
     """The conditions of a change of its size, by type."""
 

@@ -9,11 +9,14 @@ from functools import cached_property
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
+from kubesim.kubelet import layers
 from kubesim.kubelet.environment import ConfigError, Sources, field_value, resource_value, secret_data
 from kubesim.kubelet.status import PodRecord
 from kubesim.shell.files import Directory, File, Link
 
 DEFAULT_MODE = 0o644
+HOST = "/"
+"""The name of a node's own tree among its claims."""
 MISSING_KEY = "references non-existent secret"
 ROOT_CA = "kube-root-ca.crt"
 ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -43,11 +46,25 @@ class NodeDisk:
     fresh: Callable[[], Directory]
     """Makes the host's own tree, when somebody first looks at it."""
     claims: dict[str, Directory] = field(default_factory=dict)
+    looked_at: bool = False
+    """Whether anything of the host's own tree may have changed."""
 
     @cached_property
     def root(self) -> Directory:
         """The host's own tree."""
+        self.looked_at = True
         return self.fresh()
+
+    def dump(self) -> Obj:
+        """Return what has been written to it, and to each claim."""
+        found: Obj = {name: layers.dump(directory) for name, directory in self.claims.items()}
+        return found | ({HOST: layers.dump(self.root)} if self.looked_at else {})
+
+    def restore(self, saved: Obj) -> None:
+        """Bring back what ``dump`` has told of."""
+        for name, entries in saved.items():
+            where = self.root if name == HOST else self.claims.setdefault(name, Directory(mode=0o777))
+            layers.restore(where, entries)
 
 
 async def mount(client: Client, record: PodRecord, disk: NodeDisk, now: datetime) -> dict[str, Directory]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
@@ -31,6 +31,8 @@ class Nodes:
         self._clock = clock
         self._kubelets: Kubelets | None = None
         self._announcer: Announcer | None = None
+        self.touch: Callable[[], None] = lambda: None
+        """Called when there is something to keep that no change of an object tells of."""
         self.fabric = Fabric()
         self.fabric.door = self._door = Door(server, ca_pem)
 
@@ -40,6 +42,7 @@ class Nodes:
         leases = await self._client.list("leases.coordination.k8s.io", LEASE_NAMESPACE)
         known = {obj["metadata"]["name"] for obj in leases.items}
         self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state, fabric=self.fabric)
+        self._kubelets.touch = lambda: self.touch()
         self._announcer = Announcer(self._client, self._clock, names, fresh=[n for n in names if n not in known])
         await self._announcer.start()
 

@@ -157,6 +157,8 @@ class Files:
     nodes: int = 0
     shared: Room | None = None
     """What the containers of its cluster may add together."""
+    touched: Callable[[], None] | None = None
+    """Called when a process has changed something."""
 
     def charge(self, size: int, nodes: int = 0) -> None:
         """Count growth; raises FileError when the disk is full."""
@@ -167,6 +169,8 @@ class Files:
             raise FileError("ENOSPC")
         self.used += size
         self.nodes = max(self.nodes + nodes, 0)
+        if self.touched is not None:
+            self.touched()
 
     def discard(self) -> None:
         """Let go of everything: the container is gone."""
@@ -366,6 +370,8 @@ class View:
         if not self.may(place.directory, 2):
             raise FileError("EACCES", path)
         place.directory.mtime = self.now()
+        if self.files.touched is not None:
+            self.files.touched()
 
     def mkdir(self, path: str, mode: int = 0o777) -> None:
         """Make a directory."""
