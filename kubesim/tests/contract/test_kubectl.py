@@ -233,7 +233,8 @@ def test_errors_read_as_a_real_clusters(kubectl, space, manifest):
     assert "already exists" in space.fails("create", "serviceaccount", "default")
     broken = manifest(POD.replace("containers:", "containerz:"))
     # Before 1.25 kubectl validates by itself, from OpenAPI v2, and does not ask the server to.
-    wanted = 'unknown field "spec.containerz"' if kubectl.version >= (1, 25) else "spec.containers: Required value"
+    told = 'unknown field "spec.containerz"', 'unknown field "containerz" in io.k8s.api.core.v1.PodSpec'
+    wanted = told[kubectl.version < (1, 25)]
     assert wanted in space.fails("apply", "-f", broken)
     refused = space.fails("get", "nodes", f"--as=system:serviceaccount:{space.name}:default")
     assert f'User "system:serviceaccount:{space.name}:default" cannot list resource "nodes"' in refused
