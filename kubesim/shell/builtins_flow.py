@@ -10,6 +10,7 @@ from kubesim.shell.programs import search
 from kubesim.shell.quoting import quote
 from kubesim.shell.signals import NAMES, NUMBERS, number
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError
+from kubesim.shell.tools import kit
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
@@ -109,7 +110,7 @@ async def source(shell: Shell, argv: list[str]) -> int:
         if shell.dialect == "bash":
             raise ShellError(f"filename argument required\n{argv[0]}: usage: {argv[0]} filename [arguments]", 2)
         return 2 if shell.dialect == "ash" else 0
-    text = _read_source(shell, argv)
+    text = await _read_source(shell, argv)
     if shell.sourced >= MOST_SOURCED:
         raise ShellError(f"{argv[1]}: maximum source nesting level exceeded ({MOST_SOURCED})", 1)
     positional = shell.state.positional
@@ -126,7 +127,7 @@ async def source(shell: Shell, argv: list[str]) -> int:
             shell.state.positional = positional
 
 
-def _read_source(shell: Shell, argv: list[str]) -> str:
+async def _read_source(shell: Shell, argv: list[str]) -> str:
     name = argv[1]
     view = shell.process.view
     try:
@@ -142,6 +143,9 @@ def _read_source(shell: Shell, argv: list[str]) -> str:
             )
             if path == name and shell.dialect != "bash":
                 raise FileError("ENOENT", name)
+        if path.startswith("/dev/"):
+            handle = shell.process.open(path)
+            return (await kit.everything(shell.process, handle)).decode("utf-8", "surrogateescape")
         return view.read(path).decode("utf-8", "surrogateescape")
     except FileError as error:
         if shell.dialect == "bash":

@@ -19,17 +19,20 @@ class Commands(Redirects):
             for word in words[1:]:
                 found = assignment(word)
                 if found:
-                    fixed.append(await self._declared(found))
+                    keyed = any(each[:1] == "-" and "A" in each for each in fixed[1:])
+                    fixed.append(await self._declared(found, keyed=keyed))
                 else:
                     fixed.extend(await self.expander.fields((word,)))
             return fixed
         return await self.expander.fields(words)
 
-    async def _declared(self, found: Assignment) -> str:
+    async def _declared(self, found: Assignment, *, keyed: bool) -> str:
         name, index, append, value = found
+        variable = self.state.variables.get(name)
+        keyed = keyed or variable is not None and variable.associative
         plus = "+" if append else ""
         if value and isinstance(value[0], Array):
-            items = await self.array_items(value[0], {}, associative=False)
+            items = await self.array_items(value[0], {}, associative=keyed)
             return f"{name}{plus}=\0" + "\0".join(f"{key}\1{text}" for key, text in items.items())
         where = f"[{await self.expander.value(index)}]" if index else ""
         return f"{name}{where}{plus}={await self.expander.value(value)}"

@@ -27,6 +27,8 @@ from kubesim.shell.nodes import (
 )
 from kubesim.shell.state import BreakLoop, ShellError
 
+LONGEST_LINE = 1 << 16
+
 
 class Compounds(Commands, ABC):
     """The control flow of one shell."""
@@ -141,6 +143,8 @@ class Compounds(Commands, ABC):
             values = list(self.state.positional)
         else:
             values = await self._guarded(self.expander.fields(node.words))
+        if node.asks:
+            return await self._select(node, values)
         status = 0
         self.loops += 1
         try:
@@ -153,6 +157,43 @@ class Compounds(Commands, ABC):
         finally:
             self.loops -= 1
         return status
+
+    async def _select(self, node: For, values: list[str]) -> int:
+        """Let somebody choose among words, again and again until the body breaks or nothing more is typed."""
+        menu = "".join(f"{number}) {value}\n" for number, value in enumerate(values, 1))
+        status, shown = 0, False
+        self.loops += 1
+        try:
+            while values:
+                prompt = self.state.get("PS3")
+                await self.process.error(("" if shown else menu) + ("#? " if prompt is None else prompt))
+                line = await self._typed()
+                if line is None:
+                    await self.process.write("\n")
+                    return 1
+                self.state.set("REPLY", line)
+                shown = bool(line.strip())
+                if not shown:
+                    continue
+                number = int(line) if line.strip().isdecimal() else 0
+                await self._guarded(self._set(node.name, values[number - 1] if 0 < number <= len(values) else ""))
+                again, status = await self._turn(node.body)
+                if not again:
+                    break
+        finally:
+            self.loops -= 1
+        return status
+
+    async def _typed(self) -> str | None:
+        """Return a line of standard input; None at its end. Byte by byte: the rest is for others."""
+        data = bytearray()
+        while len(data) < LONGEST_LINE:
+            byte = await self.process.read(1, 0)
+            await self.process.tick()
+            if not byte or byte == b"\n":
+                return data.decode("utf-8", "replace") if data or byte else None
+            data += byte
+        return data.decode("utf-8", "replace")
 
     async def _set(self, name: str, value: str) -> None:
         self.state.set(name, value)

@@ -205,6 +205,12 @@ class Shell(Subshells):
             await self.complain(texts[self.dialect])
         return 1
 
+    async def _returned(self, known: str | None, status: int) -> None:
+        """Run what a function wants done when it returns, if it is what has said so."""
+        if self.state.traps.get("RETURN") not in (None, known):
+            self.status = status
+            await self.run_trap("RETURN")
+
     async def call(self, argv: list[str]) -> int:
         """Call a function."""
         if self.calls >= MOST_CALLS:
@@ -219,9 +225,13 @@ class Shell(Subshells):
         self.state.scopes.append({})
         self.calls += 1
         self.names.append(argv[0])
+        known = self.state.traps.get("RETURN")
         try:
-            return await self.execute(body)
+            status = await self.execute(body)
+            await self._returned(known, status)
+            return status
         except ReturnFrom as back:
+            await self._returned(known, back.status)
             return back.status
         except BreakLoop:
             return 0

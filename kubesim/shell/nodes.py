@@ -140,11 +140,12 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """``for name in words``; no words at all means the positional parameters."""
+    """``for name in words``; no words at all means the positional parameters. ``asks``: it is a ``select``."""
 
     name: str
     words: tuple[Word, ...] | None
     body: Node
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

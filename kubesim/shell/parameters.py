@@ -160,7 +160,8 @@ async def _alternative(
         return _one(text, param)
     bash = expander.shell.dialect == "bash"
     standard = "parameter null or not set" if param.op == ":?" and bash else "parameter not set"
-    raise ShellError(f"{name}: {text or standard}", 127 if expander.shell.dialect == "bash" else 2)
+    status = 2 if not bash else 1 if expander.shell.subshell else 127
+    raise ShellError(f"{name}: {text or standard}", status)
 
 
 async def _argument(expander: Expander, param: Param) -> Pieces:
@@ -186,14 +187,15 @@ async def _range(expander: Expander, param: Param, size: int) -> tuple[int, int]
 async def _operate(expander: Expander, param: Param, value: str) -> str:
     op = param.op
     await expander.shell.process.tick(32)
+    extended = "extglob" in expander.shell.state.shopt
     if op[0] in "#%":
-        return patterns.remove(await expander.pattern(param.arg or ()), value, op)
+        return patterns.remove(await expander.pattern(param.arg or ()), value, op, extended=extended)
     if op[0] == "/":
         pattern = await expander.pattern(param.arg or ())
         new = await expander.value(param.more or ())
         if expander.shell.dialect == "ash" and op in ("/#", "/%"):
             pattern, op = ((op[1], True), *pattern), "/"
-        found = patterns.substitute(pattern, value, new, op)
+        found = patterns.substitute(pattern, value, new, op, extended=extended)
         if len(found) > 1 << 20:
             raise OutOfMemory(f"xrealloc: cannot allocate {len(found)} bytes", 2)
         return found

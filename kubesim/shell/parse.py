@@ -319,7 +319,7 @@ class _Builder:
         words = tuple(self._token(child).word for child in node.named_children[1:-1])
         if literal(head.word) is None:
             raise ScriptError("unexpected", head.text, line=head.line)
-        return For(head.text, words if listed else None, body)
+        return For(head.text, words if listed else None, body, node.children[0].type == "select")
 
     def _case(self, node: tree_sitter.Node) -> Node:
         items = []

@@ -121,10 +121,10 @@ def matches(chars: Chars, text: str, *, extended: bool = False, path: bool = Fal
         return False
 
 
-def remove(chars: Chars, text: str, op: str) -> str:
+def remove(chars: Chars, text: str, op: str, *, extended: bool = False) -> str:
     """Do ``#``, ``##``, ``%`` and ``%%``."""
     lazy = len(op) == 1
-    source = translate(chars, lazy=lazy)
+    source = translate(chars, lazy=lazy, extended=extended)
     try:
         if op[0] == "#":
             found = _compiled(source).match(text, timeout=MATCH_S)
@@ -135,9 +135,9 @@ def remove(chars: Chars, text: str, op: str) -> str:
         return text
 
 
-def substitute(chars: Chars, text: str, new: str, op: str) -> str:
+def substitute(chars: Chars, text: str, new: str, op: str, *, extended: bool = False) -> str:
     """Do ``/``, ``//``, ``/#`` and ``/%``."""
-    source = translate(chars)
+    source = translate(chars, extended=extended)
     if not source:
         return text
     source = {"/#": f"\\A(?:{source})", "/%": f"(?:{source})\\Z"}.get(op, source)

@@ -132,7 +132,9 @@ class WordReader(ABC):
                 self.at = len(self.text) if end < 0 else end
                 continue
             before = self.at
-            words.append(self.word())
+            key = _KEY.match(self.text, self.at)
+            self.at = key.end() if key else self.at
+            words.append((*((Text(key[0]),) if key else ()), *self.word()))
             if self.at == before:
                 raise ScriptError("unexpected", self.text[self.at], line=self.line)
 
@@ -332,7 +334,11 @@ class WordReader(ABC):
         if self.text.startswith("#", self.at) and not re.compile(r"#(\}|[-:=?+%#/])").match(self.text, self.at):
             before = "#"
             self.at += 1
-        elif self.text.startswith("!", self.at) and self.dialect == "bash" and _NAME.match(self.text, self.at + 1):
+        elif (
+            self.text.startswith("!", self.at)
+            and self.dialect == "bash"
+            and re.compile(r"[A-Za-z_]|#\}").match(self.text, self.at + 1)
+        ):
             before = "!"
             self.at += 1
         match = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]").match(self.text, self.at)

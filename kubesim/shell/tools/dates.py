@@ -74,16 +74,20 @@ def strftime(moment: datetime, form: str) -> str:
     return re.sub(r"%(3N|:z|-[dmH]|.)", one, form)
 
 
+SIZES = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 604800}
+
+
 def _date(word: str, now: datetime) -> datetime | None:
     if word.startswith("@") and re.fullmatch(r"@-?\d{1,11}(\.\d+)?", word):
         return datetime.fromtimestamp(float(word[1:]), UTC)
     named = {"now": 0, "today": 0, "": 0, "yesterday": -86400, "tomorrow": 86400}
     if word in named:
         return now + timedelta(seconds=named[word])
-    match = re.fullmatch(r"([+-]?\d{1,8}) (second|sec|minute|min|hour|day|week)s?( ago)?", word)
-    if match:
-        size = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86400, "week": 604800}[match[2]]
-        return now + timedelta(seconds=int(match[1]) * size * (-1 if match[3] else 1))
+    match = re.fullmatch(r"(.*?) ?([+-]?) ?(\d{1,6}|next|last) ?(" + "|".join(SIZES) + r")s?( ago)?", word)
+    if match and (begun := _date(match[1].strip(), now)) is not None:
+        count = {"next": 1, "last": -1}.get(match[3]) or int(match[3])
+        sign = -1 if (match[2] == "-") != bool(match[5]) else 1
+        return begun + timedelta(seconds=count * SIZES[match[4]] * sign)
     try:
         found = datetime.fromisoformat(word.replace("Z", "+00:00").removesuffix(" UTC"))
     except ValueError:

@@ -37,9 +37,9 @@ class Input:
                 return line
             if not await self._more():
                 rest = self.data[self.at :].removesuffix("\n") if separator in ("", "\n") else self.data[self.at :]
-                empty = self.at >= len(self.data) or separator != "\n" and not rest.strip("\n")
+                empty = self.at >= len(self.data) or separator == "" and not rest.strip("\n")
                 self.at = len(self.data)
-                return None if empty else rest.removesuffix("\n")
+                return None if empty else rest
 
     async def _more(self) -> bool:
         if self.handle is None:
