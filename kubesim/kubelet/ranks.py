@@ -23,6 +23,8 @@ IMPORTS_S, LOOK_S, CLOSED_S = 2.0, 5.0, 2.0
 """Until a script has imported torch; between two looks at the ring; until a closed connection is noticed."""
 SYN_S, LONGEST_WAIT_S = 127.0, 60.0
 """How long the kernel knocks where nothing answers; the most that PyTorch waits between two tries."""
+RESUMED_S = 30.0
+"""How long the ranks of a job take to find each other again after a restart of the kubelets, which says nothing."""
 RETRIES = 34
 ABORTED, FAILED = 134, 1
 WHY = {"timeout": "Connection timed out", "refused": "Connection refused", "unreachable": "No route to host"}
@@ -197,7 +199,8 @@ class Rank:
                 kind = KINDS.get(error.kind, "refused")
             if kind == "timeout":
                 await clock.sleep(SYN_S)
-            self.post.say(text(kind, at=glog(clock.now()), **values))
+            if not self.post.resumed or (clock.now() - self._began).total_seconds() > RESUMED_S:
+                self.post.say(text(kind, at=glog(clock.now()), **values))
             left = own.timeout - (clock.now() - self._began).total_seconds()
             if left <= 0:
                 ms = round(own.timeout * 1000)
@@ -217,6 +220,8 @@ class Rank:
 
     def _tell(self, name: str, **values: object) -> None:
         """Print what NCCL says where it is told to talk."""
+        if self.post.resumed and name in ("set", "said", "connected"):
+            return  # it was printed before the restart of the kubelet, which the processes have not seen
         head = f"{self._host}:1:98 [0]"
         more = {"head": head, "rank": self._rank, "ranks": self.own.size * self.own.each, **values}
         wanted = WARNED if name in ("none", "exceeded", "lost") else collectives.TALKATIVE

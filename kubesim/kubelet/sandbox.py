@@ -216,6 +216,8 @@ class Sandbox:
         owner, image = self.owner(container), self.worker.record.images[self.worker.record.spec(container)["image"]]
         if not gpus.start(owner, program, argv, instance.started_at, die):
             return
+        if instance.course:
+            gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, self.host.clock.now())
         if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:
             text = failures.memory(image, *short, image.behaviour)
             instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
+from kubesim import kubelet
 from kubesim.gpu import collectives
 from kubesim.gpu.readings import read
 from kubesim.tests.containers import state
@@ -219,3 +221,21 @@ def test_a_job_of_one_pod_is_none():
     assert collectives.membership(("torchrun", "--nproc_per_node=8", "train.py"), {}) is None
     assert collectives.membership(("python", "train.py"), {"WORLD_SIZE": "1", "RANK": "0"}) is None
     assert collectives.membership(("sleep", "1"), {"WORLD_SIZE": "2"}) is None
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["working", "hanging"])
+async def test_a_job_outlives_a_restart_of_the_simulator_and_does_not_notice(two, hangs):
+    await begin(two, rank(0, NCCL_DEBUG="INFO"), rank(1, NCCL_DEBUG="INFO"), seconds=120)
+    if hangs:
+        await two.create(POLICIES, policy("deny"))
+        await two.tick(60)
+    before = log(two, 1)
+    state_kept = orjson.loads(orjson.dumps(two.kubelets.changes()))
+    await two.kubelets.stop()
+    two.kubelets = await kubelet.start(two.client, two.clock, *two.node_names, state=state_kept)
+    await two.tick(60)
+    after = log(two, 1)
+    assert after.startswith(before)
+    assert all("INFO:root:step" in line for line in after[len(before) :].splitlines())
+    assert (after == before) is hangs
+    assert all(reading.util > 80 for reading in [*await readings(two, 0), *await readings(two, 1)])
