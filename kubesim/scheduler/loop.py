@@ -17,7 +17,7 @@ from kubesim.scheduler.refusal import HinderedError
 from kubesim.scheduler.relations import Watched
 from kubesim.scheduler.state import ENDED, Cluster, PodInfo
 from kubesim.scheduler.verdict import Judge, Verdict
-from kubesim.scheduler.volumes import Volumes
+from kubesim.scheduler.volumes import Volumes, names
 from kubesim.scheduler.waiting import Ranked, Waiting
 
 NAME = "default-scheduler"
@@ -46,7 +46,7 @@ class Scheduler:
     async def start(self) -> None:
         """Fill the caches and begin."""
         await self._informers.start()
-        self._volumes.on_change(lambda: self._look_again("volumes"))
+        self._volumes.on_change(self._volumes_changed)
         self._devices.on_change(lambda: self._look_again("claims"))
         self._nodes.add_handler(self._node_changed)
         self._pods.add_handler(self._pod_changed)
@@ -71,6 +71,13 @@ class Scheduler:
     def _look_again(self, cause: str) -> None:
         for key in self._waiting.helped(cause):
             self._queue.add(key)
+
+    def _volumes_changed(self, claim: Obj | None) -> None:
+        """Look again at the pods that volumes may help; at a change of a claim at those that name it."""
+        for key in self._waiting.helped("volumes"):
+            pod = self._pods.get(*key.split("/"))
+            if claim is None or (pod is not None and names(pod, claim)):
+                self._queue.add(key)
 
     def _look_again_at_those_that_fit(self, name: str) -> None:
         node = self._cluster.nodes.get(name)

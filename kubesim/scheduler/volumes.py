@@ -46,10 +46,11 @@ class Volumes:
         self._classes = informers[CLASSES]
         self._nodes = informers[CSI_NODES]
 
-    def on_change(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` whenever anything changes."""
-        for informer in (self._claims, self._volumes, self._classes, self._nodes):
-            informer.add_handler(lambda old, new: tell())
+    def on_change(self, tell: Callable[[Obj | None], None]) -> None:
+        """Call ``tell`` whenever anything changes, with the claim where a claim comes or changes."""
+        self._claims.add_handler(lambda old, new: tell(new) if new is not None else None)
+        for informer in (self._volumes, self._classes, self._nodes):
+            informer.add_handler(lambda old, new: tell(None))
 
     def hindrance(self, pod: Obj) -> str:
         """Return why a pod can be on no node at all; empty where its claims hold nothing up."""
@@ -189,6 +190,12 @@ def _elsewhere(volume: Obj, node: NodeState) -> bool:
         if value is not None and node.labels.get(label, node.labels.get(same)) not in value.split("__"):
             return True
     return False
+
+
+def names(pod: Obj, claim: Obj) -> bool:
+    """Tell whether a pod has a volume of a claim."""
+    wanted, meta = pod["metadata"]["namespace"], claim["metadata"]
+    return bool(wanted == meta["namespace"]) and meta["name"] in _claims_by_name(pod)
 
 
 def _claims_by_name(pod: Obj) -> dict[str, bool]:

@@ -81,6 +81,17 @@ async def test_a_pod_waits_for_its_claim():
         assert (await cluster.pod("a"))["status"]["phase"] == "Running"
 
 
+async def test_the_claims_of_others_are_no_reason_to_look_at_a_pod_again():
+    async with world() as cluster:
+        await cluster.create("pods", user("a", "data"))
+        await cluster.create(CLAIMS, claim("other"))
+        await cluster.client.create("namespaces", {"metadata": {"name": "elsewhere"}})
+        await cluster.client.create(CLAIMS, claim("data"), namespace="elsewhere")
+        await cluster.tick(5)
+        (event,) = [event for event in await cluster.events() if event["reason"] == "FailedScheduling"]
+        assert event.get("series") is None
+
+
 async def test_a_local_volume_is_bound_on_the_node_that_has_it():
     async with world() as cluster:
         await create_class(cluster, "local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer")
