@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
-from kubesim import clusterfile
+from kubesim import clusterfile, listener
 from kubesim.changelog import ChangeLogError
 from kubesim.clock import Clock
 from kubesim.cluster import PARTS, ClusterSpec
@@ -210,6 +210,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit status: 0 after a signal, 1 when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     given = parser().parse_args(arguments)
+    listener.raise_limit()
     try:
         asyncio.run(_command(given))
     except REFUSALS as error:

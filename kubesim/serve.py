@@ -27,6 +27,7 @@ from kubesim.control import Control, control_token
 from kubesim.garbage import Sweeper
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
+from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
 
 GRACE_SECONDS = 1.0
@@ -55,7 +56,7 @@ class Address:
 def listen(address: Address) -> socket.socket:
     """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
     family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    found = Listener(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((address.bind, address.port))
