@@ -13,6 +13,8 @@ from typing import Any
 from kubesim import data
 
 PORT, TIMEOUT_S = 29500, 600.0
+LONGEST = 255
+"""More of a name is not repeated in a log."""
 INTERFACES = ("eth0", "lo")
 """What a pod has."""
 TALKATIVE = ("INFO", "TRACE")
@@ -48,7 +50,7 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
     """Return what a command line and its environment say of a job; None for one that is of a single pod."""
     given = _options(argv)
     name = argv[0].rpartition("/")[2] if argv else ""
-    script = next((word for word in argv if word.endswith(".py")), "train.py").rpartition("/")[2]
+    script = next((word for word in argv if word.endswith(".py")), "train.py").rpartition("/")[2][:LONGEST]
     wait = next((_number(value, 0) for key, value in given.items() if key in WAITS), 0) or TIMEOUT_S
     if name == "torchrun" or any(word in LAUNCHERS for word in argv):
         return _launched(argv, env, devices, wait, script)
@@ -58,7 +60,7 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
     own = {"RANK": env.get("JOB_COMPLETION_INDEX", ""), **{k: env[k] for k in NEEDED if k in env}}
     missing = next((key for key in NEEDED if not own.get(key)), "")
     place, port = _number(own["RANK"], 0), _number(own.get("MASTER_PORT", ""), PORT)
-    return Membership(place, size, 1, own.get("MASTER_ADDR", ""), port, wait, False, missing, script)
+    return Membership(place, size, 1, own.get("MASTER_ADDR", "")[:LONGEST], port, wait, False, missing, script)
 
 
 def _launched(
@@ -75,7 +77,7 @@ def _launched(
     host, _, port = option("rdzv_endpoint").partition(":")
     each = processes(argv, env, devices)
     place = _number(option("node_rank"), -1 if host else 0)
-    master = host or option("master_addr", "127.0.0.1")
+    master = (host or option("master_addr", "127.0.0.1"))[:LONGEST]
     return Membership(place, size, each, master, _number(port or option("master_port"), PORT), wait, True, "", script)
 
 

@@ -76,7 +76,7 @@ class Store(HttpServer):
         if place < 0:
             place = next((number for number in range(self.size) if number not in self.members), -1)
         self.members[place] = rank
-        self.begun = set(self.members) == set(range(self.size))
+        self.begun = sum(number < self.size for number in self.members) == self.size
         return place
 
     def leave(self, rank: Rank, *, silently: bool) -> None:

@@ -239,3 +239,12 @@ async def test_a_job_outlives_a_restart_of_the_simulator_and_does_not_notice(two
     assert all("INFO:root:step" in line for line in after[len(before) :].splitlines())
     assert (after == before) is hangs
     assert all(reading.util > 80 for reading in [*await readings(two, 0), *await readings(two, 1)])
+
+
+def test_what_strangers_write_into_variables_costs_little():
+    env = {"WORLD_SIZE": "9" * 5000, "RANK": "-1", "MASTER_ADDR": "a" * 10**6, "MASTER_PORT": "x"}
+    assert collectives.membership(("python", "train.py"), env) is None
+    env["WORLD_SIZE"] = "999999"
+    own = collectives.membership(("python", "train.py"), env)
+    assert own is not None
+    assert (own.place, own.port, len(own.master)) == (0, 29500, 255)
