@@ -32,8 +32,8 @@ class Finding:
     known: bool
     """Whether this kubectl knows the command and its flags."""
     reason: str = ""
-    again: bool = False
-    """Whether it was the same only when the scene was played once more."""
+    again: bool | None = False
+    """Whether it was the same only when the scene was played once more; None where that was not noted."""
 
 
 def known(output: str, *, deliberate: bool) -> bool:
@@ -83,7 +83,7 @@ def report(findings: list[Finding]) -> str:
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
-        "in the table, and which they were at the end.",
+        "in the table, and which they were at the end; a question mark where not all of them were noted.",
         "",
         "| kubectl | commands | same | of them in the second play | different | not applicable | share |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -91,7 +91,7 @@ def report(findings: list[Finding]) -> str:
     for version, own in versions.items():
         same, other = (sum(f.known and f.same is wanted for f in own) for wanted in (True, False))
         lines.append(
-            f"| {version} | {len(own)} | {same} | {len(_again(own))} | {other} | {len(own) - same - other} "
+            f"| {version} | {len(own)} | {same} | {_counted(own)} | {other} | {len(own) - same - other} "
             f"| {percent(own):.1f} % |"
         )
     lines += [
@@ -113,6 +113,11 @@ def report(findings: list[Finding]) -> str:
 
 def _again(findings: Iterable[Finding]) -> list[Finding]:
     return [f for f in findings if f.known and f.same and f.again]
+
+
+def _counted(findings: list[Finding]) -> str:
+    """Return how many were the same in the second play only."""
+    return f"{len(_again(findings))}{'?' if any(f.again is None for f in findings) else ''}"
 
 
 def _second(findings: list[Finding]) -> list[str]:

@@ -85,6 +85,7 @@ def test_what_is_the_same_only_in_a_second_play_is_told():
     page = parity_report.report([found])
     assert "| 1.33 | 1 | 1 | 1 | 0 | 0 | 100.0 % |" in page
     assert page.endswith("- pods: `kubectl get pods` (1.33)\n")
+    assert "| 1.33 | 1 | 1 | 0? | 0 | 0 | 100.0 % |" in parity_report.report([replace(found, again=None)])
 
 
 def test_a_page_is_written_by_a_whole_run_only(tmp_path, capsys):
