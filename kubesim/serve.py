@@ -91,7 +91,7 @@ def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl
 async def listening(handler: Handler, sock: socket.socket, context: ssl.SSLContext) -> AsyncIterator[None]:
     """Serve ``handler`` on a socket until the block ends."""
     app = web.Application(client_max_size=MAX_BODY)
-    app.router.add_route("*", "/{path:.*}", handler)
+    app.router.add_route("*", r"/{path:[\s\S]*}", handler)
     app.on_response_prepare.append(tell)
     runner = web.AppRunner(
         app,

@@ -75,7 +75,7 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None)
     if shape is None:
         copied: Obj = orjson.loads(orjson.dumps(obj))
         return copied
-    decoder = Decoder()
+    decoder = Decoder(wraps=patch is not None and patch.strategic)
     try:
         decoded = decoder.object(shape, obj)
     except DecodeError as exc:

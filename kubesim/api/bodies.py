@@ -39,6 +39,8 @@ PATCH_TYPES = {
     "application/strategic-merge-patch+json": "strategic",
     APPLY: "apply",
 }
+OPENINGS, MAX_NESTING = (b"[", b"{", b"- ", b"? "), 500
+"""What may begin a list or a map in YAML, and how many of them may lie in one another."""
 LITERALS = ("null", "true", "false")
 ACCEPTED = f"{JSON}, application/yaml, {PROTOBUF}"
 
@@ -98,9 +100,9 @@ async def read_options(request: web.Request) -> Obj | None:
 def _options(wanted: Any) -> Obj:
     """Return DeleteOptions; raises 400 for another kind."""
     if not isinstance(wanted, dict):
-        why = f"json: cannot unmarshal {_go_type(wanted)} into Go value of type struct"
+        why = f"json: cannot unmarshal {_go_type(wanted)} into Go value of type {TYPE_META}"
         raise bad_request(f"couldn't get version/kind; json parse error: {why}")
-    kind, version = wanted.get("kind") or "DeleteOptions", wanted.get("apiVersion") or "v1"
+    kind, version = wanted.get("kind") or "DeleteOptions", wanted.get("apiVersion") or "meta.k8s.io/v1"
     if kind != "DeleteOptions":
         scheme = "pkg/runtime/scheme.go:110"
         raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"')
@@ -179,10 +181,16 @@ def _unrecognized(kind: str, why: str, body: bytes) -> ApiError:
 
 
 def _json(body: bytes) -> Any:
-    """Parse JSON; raises ValueError, also for what nests too deeply to be stored."""
+    """Parse JSON, as Go with another character in the place of bytes that are no text.
+
+    Raises ValueError, also for what nests too deeply to be stored.
+    """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        text = body.decode(errors="replace").encode()
+        if text != body:
+            return _json(text)
         raise ValueError(_go_complaint(error)) from error
     _check_depth(value, "object")
     return value
@@ -222,12 +230,15 @@ def _refused(constant: str) -> Any:
 
 
 def _go_rune(mark: str) -> str:
-    """Return a character as Go quotes it."""
+    """Return a character as Go quotes it; it looks at bytes."""
+    mark = mark if mark.isascii() else mark.encode()[:1].decode("latin-1")
     return "'\\''" if mark == "'" else repr(mark)
 
 
 def _yaml(body: bytes) -> Any:
     """Parse one YAML document into what JSON can hold; raises ValueError."""
+    if sum(map(body.count, OPENINGS)) > MAX_NESTING:
+        _check_nesting(body)
     try:
         value = yaml.load(body, Loader=SafeLoader)  # noqa: S506 - a safe loader without dates
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
@@ -236,8 +247,23 @@ def _yaml(body: bytes) -> Any:
     return value
 
 
+def _check_nesting(body: bytes) -> None:
+    """Raise ValueError for YAML that nests too deeply, before anything is built of it."""
+    depth = 0
+    try:
+        for event in yaml.parse(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_NESTING:
+                mark = "[" if isinstance(event, yaml.SequenceStartEvent) else "{"
+                raise ValueError(f"invalid character '{mark}' exceeded max depth")
+    except yaml.YAMLError as error:
+        raise ValueError(_go_yaml(error)) from error
+
+
 def _go_yaml(error: Exception) -> str:
     """Return what Go's YAML decoder says of a text that it cannot read; only its scanner counts lines from one."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"yaml: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return f"yaml: {error}".replace("\n", " ")
     line = error.problem_mark.line + isinstance(error, yaml.scanner.ScannerError)

@@ -156,6 +156,8 @@ def _token(query: Mapping[str, str]) -> Token | None:
         return None
     if wrong := re.search(r"[^A-Za-z0-9_-]", text):  # upstream's tokens are not padded either
         raise _bad_token(f"illegal base64 data at input byte {wrong.start()}")
+    if len(text) % 4 == 1:
+        raise _bad_token(f"illegal base64 data at input byte {len(text) - 1}")
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if raw[:1] not in (b"{", b"") and raw != b"null":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubesim.api.status import bad_request
+from kubesim.api.status import bad_request, show
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import value_at
@@ -202,7 +202,7 @@ class _LabelParser:
         key = self._next()
         if not key or key in _OPERATORS or key in "!(),":
             raise _unparsable(f"found '{key}', expected: identifier")
-        self._check(key_errors(key), f'<nil>: Invalid value: "{key}"')
+        self._check(key_errors(key), f"<nil>: Invalid value: {show(key)}")
         if absent:
             return Requirement(key, "!")
         if self._peek() in ("", ","):
@@ -216,9 +216,9 @@ class _LabelParser:
             raise _unparsable(f"found '{symbol}', expected: {IDENTIFIERS}")
         values = self._values() if symbol in ("in", "notin") else frozenset((self._value(),))
         for value in sorted(values):
-            self._check(value_errors(value), f'values[0][{key}]: Invalid value: "{value}"')
+            self._check(value_errors(value), f"values[0][{key}]: Invalid value: {show(value)}")
         if operator in "<>" and not re.fullmatch(r"-?\d+", next(iter(values))):
-            where = f'values[0]: Invalid value: "{next(iter(values))}"'
+            where = f"values[0]: Invalid value: {show(next(iter(values)))}"
             raise _unparsable(f"{where}: for 'Gt', 'Lt' operators, the value must be an integer")
         return Requirement(key, operator, values)
 

@@ -78,7 +78,7 @@ def show(value: object) -> str:
 
 def not_found(kind: Kind, name: str) -> ApiError:
     """404 ``pods "x" not found``."""
-    return ApiError(404, "NotFound", f'{kind.resource} "{name}" not found', details(kind, name))
+    return ApiError(404, "NotFound", f"{kind.resource} {show(name)} not found", details(kind, name))
 
 
 def no_resource() -> ApiError:

@@ -39,9 +39,13 @@ class DecodeError(ValueError):
 
 
 class Decoder:
-    """One walk. ``unknown`` collects the paths of fields that no type has."""
+    """One walk. ``unknown`` collects the paths of fields that no type has.
 
-    def __init__(self) -> None:
+    ``wraps``: integers too large for their type are taken as Go converts them.
+    """
+
+    def __init__(self, *, wraps: bool = False) -> None:
+        self._wraps = wraps
         self.unknown: list[str] = []
 
     def object(self, shape: Shape, value: Any, path: str = "") -> Obj:
@@ -115,6 +119,8 @@ class Decoder:
                 return from_json(item)
             except QuantityError as exc:
                 raise DecodeError(str(exc)) from exc
+        if self._wraps and form == "int" and type(item) in (int, float):
+            item = _wrapped(item, go_scalar(form, field.name))
         allowed = _SCALARS.get(form)
         if item is None and field.form == "map":
             return ""
@@ -130,6 +136,15 @@ class Decoder:
         if not isinstance(item, wanted):
             raise _mismatch(shape, field, item, path, go_type(field))
         return item
+
+
+def _wrapped(item: int | float, wanted: str) -> int | float:
+    """Return a number as Go converts it to a type that may be too small; a fraction stays, to be refused."""
+    if item != item // 1:
+        return item
+    whole = int(item) if -(1 << 63) <= item < 1 << 63 else -(1 << 63)
+    half = 1 << (31 if wanted == "int32" else 63)
+    return (whole + half) % (2 * half) - half
 
 
 def _check_range(shape: Shape, field: FieldType, item: int, path: str) -> None:

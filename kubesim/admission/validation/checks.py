@@ -102,6 +102,12 @@ def least(value: Any, where: str, place: Place, low: int, text: str = "") -> Ite
 
 
 @check
+def more_than(value: int, where: str, place: Place, path: str, text: str) -> Iterable[FieldError]:
+    """A number that is above another field's."""
+    return () if value > (dig(place.value, path) or 0) else (invalid_value(where, value, text),)
+
+
+@check
 def between(value: Any, where: str, place: Place, bounds: Sequence[int], text: str = "") -> Iterable[FieldError]:
     """A number (where it is one) within bounds."""
     low, high = bounds

@@ -19,6 +19,7 @@ JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
+JSON_PATCH = "application/json-patch+json"
 DRY = "?dryRun=All"
 
 
@@ -211,6 +212,117 @@ def _patches() -> Iterator[Case]:
     )
 
 
+def _queries() -> Iterator[Case]:
+    """Selectors and numbers of the query that make no sense."""
+    selectors = (
+        "a%20b a%3D%3D%3Db a%20in%20() a%20in%20( in ! !!a a%3E a%3Ex a%3E1%2Cb%3C %2C a%2C%2Cb a%20notin "
+        "a%20in%20(b a/b/c%3Dd /a%3Db a%3D%22b%22 %00 %ff a%3D%ff ( ) a%3Db) a%20exists %F0%9F%98%80 "
+        f"a%3Db%3Dc a%0A%3Db -a%3Db a%3D-b {'a' * 300}"
+    ).split()
+    for text in selectors:
+        yield Case(f"choose by the labels {text[:40]}", "GET", f"{MAPS}?limit=1&labelSelector={text}")
+    fields = [
+        "a%3Db",
+        "metadata.name",
+        "metadata.name%3D%3D%3Da",
+        "metadata.name%20in%20(a)",
+        "%3D",
+        "%2C",
+        "metadata.name%3Da%2C",
+        "!a",
+        "%00",
+        "metadata.name!%3Da",
+        "metadata.namespace%3Dother",
+        "metadata.name%3Da%5C",
+        "metadata.name%3D%ff",
+        "status.phase%3Da",
+        "metadata.name%3Da%2Cmetadata.name%3Db",
+        "metadata.labels%3Da",
+    ]
+    for text in fields:
+        yield Case(f"choose by the fields {text}", "GET", f"{MAPS}?limit=1&fieldSelector={text}")
+    queries = [
+        "limit=x",
+        "limit=-1",
+        "limit=1e3",
+        "limit=99999999999999999999",
+        "continue=x",
+        "continue=%00",
+        "timeoutSeconds=x",
+        "%ZZ",
+        "a=%ZZ",
+        "resourceVersion=x",
+        "resourceVersion=-1",
+        "resourceVersion=1.5",
+        "pretty=x&limit=1",
+        "dryRun=x",
+        "limit=1&limit=x",
+    ]
+    for query in queries:
+        yield Case(f"ask with {query}", "GET", f"{MAPS}?{query}")
+    names = f"%00 %ff a%2Fb .. %2E%2E a%20b a%0Ab %F0%9F%98%80 a;b a%25b a?b {'a' * 300}".split()
+    for name in names:
+        yield Case(f"get the name {name[:40]}", "GET", f"{MAPS}/{name}")
+
+
+def _large() -> Iterator[Case]:
+    """What is too large, too deep, cut off, or no text, in every way in."""
+    deep = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
+    containers = json.loads(_containers(1_000))
+    yield Case("post 1,000 containers", "POST", PODS + DRY, json.dumps(containers).encode())
+    large, there = _map(b'"%b"' % (b"a" * 10_000_000)), f"{MAPS}/kube-root-ca.crt{DRY}"
+    yield Case("post a body of 10 MB", "POST", MAPS + DRY, large)
+    yield Case("put a body of 10 MB", "PUT", there, large)
+    yield Case("patch with 10 MB", "PATCH", there, large, MERGE)
+    yield Case("delete with 10 MB", "DELETE", f"{MAPS}/none{DRY}", large)
+    for media in (MERGE, STRATEGIC, JSON_PATCH, "application/apply-patch+yaml"):
+        path = f"{MAPS}/kube-root-ca.crt{DRY}&fieldManager=x&force=true"
+        path = path if media.startswith("application/apply") else f"{MAPS}/kube-root-ca.crt{DRY}"
+        bodies = {
+            "bad UTF-8": b'{"data":{"a":"\xff\xfe"}}',
+            "a cut text": b'{"data":{"a":"b',
+            "lists of 10,000": b"[" * 10_000 + b"]" * 10_000,
+            "a NUL": b'{"data":{"a":"\x00"}}',
+            "nesting of 10,000": deep,
+            "two documents": b'{"data":{}}{"data":{}}',
+            "a byte order mark": b'\xef\xbb\xbf{"data":{}}',
+        }
+        for name, body in bodies.items():
+            yield Case(f"patch {media} with {name}", "PATCH", path, body, media)
+    for name, body in {
+        "nesting of 10,000": b"a: " + b"[" * 10_000 + b"]" * 10_000,
+        "bad UTF-8": b'metadata: {name: a}\ndata: {k: "\xff"}',
+        "aliases of aliases": b"a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nmetadata: {name: a}\n",
+        "a tag": b"metadata: {name: !!binary aGVsbG8=}",
+        "two documents": b"metadata: {name: a}\n---\nmetadata: {name: b}",
+        "the same key twice": b"metadata: {name: a}\nmetadata: {name: b}",
+        "a key that is a list": b"? [a]\n: b\n",
+        "an unknown alias": b"metadata: *x",
+    }.items():
+        yield Case(f"post YAML with {name}", "POST", MAPS + DRY, body, YAML)
+    for name, body in {
+        "a cut message": b"k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x20\x0a",
+        "a wire type that is none": b"k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x02\x0f\x0f",
+        "a length beyond all": b"k8s\x00\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        "another kind": b"k8s\x00\x0a\x0c\x0a\x02v1\x12\x06Unicrn\x12\x00",
+        "no kind": b"k8s\x00\x12\x02\x0a\x00",
+        "a text that is none": b"k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01\xff",
+    }.items():
+        yield Case(f"post protobuf with {name}", "POST", MAPS + DRY, body, PROTOBUF)
+    for name, body in {
+        "text": b"hello",
+        "a list": b"[]",
+        "a number": b"5",
+        "half": b'{"a',
+        "another kind": b'{"kind":"Pod"}',
+        "a policy that is none": b'{"propagationPolicy":"x"}',
+        "a grace of text": b'{"gracePeriodSeconds":"x"}',
+        "bad UTF-8": b'{"a":"\xff"}',
+        "nesting of 10,000": deep,
+    }.items():
+        yield Case(f"delete with {name}", "DELETE", f"{MAPS}/none{DRY}", body)
+
+
 def _headers() -> Iterator[Case]:
     for name, headers in {
         "an empty impersonated user": {"Impersonate-User": ""},
@@ -226,7 +338,7 @@ def _headers() -> Iterator[Case]:
 
 def cases() -> list[Case]:
     """Return every case, in order."""
-    return [*_posts(), *_media(), *_patches(), *_headers()]
+    return [*_posts(), *_media(), *_patches(), *_headers(), *_queries(), *_large()]
 
 
 def answer(case: Case, cluster: Plain) -> dict[str, object]:

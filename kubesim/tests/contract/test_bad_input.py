@@ -9,10 +9,11 @@ import pytest
 from kubesim.tests.contract import bad_input
 
 RECORDED = json.loads(bad_input.ANSWERS.read_text(encoding="utf-8"))
-REPLACED = "Go puts another character in the place of bytes that are no text; here they are refused"
+REPLACED = "a byte that is no text is shown as another character, and a NUL as itself"
 OF_PROTOBUF = "the decoder words it in another way"
+OF_YAML = "the decoder words it in another way, or takes no more than the first document"
+TOO_DEEP = "refused for its depth"
 OTHERWISE = {
-    "post bad UTF-8": REPLACED,
     "post a lone surrogate": REPLACED,
     "post a huge number for a string": "refused as a number rather than as a value of the wrong type",
     "post a time that is none": "metadata.creationTimestamp is not read, because the server sets it",
@@ -21,6 +22,30 @@ OTHERWISE = {
     "post a name of emoji": "a joiner is printed as it is",
     "post data of 2 MB": "only the size of the request is bounded",
     "post as ;": "taken for no type at all, which means JSON",
+    "choose by the labels a%20in%20(": "what else could follow is not said",
+    "choose by the labels in": "taken for an operator, which upstream takes for a key",
+    **dict.fromkeys(
+        ("choose by the labels %00", "choose by the labels %ff", "choose by the labels a%3D%ff"), REPLACED
+    ),
+    **dict.fromkeys(("get the name %00", "get the name %ff"), REPLACED),
+    **{
+        f"patch {media} with {what} of 10,000": TOO_DEEP
+        for media in (bad_input.MERGE, bad_input.STRATEGIC, bad_input.JSON_PATCH, "application/apply-patch+yaml")
+        for what in ("lists", "nesting")
+    },
+    "delete with nesting of 10,000": TOO_DEEP,
+    "patch application/apply-patch+yaml with a cut text": "the decoder counts lines in another way",
+    "patch application/apply-patch+yaml with two documents": OF_YAML,
+    "post YAML with bad UTF-8": OF_YAML,
+    "post YAML with a tag": "bytes are no JSON",
+    "post YAML with two documents": OF_YAML,
+    "post YAML with a key that is a list": OF_YAML,
+    "post YAML with an unknown alias": OF_YAML,
+    "post protobuf with a cut message": OF_PROTOBUF,
+    "post protobuf with a wire type that is none": OF_PROTOBUF,
+    "post protobuf with a length beyond all": OF_PROTOBUF,
+    "post protobuf with another kind": OF_PROTOBUF,
+    "post protobuf with a text that is none": OF_PROTOBUF,
     "post protobuf that is nothing": OF_PROTOBUF,
     "post protobuf that is its mark": OF_PROTOBUF,
     "post protobuf that is noise": OF_PROTOBUF,
