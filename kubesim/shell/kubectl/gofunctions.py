@@ -13,7 +13,8 @@ from urllib.parse import quote_plus
 
 _VERB = re.compile(r"%([-+# 0]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-LONGEST = 1 << 20
+LONGEST = 1 << 14
+MOST_PLACES = 1000
 
 
 class CallError(Exception):
@@ -27,7 +28,7 @@ def unquoted(text: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         code = match[1]
-        if code[0] in "xuU":
+        if len(code) > 1 and code[0] in "xuU":
             return chr(int(code[1:], 16))
         return chr(int(code, 8)) if code.isdigit() else _ESCAPES.get(code, code)
 
@@ -91,7 +92,7 @@ def sprintf(form: Any, *values: Any) -> str:
         if not rest:
             return f"%!{verb}(MISSING)"
         text = _formatted(flags, digits, verb, rest.pop(0))
-        wide = min(int(width or 0), LONGEST)
+        wide = min(int((width or "0")[:9]), LONGEST)
         if "-" in flags:
             return text.ljust(wide)
         return text.zfill(wide) if "0" in flags and verb in "dfxXob" else text.rjust(wide)
@@ -115,7 +116,8 @@ def _formatted(flags: str, digits: str | None, verb: str, value: Any) -> str:
     if verb in "dxXobc" and isinstance(value, int) and not isinstance(value, bool):
         return f"{'+' if '+' in flags and value >= 0 else ''}{value:{verb}}"
     if verb in "feg" and isinstance(value, float):
-        return f"{value:.{digits or 6}{verb}}" if verb != "g" else number(value)
+        places = min(int(digits or 6), MOST_PLACES)
+        return f"{value:.{places}{verb}}" if verb != "g" else number(value)
     if verb in "xX" and isinstance(value, str):
         return value.encode().hex() if verb == "x" else value.encode().hex().upper()
     return f"%!{verb}({kind_of(value)}={shown(value)})" if value is not None else f"%!{verb}(<nil>)"

@@ -9,6 +9,8 @@ from kubesim.shell.kubectl.gofunctions import FUNCTIONS, CallError, shown, truth
 from kubesim.shell.kubectl.gotemplate import Node, Operand, Pipe, TemplateError, parse
 
 LONGEST = 8 << 20
+MOST_STEPS = 100_000
+"""How much a template may do: nothing else runs meanwhile."""
 DEEPEST = 200
 
 
@@ -29,13 +31,13 @@ class Run:
         self._strict = strict
         self._nodes, self._named = parse(source)
         self._out: list[str] = []
-        self._size = 0
+        self._size = self._steps = 0
         self._deep = 0
         self._names: list[dict[str, Any]] = []
 
     def fill(self, data: Any) -> str:
         """Return the text for an object. Raises TemplateError."""
-        self._out, self._size, self._names = [], 0, [{"$": data}]
+        self._out, self._size, self._steps, self._names = [], 0, 0, [{"$": data}]
         self._list(self._nodes, data)
         return "".join(self._out)
 
@@ -56,8 +58,14 @@ class Run:
         where = f'template: output:{line}:{column}: executing "output" at <{operand.text}>'
         return TemplateError(f"{where}: {text}")
 
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MOST_STEPS:
+            raise TemplateError("template: output: too many steps")
+
     def _list(self, nodes: list[Node], dot: Any) -> None:
         for node in nodes:
+            self._spend(1)
             if node.kind == "text":
                 self._write(node.text)
             elif node.kind == "action" and node.pipe:
@@ -108,7 +116,7 @@ class Run:
         elif isinstance(value, list):
             yield from enumerate(value)
         elif isinstance(value, int) and not isinstance(value, bool):
-            yield from ((at, at) for at in range(min(value, 100_000)))
+            yield from ((at, at) for at in range(min(value, MOST_STEPS)))
         elif value is not None:
             raise self._fail(pipe.commands[-1][0], f"range can't iterate over {shown(value)}")
 
@@ -154,7 +162,9 @@ class Run:
             return self._short(first.value, command[1:], dot, last)
         values = [self._value(each, dot) for each in command[1:]] + [*last]
         try:
-            return self._fields(first, FUNCTIONS[first.value](*values))
+            made = FUNCTIONS[first.value](*values)
+            self._spend(1 + len(made) // 100 if isinstance(made, str) else 1)
+            return self._fields(first, made)
         except CallError as error:
             raise self._fail(first, f"error calling {first.text}: {error}") from error
         except (TypeError, IndexError) as error:

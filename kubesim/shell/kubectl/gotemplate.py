@@ -14,7 +14,7 @@ from kubesim.shell.kubectl.gofunctions import FUNCTIONS, unquoted
 
 _ACTION = re.compile(
     r"""\{\{(?P<left>-(?=\s))?\s*(?:(?P<note>/\*.*?\*/)\s*(?P<shut>-?\}\})|"""
-    r"""(?P<inner>(?:"(?:\\.|[^"\\\n])*"|`[^`]*`|'(?:\\.|[^'\\\n])*'|(?!\}\}).)*?)(?P<right>(?<=\s)-)?\}\})""",
+    r"""(?P<inner>(?:"(?:\\.|[^"\\\n])*"|`[^`]*`|'(?:\\.|[^'\\\n])*'|[^"'`}]|\}(?!\}))*?)(?P<right>(?<=\s)-)?\}\})""",
     re.DOTALL,
 )
 _TOKEN = re.compile(
@@ -236,10 +236,14 @@ class Parser:
     def _operand(self, tokens: list[tuple[str, str, int]], context: str) -> Operand:
         kind, text, at = tokens.pop(0)
         if text == "(":
+            self._deep += 1
+            if self._deep > MOST_DEEP:
+                raise self.fail("max expression depth exceeded", at)
             inner = self._pipeline(tokens, "parenthesized pipeline", at)
             if not tokens:
                 raise self.fail("unclosed left paren", at)
             tokens.pop(0)
+            self._deep -= 1
             made = Operand("pipe", inner, text="(…)", at=at)
         else:
             made = self._plain(kind, text, at, context)

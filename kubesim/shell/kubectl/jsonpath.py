@@ -30,6 +30,8 @@ _KEY = re.compile(r"'([^']|\\')*'")
 _SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
 _NUMBER = re.compile(r"[+-]?[\d.]*")
 DEEPEST = 200
+MOST_STEPS = 300_000
+"""How much may be looked at: nothing else runs meanwhile."""
 Step = tuple[str, Any]
 
 
@@ -224,6 +226,7 @@ class _Walk:
     inside: int = 0
     begun: bool = False
     ended: bool = False
+    spent: int = 0
 
     def results(self, current: list[Any]) -> Iterator[list[Any]]:
         """Yield what each piece finds. Raises PathError."""
@@ -257,6 +260,9 @@ class _Walk:
         """Return what steps lead to. Raises PathError."""
         for kind, argument in steps:
             current = self._step(current, kind, argument)
+            self.spent += 1 + len(current)
+            if self.spent > MOST_STEPS:
+                raise PathError("too many results")
         return current
 
     def _step(self, current: list[Any], kind: str, argument: Any) -> list[Any]:

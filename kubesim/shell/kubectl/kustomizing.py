@@ -8,6 +8,7 @@ import posixpath
 import re
 from typing import Any
 
+import regex
 import yaml
 
 from kubesim.api.patch import json_patch, merge_patch, strategic_patch
@@ -20,6 +21,7 @@ from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.texts import to_yaml
 from kubesim.shell.machine import Process
+from kubesim.shell.patterns import MATCH_S
 from kubesim.shell.tools.jq import documents
 
 FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -257,8 +259,12 @@ def _meant(obj: Obj, target: Obj) -> bool:
     known["namespace"] = metadata.get("namespace") or "default"
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     try:
-        same = all(re.fullmatch(str(target[key]), str(value)) for key, value in known.items() if target.get(key))
-    except re.error:
+        same = all(
+            regex.fullmatch(str(target[key]), str(value), timeout=MATCH_S)
+            for key, value in known.items()
+            if target.get(key)
+        )
+    except (regex.error, TimeoutError):
         return False
     return (
         same and _selected(target.get("labelSelector"), labels) and _selected(target.get("annotationSelector"), notes)

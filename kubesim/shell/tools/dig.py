@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kubesim.shell.lookup import Answer, Record
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools.names import network, patiently, resolve, reverse
+from kubesim.shell.tools.names import patiently, resolve, reverse
 
 VERSION = "9.18.28-1~deb12u2-Debian"
 KINDS = ("A", "AAAA", "ANY", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT")
@@ -67,7 +67,13 @@ def _switch(found: Question, word: str) -> None:
 async def dig(process: Process) -> int:
     """Ask a name server in detail."""
     asked = _question(process.argv[1:])
-    way = network(process)
+    way = process.machine.network
+    if way is None:
+        shown = " ".join(process.argv[1:])
+        await process.write(
+            f"\n; <<>> DiG {VERSION} <<>> {shown}\n;; global options: +cmd\n;; no servers could be reached\n"
+        )
+        return 9
     server = (await resolve(process, asked.server))[0] if asked.server else way.config.servers[0]
 
     async def ask() -> Answer:

@@ -134,6 +134,14 @@ async def _long(process: Process, found: Options, word: str, words: list[str], l
 
 async def usage(process: Process, text: str) -> None:
     """Complain about the command line and leave."""
+    if process.name == "curl":
+        flag = text.partition("'")[2].rstrip("'").partition("'")[0]
+        shown = flag if flag.startswith("-") else f"-{flag}"
+        wrong = "requires parameter" if "argument" in text else "is unknown"
+        await process.error(
+            f"curl: option {shown}: {wrong}\ncurl: try 'curl --help' or 'curl --manual' for more information\n"
+        )
+        raise Leave(2)
     await process.fail(text)
     if process.busybox:
         await process.error(f"{BUSYBOX}\n\nUsage: {process.name} [OPTIONS]\n")

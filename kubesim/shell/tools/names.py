@@ -182,7 +182,10 @@ async def host(process: Process) -> int:
     name, kind = opts.args[0], opts.get("t").upper()
     turned = ADDRESS.fullmatch(name) is not None
     wanted = reverse(name) + "." if turned else name
-    way = network(process)
+    way = process.machine.network
+    if way is None:
+        await process.write(";; connection timed out; no servers could be reached\n")
+        return 1
     answer = None
     try:
         answer = await _first(process, wanted, lambda: search(wanted, way.config, way.ask, kind or _default(turned)))

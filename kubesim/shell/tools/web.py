@@ -19,28 +19,33 @@ AGENT = {"curl": "curl/7.88.1", "wget": "Wget/1.21.3"}
 
 
 async def request(
-    process: Process, method: str, url: str, headers: dict[str, str], body: bytes, limit: float
+    process: Process, method: str, url: str, headers: dict[str, str], body: bytes, limit: float, address: str = ""
 ) -> tuple[int, dict[str, str], bytes]:
-    """Make an HTTP request within ``limit`` seconds of the clock; raises NetworkError."""
-    parts = urlsplit(url)
-    work = asyncio.ensure_future(_request(process, method, parts, headers, body))
+    """Make an HTTP request within ``limit`` seconds of the clock, to ``address`` where the name's does not count.
+
+    Raises NetworkError, whose ``why`` is "name" where time was up before there was an address.
+    """
+    parts, found = urlsplit(url), [address] if address else []
+    work = asyncio.ensure_future(_request(process, method, parts, headers, body, found))
     clock = asyncio.ensure_future(process.machine.clock.sleep(limit))
     try:
         await asyncio.wait({work, clock}, return_when=asyncio.FIRST_COMPLETED)
         if work.done() and not _lost(work):
             return work.result()
         await clock
-        raise NetworkError("timeout")
+        raise NetworkError("timeout", "" if found else "name")
     finally:
         work.cancel()
         clock.cancel()
 
 
 async def _request(
-    process: Process, method: str, parts: SplitResult, headers: dict[str, str], body: bytes
+    process: Process, method: str, parts: SplitResult, headers: dict[str, str], body: bytes, found: list[str]
 ) -> tuple[int, dict[str, str], bytes]:
-    """Make a request to the address that a URL's host stands for in this container."""
-    address = (await resolve(process, parts.hostname or ""))[0]
+    """Make a request to the address that a URL's host stands for in this container; ``found`` keeps it."""
+    if not found:
+        found.append((await resolve(process, parts.hostname or ""))[0])
+    address = found[0]
     place = address if parts.port is None else f"{address}:{parts.port}"
     named = {"Host": parts.netloc.rpartition("@")[2], **headers}
     return await network(process).http(method, parts._replace(netloc=place).geturl(), named, body)
@@ -98,6 +103,17 @@ async def curl(process: Process) -> int:
             "fail-with-body": "f",
             "version": "V",
             "no-buffer": "N",
+            "resolve=": "resolve",
+            "connect-to=": "connect-to",
+            "http1.1": "0",
+            "http2": "0",
+            "noproxy=": "noproxy",
+            "proxy=": "x",
+            "max-redirs=": "redirs",
+            "retry-delay=": "delay",
+            "tlsv1.2": "0",
+            "ipv4": "4",
+            "progress-bar": "#",
         },
     )
     if "V" in opts:
@@ -139,10 +155,17 @@ async def _curl_one(process: Process, url: str, opts: kit.Options) -> int:
     for line in opts.all("H"):
         name, _, value = line.partition(":")
         headers[name] = value.strip()
+    scheme = urlsplit(url).scheme
+    if scheme not in ("http", "https"):
+        await process.error(f'curl: (1) Protocol "{scheme}" not supported or disabled in libcurl\n')
+        return 1
     limit = float(opts.get("m")) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", opts.get("m")) else CONNECTING_S
     try:
         for _ in range(10):
-            code, answered, data = await request(process, method, url, headers, body, limit)
+            address = _given(opts, url)
+            code, answered, data = await request(process, method, url, headers, body, limit, address)
+            if "v" in opts:
+                await _tell(process, method, url, headers, address)
             place = next((value for name, value in answered.items() if name.lower() == "location"), "")
             if "L" not in opts or not 300 <= code < 400 or not place:
                 break
@@ -152,19 +175,50 @@ async def _curl_one(process: Process, url: str, opts: kit.Options) -> int:
     return await _curl_done(process, url, opts, code, answered, data)
 
 
+def _given(opts: kit.Options, url: str) -> str:
+    """Return the address that the command line gives for a URL's host and port, if any."""
+    host, port = _port(url)
+    for text in opts.all("resolve"):
+        name, _, rest = text.lstrip("+-").partition(":")
+        number, _, address = rest.partition(":")
+        if name in (host, "*") and number in (str(port), "*"):
+            return address.split(",")[0]
+    return ""
+
+
+async def _tell(process: Process, method: str, url: str, headers: dict[str, str], address: str) -> None:
+    """Show what was sent, as ``-v`` asks."""
+    host, port = _port(url)
+    try:
+        place = address or (await resolve(process, host))[0]
+    except NetworkError:
+        return
+    parts = urlsplit(url)
+    await process.error(f"*   Trying {place}:{port}...\n* Connected to {host} ({place}) port {port} (#0)\n")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), ""]
+    await process.error("".join(f"> {line}\n" for line in lines))
+
+
 async def _curl_failed(process: Process, url: str, error: NetworkError, opts: kit.Options, limit: float) -> int:
     host, port = _port(url)
+    doing = "Resolving" if error.why == "name" else "Connection"
     texts = {
         "nxdomain": f"Could not resolve host: {host}",
         "again": f"Could not resolve host: {host}",
         "refused": f"Failed to connect to {host} port {port} after 0 ms: Couldn't connect to server",
         "unreachable": f"Failed to connect to {host} port {port} after 3 ms: Couldn't connect to server",
-        "timeout": f"Connection timed out after {int(limit * 1000)} milliseconds"
+        "timeout": f"{doing} timed out after {int(limit * 1000)} milliseconds"
         if "m" in opts
         else f"Failed to connect to {host} port {port} after {int(limit * 1000)} ms: Couldn't connect to server",
         "reset": "Recv failure: Connection reset by peer",
     }
     code = CURL_CODES.get(error.kind, 7)
+    if "v" in opts:
+        place = _given(opts, url) or host
+        tried = f"*   Trying {place}:{port}...\n" if error.kind in ("refused", "unreachable", "timeout") else ""
+        tried += f"* connect to {place} port {port} failed: Connection refused\n" if error.kind == "refused" else ""
+        await process.error(f"{tried}* {texts.get(error.kind, error.kind)}\n* Closing connection 0\n")
     if "s" not in opts or "S" in opts:
         await process.error(f"curl: ({code}) {texts.get(error.kind, error.kind)}\n")
     if "w" in opts:
@@ -179,12 +233,7 @@ async def _curl_done(
         f"{name}: {value}\r\n" for name, value in answered.items()
     )
     if "v" in opts:
-        path = urlsplit(url).path or "/"
-        host = urlsplit(url).netloc
-        await process.error(
-            f"*   Trying {host}...\n* Connected to {host}\n> GET {path} HTTP/1.1\n> Host: {host}\n>\n"
-        )
-        await process.error("".join(f"< {line}\n" for line in head.splitlines()) + "<\n")
+        await process.error("".join(f"< {line}\n" for line in head.splitlines()) + "< \n")
     if code >= 400 and "f" in opts:
         if "s" not in opts or "S" in opts:
             await process.error(f"curl: (22) The requested URL returned error: {code}\n")
@@ -203,6 +252,8 @@ async def _curl_done(
         await process.write(out)
     if "w" in opts:
         await process.write(_written(opts.get("w"), url, code, data))
+    if "v" in opts:
+        await process.error(f"* Connection #0 to host {_port(url)[0]} left intact\n")
     return 0
 
 
