@@ -163,7 +163,7 @@ class Run:
         values = [self._value(each, dot) for each in command[1:]] + [*last]
         try:
             made = FUNCTIONS[first.value](*values)
-            self._spend(1 + len(made) // 100 if isinstance(made, str) else 1)
+            self._spend(1 + len(made) // 10 if isinstance(made, str) else 1)
             return self._fields(first, made)
         except CallError as error:
             raise self._fail(first, f"error calling {first.text}: {error}") from error

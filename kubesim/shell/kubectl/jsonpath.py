@@ -30,7 +30,7 @@ _KEY = re.compile(r"'([^']|\\')*'")
 _SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
 _NUMBER = re.compile(r"[+-]?[\d.]*")
 DEEPEST = 200
-MOST_STEPS = 300_000
+MOST_STEPS = 100_000
 """How much may be looked at: nothing else runs meanwhile."""
 Step = tuple[str, Any]
 
@@ -260,10 +260,19 @@ class _Walk:
         """Return what steps lead to. Raises PathError."""
         for kind, argument in steps:
             current = self._step(current, kind, argument)
-            self.spent += 1 + len(current)
-            if self.spent > MOST_STEPS:
-                raise PathError("too many results")
+            self._spend(1 + len(current))
         return current
+
+    def _spend(self, steps: int) -> None:
+        self.spent += steps
+        if self.spent > MOST_STEPS:
+            raise PathError("too many results")
+
+    def _deep(self, current: list[Any]) -> Iterator[Any]:
+        for value in current:
+            for each in _within(value, 0):
+                self._spend(1)
+                yield each
 
     def _step(self, current: list[Any], kind: str, argument: Any) -> list[Any]:
         if kind == "text":
@@ -279,7 +288,7 @@ class _Walk:
         if kind == "all":
             return [each for value in current for each in _inner(value)]
         if kind == "deep":
-            return [each for value in current for each in _within(value, 0)]
+            return [*self._deep(current)]
         if kind == "array":
             return [each for value in current if value is not None for each in _sliced(value, *argument)]
         return [each for value in current for each in self._filtered(value, *argument)]
