@@ -1,4 +1,7 @@
-"""Who computes and for how long: the steps of a process are timed, and it waits where its container had its share."""
+"""Who computes and for how long: the steps of a process are timed, and it waits where its container had its share.
+
+Counted is this thread's own time, so that a machine which others keep busy takes nothing from a container's share.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,12 @@ class Pacer:
 
     def resume(self) -> None:
         """Note that the process has the event loop from now on."""
-        self._resumed = time.perf_counter()
+        self._resumed = time.thread_time()
 
     def settle(self) -> None:
         """Count what the process has computed since."""
-        now = time.perf_counter()
-        self._allowance.spend(now, now - self._resumed)
-        self._resumed = now
+        before, self._resumed = self._resumed, time.thread_time()
+        self._allowance.spend(time.perf_counter(), self._resumed - before)
 
     def late(self) -> bool:
         """Tell whether it has to wait."""
@@ -34,7 +36,7 @@ class Pacer:
     async def rest(self) -> None:
         """Let others have the event loop, and wait where there was more than the share."""
         self.settle()
-        await asyncio.sleep(self._allowance.wait(self._resumed))
+        await asyncio.sleep(self._allowance.wait(time.perf_counter()))
 
 
 class Steps(Coroutine[Any, Any, None]):
