@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+import re
 from typing import TYPE_CHECKING
 
 from kubesim.shell.errors import FileError
@@ -91,11 +92,24 @@ async def _printf_problems(shell: Shell, formatter: Formatter) -> int:
     return int(bool(formatter.problems))
 
 
+NUMBERS_OF_READ = {
+    "u": "invalid file descriptor specification",
+    "t": "invalid timeout specification",
+    "n": "invalid number",
+    "N": "invalid number",
+}
+
+
 async def read(shell: Shell, argv: list[str]) -> int:
     """Read a line into variables."""
     opts = _read_options(shell, argv)
     if not opts["names"] and shell.dialect == "dash":
         raise ShellError("arg count", 2)
+    for option, text in NUMBERS_OF_READ.items():
+        if opts[option] and not re.fullmatch(
+            r"[0-9]{1,9}(?:\.[0-9]{1,9})?" if option == "t" else r"[0-9]{1,9}", str(opts[option])
+        ):
+            raise ShellError(f"{opts[option]}: {text}", 1)
     terminal = shell.process.tty(0)
     if opts["p"] and terminal:
         await shell.process.error(str(opts["p"]))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from kubesim.shell.quoting import backslashed
+from kubesim.shell.quoting import backslashed, byte, character
 
 WIDEST = 65_536
 _DIRECTIVE = re.compile(r"%([-+ #0']*)(\*|\d+)?(?:\.(\*|-?\d*))?(?:hh|h|ll|l|j|z|t|L)?([a-zA-Z%]|\([^)]*\)T)?")
@@ -44,16 +44,12 @@ def escapes(text: str, *, echo: bool = False, hexadecimal: bool = True) -> tuple
 
 def _escape(match: re.Match[str]) -> str:
     if match[1]:
-        return _byte(int(match[1], 16))
+        return byte(int(match[1], 16))
     if match[2]:
-        return _byte(int(match[2], 8) & 255)
+        return byte(int(match[2], 8) & 255)
     if match[3] or match[4]:
-        return chr(min(int(match[3] or match[4], 16), 0x10FFFF))
+        return character(int(match[3] or match[4], 16))
     return _SIMPLE.get(match[5], match[0]) if match[5] not in "\"'" else match[5]
-
-
-def _byte(number: int) -> str:
-    return chr(number) if number < 128 else bytes([number]).decode("utf-8", "surrogateescape")
 
 
 class Formatter:

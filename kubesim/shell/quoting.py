@@ -7,6 +7,19 @@ import re
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
+def byte(number: int) -> str:
+    """Return a byte as texts keep it."""
+    return chr(number) if number < 128 else bytes([number]).decode("utf-8", "surrogateescape")
+
+
+def character(number: int) -> str:
+    """Return a character; half of a pair, which no text can have, as the bytes that a shell makes of it."""
+    found = chr(min(number, 0x10FFFF))
+    if 0xD800 <= number < 0xE000:
+        return found.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+    return found
+
+
 def quote(text: str, *, always: bool = False) -> str:
     """Return text in single quotes where it needs them, or always."""
     if _SAFE.fullmatch(text) and not always:

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 
 from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, Sub, Text, Word
+from kubesim.shell.quoting import byte, character
 from kubesim.shell.syntax import ScriptError
 
 META = frozenset(" \t\r\n;&|<>()")
@@ -26,11 +27,11 @@ def ansi(text: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         if match[1]:
-            return chr(int(match[1], 16))
+            return byte(int(match[1], 16))
         if match[2] or match[3]:
-            return chr(min(int(match[2] or match[3], 16), 0x10FFFF))
+            return character(int(match[2] or match[3], 16))
         if match[4]:
-            return chr(int(match[4], 8) & 255)
+            return byte(int(match[4], 8) & 255)
         if match[5]:
             return chr(ord(match[5]) & 31)
         return _ESCAPES.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])

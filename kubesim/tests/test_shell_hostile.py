@@ -357,3 +357,20 @@ async def test_a_word_that_is_too_long_is_refused_by_the_kernel():
     text, status = await shell_world.run("x=$(head -c 200000 /dev/zero | tr '\\0' a); env $x")
     assert text.endswith("Argument list too long\n")
     assert status == 126
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("printf '%s' $'\\ud800\\xff' | od -An -tx1", " ed a0 80 ff\n"),
+        ("printf '\\ud800' | od -An -tx1", " ed a0 80\n"),
+        ("echo $'\\xc3\\xa9'; cat $'\\udfff'", None),
+        ("read -u l x; echo $?", "bash: line 1: read: l: invalid file descriptor specification\n1\n"),
+        ("read -t 1e400 x; echo $?", "bash: line 1: read: 1e400: invalid timeout specification\n1\n"),
+        ("read -n ٣ x; echo $?", "bash: line 1: read: ٣: invalid number\n1\n"),
+    ],
+)
+async def test_characters_and_numbers_that_are_none_end_no_program(script, shown):
+    text, status = await shell_world.run(script)
+    assert status != 139
+    assert shown is None or text == shown
