@@ -27,6 +27,7 @@ _RULES = (
     (r"(NodePort: .*?|nodePort: |:)3[0-2]\d{3}\b", r"\1<port>"),
     (r"\b([WEF])\d{4} [\d:.]+ +\d+ ", r"\1<time> "),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000", "<time>"),
+    (r"\b\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\b", "<time>"),
     (r"(Created pod: \w+-\d)-\w{5}", r"\1-<random>"),
     (r"\.[0-9a-f]{16}\b", ".<event>"),
     (r"(\A|(?<=[ (]))(\d+[dhms])+ ago\b", "<age> ago"),

@@ -27,6 +27,7 @@ def test_names_times_and_widths_do_not_count():
         ("Created pod: web-74bf6698cb-d6t8r", "Created pod: web-<hash>-<random>"),
         ("namespace: jobs-qwrtps", "namespace: <namespace>"),
         ("  Resource Version:  8859", "  Resource Version:  <version>"),
+        ("2026/11/21 09:38:43 [notice] 1#1: start", "<time> [notice] 1#1: start"),
         ("stored to /tmp/kubectl-edit-0wik3.yaml", "stored to <folder>/kubectl-edit-random.yaml"),
         ("not in /tmp/transcripts-nc9_ickv/left/kubeconfig", "not in <home>/kubeconfig"),
     ],
