@@ -54,7 +54,7 @@ KEYS = {
     b"\x1b[1;3C": "word_right",
     b"\x1b.": "last_word",
 }
-_ESCAPE = re.compile(rb"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z]|[^\[O])")
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z]|O(?=[^A-Z])|[^\[O])")
 
 
 class Interrupt(Exception):

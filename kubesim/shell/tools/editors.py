@@ -74,14 +74,16 @@ class Nano(Screen):
     async def _leave(self) -> bool:
         if not self.buffer.changed:
             return True
-        answer = await self.ask("Save modified buffer? (Y/N) ")
-        if answer is None:
+        await self.process.write(f"\x1b[{self.terminal.size[0] - 2};1H\x1b[KSave modified buffer? ")
+        answer = b"?"
+        while answer not in (b"y", b"Y", b"n", b"N", b"\x03", b""):
+            answer = await self.keys.key()
+        if answer in (b"n", b"N", b""):
+            return True
+        if answer == b"\x03":
             return False
-        if answer[:1] in ("y", "Y"):
-            if not self.buffer.name:
-                self.buffer.name = await self.ask("File Name to Write: ") or ""
-            return self.buffer.save()
-        return True
+        name = await self.ask(f"File Name to Write: {self.buffer.name}")
+        return name is not None and self.buffer.save(self.buffer.name + name)
 
 
 async def editor(process: Process) -> int:
