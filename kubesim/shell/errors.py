@@ -25,6 +25,10 @@ TEXTS = {
     "ENOEXEC": "Exec format error",
     "E2BIG": "Argument list too long",
     "EIO": "Input/output error",
+    "ECONNREFUSED": "Connection refused",
+    "ECONNRESET": "Connection reset by peer",
+    "EHOSTUNREACH": "No route to host",
+    "ETIMEDOUT": "Connection timed out",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, NoReturn, TypeVar
 
-from kubesim.shell import dialects
+from kubesim.shell import dialects, sockets
 from kubesim.shell.errors import FileError
 from kubesim.shell.expand import Expander
 from kubesim.shell.handles import Bytes, Handle
@@ -90,7 +90,10 @@ class Redirects(Values):
         mode = {"<": "r", ">>": "a", "&>>": "a", "<>": "+"}.get(op, "w")
         if mode == "w" and op == ">" and "noclobber" in self.state.options and self.is_file(name):
             raise FileError("EEXIST", name)
-        handle = self.process.open(name, mode)
+        socket = (
+            await sockets.opened(self.process, name, self.name, self.complain) if self.dialect == "bash" else None
+        )
+        handle = socket or self.process.open(name, mode)
         self.put(fd, handle, saved)
         if op in ("&>", "&>>"):
             self.put(2, handle, saved)

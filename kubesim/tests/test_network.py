@@ -168,6 +168,31 @@ async def test_a_connection_that_a_policy_drops_times_out_as_linux_does():
         )  # fmt: skip
 
 
+async def test_bash_opens_a_connection_as_a_device():
+    async with world(count=1) as w:
+        await furnish(w)
+
+        async def bash(text):
+            return await patient(w, "client", "bash", "-c", text)
+
+        asked = "exec 3<>/dev/tcp/web/80; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; head -1 <&3; exec 3>&-"
+        assert await bash(asked) == (0, "HTTP/1.1 200 OK\r\n", "")
+        address = (await w.pod("web"))["status"]["podIP"]
+        assert await bash(f"</dev/tcp/{address}/81 && echo open") == (
+            1, "", f"bash: connect: Connection refused\nbash: line 1: /dev/tcp/{address}/81: Connection refused\n"
+        )  # fmt: skip
+        status, _, errors = await bash("echo > /dev/tcp/wep/80")
+        assert (status, errors.splitlines()) == (
+            1,
+            ["bash: line 1: wep: Name or service not known", "bash: line 1: /dev/tcp/wep/80: Invalid argument"],
+        )
+        await w.create(POLICIES, policy("deny"))
+        assert (await bash("timeout 3 bash -c '</dev/tcp/web/80'; echo $?"))[1] == "124\n"
+        await w.create("pods", pod("small", container("busybox:1.36", "sleep", "inf")))
+        await w.tick(5)
+        assert await patient(w, "small", "nc", "-w", "2", "web", "80") == (1, "", "nc: timed out\n")
+
+
 async def test_without_a_way_to_the_name_server_no_name_is_resolved():
     async with world(count=1) as w:
         await furnish(w)

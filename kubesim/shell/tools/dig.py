@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kubesim.shell.lookup import Answer, Record
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools.names import patiently, resolve, reverse
+from kubesim.shell.sockets import resolve
+from kubesim.shell.tools.names import patiently, reverse
 
 VERSION = "9.18.28-1~deb12u2-Debian"
 KINDS = ("A", "AAAA", "ANY", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT")

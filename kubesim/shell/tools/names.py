@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File
 from kubesim.shell.lookup import Answer, Record, search
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import ADDRESS, WAIT_S, hosts, network, resolve
 from kubesim.shell.tools import kit
-from kubesim.shell.wayout import Network
-
-ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
-WAIT_S = 5.0
-"""How long a name server is waited for."""
-
-
-def hosts(process: Process) -> dict[str, str]:
-    """Return the names of /etc/hosts with their addresses."""
-    node = process.view.find("/etc/hosts")
-    rows = bytes(node.content()).decode("utf-8", "replace").splitlines() if isinstance(node, File) else []
-    fields = [row.split("#")[0].split() for row in rows]
-    return {name: row[0] for row in reversed(fields) if len(row) > 1 for name in row[1:] if ":" not in row[0]}
-
-
-def network(process: Process) -> Network:
-    """Return the way out of a container; raises NetworkError where there is none."""
-    if process.machine.network is None:
-        raise NetworkError("again", "connection refused")
-    return process.machine.network
-
-
-async def resolve(process: Process, name: str) -> list[str]:
-    """Return the addresses of a name; raises NetworkError."""
-    if ADDRESS.fullmatch(name):
-        return [name]
-    known = hosts(process)
-    if name in known:
-        return [known[name]]
-    try:
-        return await network(process).resolve(name)
-    except NetworkError as error:
-        if error.kind == "again" and error.why == "timed out":
-            await process.sleep(4 * WAIT_S)  # the C library asks twice, for two kinds of addresses
-        raise
 
 
 def reverse(address: str) -> str:

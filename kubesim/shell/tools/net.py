@@ -7,8 +7,8 @@ import asyncio
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.handles import CHUNK, Reader
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import SYN_S, UNKNOWN, resolve
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.names import resolve
 
 
 async def ping(process: Process) -> int:
@@ -53,20 +53,7 @@ async def nc(process: Process) -> int:
             raise NetworkError("refused")
         reader, writer = await process.machine.network.connect(address, port)
     except NetworkError as error:
-        texts = {
-            "nxdomain": f'getaddrinfo for host "{name}" port {port}: Name or service not known',
-            "again": f'getaddrinfo for host "{name}" port {port}: Temporary failure in name resolution',
-            "timeout": f"connect to {name} port {port} (tcp) failed: Connection timed out",
-        }
-        if process.busybox:
-            return await process.fail(
-                f"bad address '{name}'"
-                if error.kind in ("nxdomain", "again")
-                else f"{name} ({name}:{port}): Connection refused"
-            )
-        return await process.fail(
-            texts.get(error.kind, f"connect to {name} port {port} (tcp) failed: Connection refused")
-        )
+        return await _unreached(process, error, name, port, opts)
     if "v" in opts:
         await process.error(
             f"Connection to {name} {port} port [tcp/*] succeeded!\n"
@@ -83,6 +70,22 @@ async def nc(process: Process) -> int:
     finally:
         incoming.cancel()
     return 0
+
+
+async def _unreached(process: Process, error: NetworkError, name: str, port: int, opts: kit.Options) -> int:
+    """Say, once the kernel has given up, why there is no connection; without -v only where the name is unknown."""
+    limit = float(opts.get("w")) if opts.get("w").isdecimal() else SYN_S
+    if error.kind == "timeout":
+        await process.sleep(min(limit, SYN_S))
+    why = {"timeout": "Connection timed out", "unreachable": "No route to host"}.get(error.kind, "Connection refused")
+    late = error.kind == "timeout" and limit < SYN_S
+    if error.kind in UNKNOWN:
+        unknown = f'getaddrinfo for host "{name}" port {port}: {UNKNOWN[error.kind]}'
+        return await process.fail(f"bad address '{name}'" if process.busybox else unknown)
+    if process.busybox:
+        return await process.fail("timed out" if late else f"{name} ({name}:{port}): {why}")
+    why = "timed out: Operation now in progress" if late else f"failed: {why}"
+    return await process.fail(f"connect to {name} port {port} (tcp) {why}") if "v" in opts else 1
 
 
 async def _pump(process: Process, reader: Reader) -> None:

@@ -10,8 +10,8 @@ from kubesim.kubelet.programs import FOREVER_S, OOM_REASON, Exit, Line
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import resolve
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.names import resolve
 
 VERSION = "3.11.2"
 MOST_STEPS = 10_000

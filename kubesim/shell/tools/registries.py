@@ -12,8 +12,8 @@ from kubesim.kubelet import images
 from kubesim.kubelet.images import Image, PullError, Reference
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import network, resolve
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.names import network, resolve
 
 PORT = 443
 LOST_S = 30.0

@@ -9,8 +9,8 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import network, resolve
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.names import network, resolve
 
 CURL_CODES = {"nxdomain": 6, "again": 6, "refused": 7, "unreachable": 7, "timeout": 28, "reset": 56}
 CONNECTING_S = 131.072
