@@ -175,6 +175,7 @@ class Cluster:
         self.activity = Activity(clock)
         self.changes = Changes()
         self.guard = Guard(self.store)
+        self._signer = keys.signer
         self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem)
         self._caller = Caller(self.store, self.operations.registry, self.nodes.fabric, clock)
         self.operations.ask = self._caller.ask
@@ -313,7 +314,10 @@ class Cluster:
         manager = self._client("kube-controller-manager")
         self._parts.append(
             await controllers.start(
-                manager, self.clock, self._ca.decode(), self._certifier, self.api.aggregator.pod_usage
+                manager,
+                self.clock,
+                controllers.Keys(self._ca.decode(), self._certifier, self._signer),
+                self.api.aggregator.pod_usage,
             )
         )
 

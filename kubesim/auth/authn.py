@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -85,7 +86,7 @@ class Authenticator:
             given, wanted = _listed(claims.audiences), _listed(audiences)
             why = f"token audiences {given} is invalid for the target audiences {wanted}"
             raise InvalidToken(f"[{BAD_TOKEN}, {why}]")
-        if why := self._revoked(claims, now):
+        if why := self._revoked(claims, now) or self._moved(claims, token):
             raise InvalidToken(f"[{BAD_TOKEN}, {why}]")
         return self._account(claims), common
 
@@ -103,8 +104,17 @@ class Authenticator:
                 return "service account token has been invalidated"
         return ""
 
+    def _moved(self, claims: Claims, token: str) -> str:
+        """Return why the token of a secret is good no longer: another lies there now; empty where it is."""
+        if not claims.legacy:
+            return ""
+        secret = self._policies.find("secrets", claims.namespace, claims.bound["secret"][0]) or {}
+        found = (secret.get("data") or {}).get("token", "")
+        same = hmac.compare_digest(found.encode(), base64.b64encode(token.encode()))
+        return "" if same else "token does not match server's copy"
+
     def _account(self, claims: Claims) -> User:
-        extra = {CREDENTIAL: [f"JTI={claims.token_id}"]}
+        extra = {CREDENTIAL: [f"JTI={claims.token_id}"]} if claims.token_id else {}
         for kind in ("pod", "node"):
             if kind in claims.bound:
                 name, uid = claims.bound[kind]

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from kubesim.errors import Obj
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+LEGACY, LEGACY_PREFIX = "kubernetes/serviceaccount", "kubernetes.io/serviceaccount/"
+"""Who issued the token in a secret, and how its claims begin."""
 ALGORITHM = "ES256"
 BINDABLE = ("pod", "secret", "node")
 KNOWN_TOKENS = 1024  # how many checked signatures are remembered: each costs a fifth of a millisecond
@@ -45,6 +47,8 @@ class Claims:
     audiences: tuple[str, ...]
     bound: dict[str, tuple[str, str]]
     """Name and uid of the pod, secret and node that the token ends with, by ``pod``, ``secret`` and ``node``."""
+    legacy: bool = False
+    """Whether it lies in a secret, and ends when it does no longer."""
 
 
 class TokenSigner:
@@ -112,6 +116,22 @@ class TokenSigner:
             "nbf": int(now.timestamp()),
             "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
         }
+        return self._signed(claims)
+
+    def issue_legacy(self, account: Obj, secret: str) -> str:
+        """Return a token for a ServiceAccount object that is good while it lies in the secret of this name."""
+        meta = account["metadata"]
+        private = {
+            "namespace": meta["namespace"],
+            "secret.name": secret,
+            "service-account.name": meta["name"],
+            "service-account.uid": meta["uid"],
+        }
+        subject = f"system:serviceaccount:{meta['namespace']}:{meta['name']}"
+        claims = {f"{LEGACY_PREFIX}{name}": value for name, value in private.items()}
+        return self._signed({"iss": LEGACY, **claims, "sub": subject})
+
+    def _signed(self, claims: Obj) -> str:
         signed = f"{_encode({'alg': ALGORITHM, 'kid': self._key_id})}.{_encode(claims)}"
         r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(COORDINATE, "big") + s.to_bytes(COORDINATE, "big")
@@ -126,6 +146,8 @@ class TokenSigner:
         """Return the claims of a token of ours that is valid at ``now``; raises InvalidToken otherwise."""
         claims = self._signed_claims(token)
         try:
+            if claims.get("iss") == LEGACY:
+                return _legacy(claims, now)
             account = claims["kubernetes.io"]["serviceaccount"]
             expires = datetime.fromtimestamp(claims["exp"], tz=now.tzinfo)
             found = Claims(
@@ -160,6 +182,16 @@ class TokenSigner:
         if not isinstance(claims, dict):
             raise InvalidToken("invalid bearer token")
         return claims
+
+
+def _legacy(claims: Obj, now: datetime) -> Claims:
+    """Return what a token in a secret says: it is for the API server, and has no end of its own."""
+    namespace, secret, name, uid = (
+        claims[f"{LEGACY_PREFIX}{field}"]
+        for field in ("namespace", "secret.name", "service-account.name", "service-account.uid")
+    )
+    forever = datetime.max.replace(tzinfo=now.tzinfo)
+    return Claims(namespace, name, uid, "", forever, (ISSUER,), {"secret": (secret, "")}, legacy=True)
 
 
 def _encode(value: Obj) -> str:

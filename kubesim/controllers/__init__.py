@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kubesim.auth.certificates import Certifier
+from kubesim.auth.tokens import TokenSigner
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.aggregation import AggregationController
@@ -29,11 +32,12 @@ from kubesim.controllers.replicaset import ReplicaSetController, ReplicationCont
 from kubesim.controllers.resourceclaims import ClaimReleaseController, ResourceClaimController
 from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
+from kubesim.controllers.tokens import TokenController
 from kubesim.controllers.volumes import VolumeController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
 
-__all__ = ["Controllers", "start"]
+__all__ = ["Controllers", "Keys", "start"]
 
 NOT_COLLECTED = ("events", "leases.coordination.k8s.io")
 """Kinds that change much and own nothing: the garbage collector does without them."""
@@ -41,10 +45,20 @@ NOT_COUNTED = (*NOT_COLLECTED, "events.events.k8s.io")
 NEEDED_VERBS = {"list", "watch", "delete", "patch"}
 
 
+@dataclass(frozen=True)
+class Keys:
+    """What the controllers vouch with: ``root_ca`` (PEM) goes into every namespace, ``certifier`` signs certificate
+    requests and ``signer`` the tokens of secrets; both wait for ever without one."""
+
+    root_ca: str = ""
+    certifier: Certifier | None = None
+    signer: TokenSigner | None = None
+
+
 class Controllers:
     """All controllers of one cluster."""
 
-    def __init__(self, client: Client, clock: Clock, root_ca: str, certifier: Certifier | None, usage: Usage) -> None:
+    def __init__(self, client: Client, clock: Clock, keys: Keys, usage: Usage) -> None:
         self._informers = Informers(client, clock)
         context = Context(client, clock, self._informers, usage)
         kinds = [kind for kind in registry.stored() if set(kind.verbs) >= NEEDED_VERBS]
@@ -54,7 +68,7 @@ class Controllers:
         self._controllers: list[Controller] = [
             CustomKinds(context, [spaces.follow, collector.follow]),
             spaces,
-            ServiceAccountController(context, root_ca),
+            ServiceAccountController(context, keys.root_ca),
             collector,
             ReplicaSetController(context),
             ReplicationControllerController(context),
@@ -82,8 +96,10 @@ class Controllers:
             PodCollector(context),
             NodeController(context),
         ]
-        if certifier is not None:
-            self._controllers.append(CertificateController(context, certifier))
+        if keys.certifier is not None:
+            self._controllers.append(CertificateController(context, keys.certifier))
+        if keys.signer is not None:
+            self._controllers.append(TokenController(context, keys.signer, keys.root_ca))
 
     async def start(self) -> None:
         """Fill the caches, then work."""
@@ -100,18 +116,16 @@ class Controllers:
         await self._informers.stop()
 
 
+NO_KEYS = Keys()
+
+
 async def start(
     client: Client,
     clock: Clock,
-    root_ca: str = "",
-    certifier: Certifier | None = None,
+    keys: Keys = NO_KEYS,
     usage: Usage = nobody_measures,
 ) -> Controllers:
-    """Run the controllers of a cluster until ``stop``.
-
-    ``root_ca`` (PEM) goes into every namespace; ``certifier`` signs certificate requests, which wait without one;
-    ``usage`` tells what pods use.
-    """
-    controllers = Controllers(client, clock, root_ca, certifier, usage)
+    """Run the controllers of a cluster until ``stop``; ``usage`` tells what pods use."""
+    controllers = Controllers(client, clock, keys, usage)
     await controllers.start()
     return controllers

@@ -11,6 +11,7 @@ from kubernetes import client as kubernetes_client
 from kubesim import controllers, kubelet, scheduler
 from kubesim.api.operations import Operations
 from kubesim.auth.rbac import Authorizer
+from kubesim.auth.tokens import TokenSigner
 from kubesim.clock import ManualClock
 from kubesim.cluster import StorePolicies
 from kubesim.errors import Obj
@@ -18,6 +19,7 @@ from kubesim.gpu import nodes
 from kubesim.inprocess import InProcessClient
 from kubesim.store import Store
 
+SIGNER = TokenSigner.create()
 MODELS = {
     "pods": "V1Pod",
     "nodes": "V1Node",
@@ -99,7 +101,7 @@ async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
     for name in ("default", "kube-system", "kube-node-lease"):
         await client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     made.node_names = await nodes.register(client, nodes.fleet(count, gpus, clock.now()))
-    running: list[Any] = [await controllers.start(client, clock, "the authority")]
+    running: list[Any] = [await controllers.start(client, clock, controllers.Keys("the authority", signer=SIGNER))]
     running.append(await scheduler.start(client, clock))
     made.kubelets = await kubelet.start(client, clock, *made.node_names)
     await clock.advance(0)

@@ -1,0 +1,70 @@
+"""Secrets of type service-account-token: filled with a token of their account, gone with it."""
+
+from __future__ import annotations
+
+import base64
+
+from kubesim.auth.tokens import TokenSigner
+from kubesim.controllers.base import Context, Keeper, latest
+from kubesim.errors import Obj, tolerating
+
+TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type
+ACCOUNT = "kubernetes.io/service-account"
+
+
+class TokenController(Keeper):
+    """Gives such a secret what is missing in it, and deletes it where its account is not there (any more)."""
+
+    source = "tokens-controller"
+    resource = "secrets"
+
+    def __init__(self, context: Context, signer: TokenSigner, root_ca: str) -> None:
+        super().__init__(context)
+        self._signer = signer
+        self._root_ca = root_ca
+        self.accounts = self.informers["serviceaccounts"]
+
+    def listen(self) -> None:
+        """Watch secrets of the type, and accounts that go."""
+        self.own.add_index("account", _account)
+        self.own.add_handler(self._changed)
+        self.accounts.add_handler(self._gone)
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is not None and new.get("type") == TOKEN:
+            self.queue.add(f"{new['metadata']['namespace']}/{new['metadata']['name']}")
+
+    def _gone(self, old: Obj | None, new: Obj | None) -> None:
+        meta = latest(old, new)["metadata"]
+        if new is None or old is None or old["metadata"]["uid"] != meta["uid"]:
+            for secret in self.own.by("account", f"{meta['namespace']}/{meta['name']}"):
+                self._changed(None, secret)
+
+    async def look_after(self, secret: Obj) -> None:
+        """Fill a secret, or delete it."""
+        meta = secret["metadata"]
+        notes = meta.get("annotations") or {}
+        account = self.accounts.get(meta["namespace"], notes.get(f"{ACCOUNT}.name", ""))
+        if account is None or notes.get(f"{ACCOUNT}.uid") not in (None, "", account["metadata"]["uid"]):
+            await self.own.delete(secret)
+            return
+        found = secret.get("data") or {}
+        wanted = {"ca.crt": self._root_ca, "namespace": meta["namespace"]}
+        data = found | {key: _encoded(text) for key, text in wanted.items() if text}
+        if not found.get("token"):
+            data["token"] = _encoded(self._signer.issue_legacy(account, meta["name"]))
+        notes = notes | {f"{ACCOUNT}.uid": account["metadata"]["uid"]}
+        if data != found or notes != meta.get("annotations"):
+            with tolerating(404, 409):
+                await self.own.update({**secret, "metadata": {**meta, "annotations": notes}, "data": data})
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _account(secret: Obj) -> list[str]:
+    if secret.get("type") != TOKEN:
+        return []
+    meta = secret["metadata"]
+    return [f"{meta['namespace']}/{(meta.get('annotations') or {}).get(f'{ACCOUNT}.name', '')}"]
