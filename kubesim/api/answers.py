@@ -11,7 +11,7 @@ from aiohttp import web
 
 from kubesim.api import tables
 from kubesim.api.discovery import RANKS
-from kubesim.api.negotiate import JSON, YAML, Answer, prefers_yaml
+from kubesim.api.negotiate import JSON, YAML, Answer, for_people, prefers_yaml
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
 from kubesim.goyaml import to_yaml
@@ -20,6 +20,8 @@ from kubesim.store import Stored
 
 Response = TypeVar("Response", bound=web.StreamResponse)
 LINE = orjson.OPT_APPEND_NEWLINE
+MOST_INDENTED = 4 << 20
+"""Bytes of an answer that nobody reads as a whole: to indent it would keep others waiting."""
 TOLD = web.RequestKey("told", dict[str, str])
 """Headers of a request's answer that say how it was handled, whatever the answer is."""
 NO_CACHE = {"Cache-Control": "no-cache, private"}
@@ -141,12 +143,16 @@ def with_warnings(response: Response, texts: Iterable[str]) -> Response:
 
 
 def as_asked(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Return an answer in JSON as YAML, where its client likes that better."""
+    """Return an answer in JSON as YAML, where its client likes that better, or in lines for somebody to read."""
     plain = isinstance(response, web.Response) and not response.prepared and response.content_type == JSON
     if plain and isinstance(response, web.Response) and prefers_yaml(request.headers.get("Accept", "")):
         given = response.headers["Content-Type"]
         response.body = to_yaml(orjson.loads(response.body if isinstance(response.body, bytes) else b"{}")).encode()
         response.headers["Content-Type"] = given.replace(JSON, YAML)
+    elif plain and isinstance(response, web.Response) and for_people(request.headers, request.query):
+        whole = response.body if isinstance(response.body, bytes) else b"{}"
+        if len(whole) <= MOST_INDENTED:
+            response.body = orjson.dumps(orjson.loads(whole), option=orjson.OPT_INDENT_2)
     return response
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,9 @@ SHAPES: dict[str, Shape] = {
     "PartialObjectMetadataList": "metadata list",
 }
 FALSE = frozenset({"0", "false"})
+TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+"""What Go's ``strconv.ParseBool`` takes for true."""
+READ_BY_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
 JSON, YAML = "application/json", "application/yaml"
 JSON_TYPES = frozenset({JSON, "application/*", "*/*"})
 TYPES = JSON_TYPES | {YAML}
@@ -74,6 +78,12 @@ def negotiate(header: str, *, aggregated: bool = False, streams: bool = False, w
 def prefers_yaml(header: str) -> bool:
     """Tell whether the first of a client's types that we can send is YAML."""
     return YAML in header and next((media.name for media in media_types(header) if media.name in TYPES), "") == YAML
+
+
+def for_people(headers: Mapping[str, str], query: Mapping[str, str]) -> bool:
+    """Tell whether an answer is indented: where ``pretty`` says so, or else for tools that people read from."""
+    asked = query.get("pretty", "")
+    return asked in TRUE if asked else headers.get("User-Agent", "").startswith(READ_BY_PEOPLE)
 
 
 def wants_aggregated(header: str) -> bool:

@@ -130,3 +130,20 @@ async def test_the_metadata_of_a_custom_kind_are_explained(live):
             schemas = (await response.json())["components"]["schemas"]
     told = schemas["com.example.x.v1.Foo"]["properties"]["metadata"]
     assert told["description"].startswith("Standard object's metadata. More info: ")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/namespaces/default", "/api/v1/nodes", "/apis/apps/v1", "/api/v1/pods/none"]
+)
+async def test_tools_that_people_read_from_get_indented_answers_unless_they_ask_for_others(live, path):
+    async with live.client() as client:
+
+        async def text(agent, query=""):
+            async with client.get(path + query, headers={"User-Agent": agent}) as response:
+                return await response.text()
+
+        assert (await text("curl/8.5.0")).startswith('{\n  "kind": "')
+        assert (await text("curl/8.5.0")).endswith("\n}")
+        assert "\n  " not in await text("curl/8.5.0", "?pretty=false")
+        assert "\n  " not in await text("kubectl/v1.34.4")
+        assert (await text("kubectl/v1.34.4", "?pretty=1")).startswith('{\n  "kind": "')
