@@ -94,7 +94,11 @@ sys.exit(supervisor.returncode)
 def program():
     """A supervisor with two processes; ends it where a test has not."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", PROGRAM],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # also where the tests run under nohup
     )
     yield process
     if process.poll() is None:

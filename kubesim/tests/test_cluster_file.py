@@ -148,7 +148,11 @@ def test_a_file_that_cannot_be_used_is_told_with_its_line(tmp_path, text, line, 
     ("text", "line", "words"),
     [
         ("nodes:\n- {labels: {'a b': c}}", 2, 'metadata.labels: Invalid value: "a b"'),
-        ("nodes:\n- count: 1\n- {taints: [{key: a, effect: Sometimes}]}", 3, "spec.taints[0].effect: Unsupported"),
+        (
+            "nodes:\n- count: 1\n- {taints: [{key: a, effect: Sometimes}]}",
+            3,
+            "taints[0].effect: Unsupported",
+        ),
         ("namespaces: [A_b]", 1, 'Namespace "A_b" is invalid'),
         ("manifests:\n- {apiVersion: v2, kind: Pod}", 2, 'no matches for kind "Pod" in version "v2"'),
         ("manifests:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}", 2, '"b" not found'),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -14,14 +15,33 @@ from kubesim.tests import shell_world
 
 LINES = [line for line in Path(__file__).with_name("shell_lines.txt").read_text().splitlines() if line[:1] != "#"]
 TOOLS = ("bash", "jq", "column")
-MISSING = [name for name in TOOLS if shutil.which(name) is None]
+
+
+def _missing():
+    """Say what this host lacks of the tools that the shell is to be like."""
+    absent = [name for name in TOOLS if shutil.which(name) is None]
+    if not absent:
+        versions = ["bash", "--version"], ["ls", "--version"]
+        told = [subprocess.run(words, capture_output=True, text=True, check=False).stdout for words in versions]
+        absent += [] if "version 5.2" in told[0] else ["bash 5.2"]
+        absent += [] if "(GNU coreutils)" in told[1] else ["GNU coreutils"]
+    return absent
+
+
+MISSING = _missing()
 
 
 def _on_the_host(line, folder):
     """Return what the host's bash prints, output and errors together, and its status."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
     done = subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        ["bash", "-c", line],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what is ignored at first cannot be trapped
     )
     return (done.stdout + done.stderr).decode("utf-8", "replace"), done.returncode
 
