@@ -24,6 +24,7 @@ from kubesim.shell.kubectl.objects import (
     subjects,
     wrong,
 )
+from kubesim.shell.kubectl.rights import SPECIAL
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
@@ -255,24 +256,7 @@ async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
     return made("v1", "ServiceAccount", name_of(opts))
 
 
-VERBS = frozenset(
-    (
-        *(
-            "get",
-            "list",
-            "watch",
-            "create",
-            "update",
-            "patch",
-            "delete",
-            "deletecollection",
-            "use",
-            "bind",
-            "escalate",
-        ),
-        *("impersonate", "*", "proxy", "approve", "sign", "attest", "request"),
-    )
-)
+VERBS = SPECIAL | {"*", "request"}
 
 
 async def _rules(client: Client, opts: Flags) -> list[Obj]:

@@ -87,24 +87,27 @@ async def _attributes(process: Process, client: Client, opts: Flags) -> Obj:
     return attributes
 
 
-SPECIAL = (
-    "use",
-    "bind",
-    "escalate",
-    "impersonate",
-    "approve",
-    "sign",
-    "attest",
-    "get",
-    "list",
-    "watch",
-    "create",
-    "update",
-    "patch",
-    "delete",
-    "deletecollection",
-    "proxy",
+SPECIAL = frozenset(
+    [
+        "use",
+        "bind",
+        "escalate",
+        "impersonate",
+        "approve",
+        "sign",
+        "attest",
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+        "proxy",
+    ]
 )
+"""Verbs that a role may name whatever the kind says."""
 
 
 async def _listed(process: Process, client: Client, opts: Flags) -> int:
