@@ -88,24 +88,10 @@ async def _attributes(process: Process, client: Client, opts: Flags) -> Obj:
 
 
 SPECIAL = frozenset(
-    [
-        "use",
-        "bind",
-        "escalate",
-        "impersonate",
-        "approve",
-        "sign",
-        "attest",
-        "get",
-        "list",
-        "watch",
-        "create",
-        "update",
-        "patch",
-        "delete",
-        "deletecollection",
-        "proxy",
-    ]
+    (
+        *("use", "bind", "escalate", "impersonate", "approve", "sign", "attest", "proxy"),
+        *("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
+    )
 )
 """Verbs that a role may name whatever the kind says."""
 
