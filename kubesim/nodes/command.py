@@ -86,7 +86,7 @@ async def _serve(options: Options, way: Access, clock: Clock, stop: asyncio.Even
     finally:
         await joined.stop()
     if joined.lost.is_set():
-        raise NodesError("a node was removed by somebody else, so all have stopped; start again to join anew")
+        raise NodesError("all nodes were removed by somebody else; start again to join anew")
 
 
 def _listen(options: Options, address: str, number: int) -> socket.socket:

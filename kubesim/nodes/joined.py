@@ -91,7 +91,7 @@ class Joined:
     own: bool = True
     nodes: list[JoinedNode] = field(default_factory=list)
     lost: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when somebody else has removed one of the nodes."""
+    """Set when somebody else has removed the last of the nodes."""
     fabric: Fabric = field(default_factory=Fabric)
 
     def __post_init__(self) -> None:
@@ -103,6 +103,7 @@ class Joined:
         self._door = self.fabric.door = Door(self.access.server, self.access.ca)
         self._wider: Callable[[], HttpClient] | None = None
         self._ends: dict[str, datetime] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Remove what an earlier run left, then join. Raises JoinError, ``ApiError`` and ``ConnectionError``."""
@@ -116,8 +117,7 @@ class Joined:
 
     async def stop(self) -> None:
         """Leave: stop everything and remove it, unless somebody else has begun with that."""
-        for node in self.nodes:
-            await node.stop()
+        await asyncio.gather(*self._leaving, *(node.stop() for node in self.nodes))
         await self._mirror.stop()
         try:
             if not self.lost.is_set():
@@ -200,8 +200,16 @@ class Joined:
             joined.renewal = Renewal(self.clock, self._ends[name], lambda: self._renew(joined))
 
     def _removed(self, name: str) -> None:
-        log.error("the node %s was removed by somebody else", name)
-        self.lost.set()
+        """End a node that somebody has deleted, as the machine behind it would be; the others go on."""
+        log.warning("the node %s was removed by somebody else", name)
+        gone = [node for node in self.nodes if node.name == name]
+        self.nodes = [node for node in self.nodes if node.name != name]
+        for node in gone:
+            task = asyncio.ensure_future(node.stop())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        if not self.nodes:
+            self.lost.set()
 
     async def _node_client(self, name: str) -> HttpClient:
         """Return a client with a node's own rights, or with wider ones where there are no certificates for nodes."""

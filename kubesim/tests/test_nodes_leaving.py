@@ -96,6 +96,20 @@ async def test_a_second_one_of_the_same_group_takes_over(live):
             assert (await client.get("nodes", "test-0"))["metadata"]["name"] == "test-0"
 
 
+async def test_a_node_that_somebody_deletes_ends_and_the_others_go_on(live):
+    async with administrator(live) as client, joined(live, nodes=2) as nodes:
+        await client.delete("nodes", "test-0")
+        async with asyncio.timeout(5):
+            while len(nodes.nodes) > 1:
+                await asyncio.sleep(0)
+        await client.create("pods", pod("stays", "sleep", "1000"))
+        await running(client, "stays")
+        assert (await client.get("pods", "stays", "default"))["spec"]["nodeName"] == "test-1"
+        assert not nodes.lost.is_set()
+    async with administrator(live) as client:
+        assert not {"test-0", "test-1"} & {obj["metadata"]["name"] for obj in (await client.list("nodes")).items}
+
+
 async def test_a_node_of_somebody_else_is_left_alone(live):
     async with administrator(live) as client:
         await client.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "test-0"}})
