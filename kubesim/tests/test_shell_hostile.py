@@ -353,6 +353,23 @@ async def test_the_event_loop_keeps_turning(script):
     assert slowest < 0.5  # seconds of this thread's own time; some hundredths on a quiet machine
 
 
+NO_NUMBERS = """fold -w x f;uniq -f x f;uniq -w x f;uniq -s -1 f;column -c x f;xargs -n x echo < f
+xargs -L a echo < f;xargs -P x echo < f;nl -w x f;split -l x f;expand -t x f;od -j x f;od -N -1 f
+xxd -l x f;hexdump -n x f;shuf -n x f;shuf -i a-b;du --max-depth=x .;join -1 x f f;head -n x f
+tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense;truncate -s x f
+find . -maxdepth x;find . -size x;chmod 9 f;touch -t x f;curl http://[::1;curl http://a:99999999
+wget http://[zz]/;wget http://a:b/;kubectl scale deploy x --replicas=x;crane x;dcgmi x
+kubectl rollout undo deploy x --to-revision=x;kubectl logs x --max-log-requests=x;nvidia-smi -l x
+skopeo x;openssl x509 -in f"""
+
+
+@pytest.mark.parametrize("line", NO_NUMBERS.replace("\n", ";").split(";"))
+async def test_what_is_no_number_is_refused_in_a_sentence(line):
+    text, status = await shell_world.run(f"echo hello > f; {line}", timeout=5)
+    assert 0 < status < 128
+    assert text
+
+
 async def test_a_word_that_is_too_long_is_refused_by_the_kernel():
     text, status = await shell_world.run("x=$(head -c 200000 /dev/zero | tr '\\0' a); env $x")
     assert text.endswith("Argument list too long\n")

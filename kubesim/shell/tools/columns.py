@@ -19,6 +19,7 @@ async def column(process: Process) -> int:
         process,
         "ts:o:c:xN:R:n",
         {"table": "t", "separator=": "s", "output-separator=": "o", "table-columns=": "N", "output-width=": "c"},
+        whole={"c": "invalid columns argument: '{}'"},
     )
     found, status = await kit.every_line(process, opts.args)
     lines = [kit.text(line) for line in found if line.strip()]
@@ -57,7 +58,12 @@ def _filled(lines: list[str], width: int) -> str:
 
 async def split(process: Process) -> int:
     """Write a file in pieces of so many lines or bytes."""
-    opts = await kit.options(process, "l:b:da:n:", {"lines=": "l", "bytes=": "b", "numeric-suffixes": "d"})
+    opts = await kit.options(
+        process,
+        "l:b:da:n:",
+        {"lines=": "l", "bytes=": "b", "numeric-suffixes": "d"},
+        whole={"l": "invalid number of lines: '{}'"},
+    )
     name, prefix = ([*opts.args, "-", "x"] if not opts.args else [*opts.args, "x"])[:2]
     handle = await kit.opened(process, name)
     if handle is None:

@@ -14,7 +14,10 @@ SMALL = 64 << 20
 async def du(process: Process) -> int:
     """Show how much space trees take."""
     opts = await kit.options(
-        process, "abcd:hkmsx", {"max-depth=": "d", "summarize": "s", "human-readable": "h", "all": "a"}
+        process,
+        "abcd:hkmsx",
+        {"max-depth=": "d", "summarize": "s", "human-readable": "h", "all": "a"},
+        whole={"d": "invalid maximum depth '{}'"},
     )
     status = total = 0
     for name in opts.args or ["."]:

@@ -96,7 +96,7 @@ def _printable(data: bytes) -> str:
 
 async def xxd(process: Process) -> int:
     """Dump bytes in hexadecimal, or undo that."""
-    opts = await kit.options(process, "rpl:c:s:ug:")
+    opts = await kit.options(process, "rpl:c:s:ug:", whole=dict.fromkeys("lcs", "invalid number '{}'"))
     data = await _input(process, opts.args)
     if "r" in opts:
         lines = data.decode("latin-1").splitlines()
@@ -118,7 +118,9 @@ async def xxd(process: Process) -> int:
 
 async def hexdump(process: Process) -> int:
     """Dump bytes as words, or with -C as bytes with their text."""
-    opts = await kit.options(process, "Cn:s:v", {"canonical": "C"})
+    opts = await kit.options(
+        process, "Cn:s:v", {"canonical": "C"}, whole={"n": "failed to parse length: '{}': Invalid argument"}
+    )
     data = (await _input(process, opts.args))[: int(opts.get("n")) if "n" in opts else None]
     last = b""
     starred = False
@@ -147,7 +149,9 @@ _NAMED = {0: "\\0", 7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f
 
 async def od(process: Process) -> int:
     """Dump bytes in octal and other ways."""
-    opts = await kit.options(process, "A:t:cxbdN:j:vw:")
+    opts = await kit.options(
+        process, "A:t:cxbdN:j:vw:", whole={flag: f"invalid -{flag} argument '{{}}'" for flag in "jN"}
+    )
     data = (await _input(process, opts.args))[int(opts.get("j", "0")) :]
     data = data[: int(opts.get("N")) if "N" in opts else None]
     kind = "c" if "c" in opts else "o1" if "b" in opts else "x2" if "x" in opts else opts.get("t", "o2")

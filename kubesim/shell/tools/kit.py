@@ -38,6 +38,10 @@ _OPEN = {
 _BUSYBOX_OPEN = {"cat": "can't open '{name}': {text}", "ls": "{name}: {text}", "head": "{name}: {text}"}
 
 
+LONGEST_NUMBER = 19
+"""Digits."""
+
+
 @dataclass
 class Options:
     """What the command line asked for: flags in their order with their values, and the other words."""
@@ -73,11 +77,12 @@ async def options(
     argv: list[str] | None = None,
     stop: bool = False,
     numbers: str = "",
+    whole: Mapping[str, str] | None = None,
 ) -> Options:
     """Read a command line. ``short`` is getopt's; ``long`` maps names to flags, with ``=`` for those with a value.
 
-    ``stop`` ends the options at the first other word; ``numbers`` is the flag that ``-5`` stands for. A wrong option
-    ends the program.
+    ``stop`` ends the options at the first other word; ``numbers`` is the flag that ``-5`` stands for; ``whole`` names
+    the flags whose values are whole numbers, with what is said of one that is none. A wrong option ends the program.
     """
     found = Options()
     words = list(process.argv[1:] if argv is None else argv)
@@ -97,7 +102,16 @@ async def options(
             if stop:
                 found.args += words
                 break
+    for flag, wrong in (whole or {}).items():
+        await _check_whole(process, found.get(flag, "0"), wrong)
     return found
+
+
+async def _check_whole(process: Process, value: str, wrong: str) -> None:
+    """End the program where a value is no whole number, or one that no file has."""
+    if not (value.isascii() and value.isdecimal() and len(value) < LONGEST_NUMBER):
+        await process.fail(wrong.format(value))
+        raise Leave(1)
 
 
 async def _short(process: Process, found: Options, flags: str, words: list[str], short: str) -> None:

@@ -185,12 +185,20 @@ async def _check(process: Process, rows: list[Any], opts: kit.Options) -> int:
     return 0
 
 
+SKIPPED = {
+    "f": "{}: invalid number of fields to skip",
+    "s": "{}: invalid number of bytes to skip",
+    "w": "{}: invalid number of bytes to compare",
+}
+
+
 async def uniq(process: Process) -> int:
     """Drop lines that repeat the one before."""
     opts = await kit.options(
         process,
         "cdDuif:s:w:",
         {"count": "c", "repeated": "d", "unique": "u", "ignore-case": "i", "skip-fields=": "f"},
+        whole=SKIPPED,
     )
     lines, status = await kit.every_line(process, opts.args[:1])
     groups: list[tuple[int, str]] = []
@@ -251,7 +259,7 @@ async def _column(process: Process, shown: list[str], column: str, line: bytes) 
 
 async def join(process: Process) -> int:
     """Join lines of two files by a field."""
-    opts = await kit.options(process, "1:2:t:a:o:v:j:i")
+    opts = await kit.options(process, "1:2:t:a:o:v:j:i", whole=dict.fromkeys("12j", "invalid field number: '{}'"))
     if len(opts.args) != 2:
         await kit.usage(process, "missing operand")
     (left, bad), (right, worse) = [await kit.every_line(process, [name]) for name in opts.args[:2]]
@@ -365,11 +373,18 @@ async def _count_up(process: Process, opts: kit.Options, span: tuple[float, floa
 
 async def shuf(process: Process) -> int:
     """Print lines in random order."""
-    opts = await kit.options(process, "n:ei:r", {"head-count=": "n", "echo": "e", "input-range=": "i"})
+    opts = await kit.options(
+        process,
+        "n:ei:r",
+        {"head-count=": "n", "echo": "e", "input-range=": "i"},
+        whole={"n": "invalid line count: '{}'"},
+    )
     if "e" in opts:
         lines: list[bytes] = [kit.data(word) for word in opts.args]
     elif "i" in opts:
         first, _, last = opts.get("i").partition("-")
+        if not (first.isdecimal() and last.isdecimal()):
+            return await process.fail(f"invalid input range: '{opts.get('i')}'")
         lines = [str(number).encode() for number in range(int(first), min(int(last), int(first) + 100_000) + 1)]
     else:
         lines, _ = await kit.every_line(process, opts.args)

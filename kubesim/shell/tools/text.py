@@ -147,6 +147,8 @@ async def tail(process: Process) -> int:
     opts = await kit.options(
         process, "n:c:fFqvs:", {"lines=": "n", "bytes=": "c", "follow?": "f", "quiet": "q", "retry": "F"}, numbers="n"
     )
+    if "s" in opts and not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", opts.get("s")):
+        return await process.fail(f"invalid number of seconds: '{opts.get('s')}'")
     flag = "c" if "c" in opts else "n"
     word = opts.get(flag, "10")
     count = await _amount(process, word.lstrip("+-"), flag)
@@ -240,9 +242,16 @@ def _wc_line(
     return f"{' '.join(f'{value:{wide}d}' for value in values)} {name}".rstrip() + "\n"
 
 
+NUMBERING = {
+    "v": "invalid starting line number: '{}'",
+    "w": "invalid line number field width: '{}'",
+    "i": "invalid line number increment: '{}'",
+}
+
+
 async def nl(process: Process) -> int:
     """Number lines."""
-    opts = await kit.options(process, "b:w:s:v:n:i:", {"body-numbering=": "b"})
+    opts = await kit.options(process, "b:w:s:v:n:i:", {"body-numbering=": "b"}, whole=NUMBERING)
     lines, status = await kit.every_line(process, opts.args)
     number, wide = int(opts.get("v", "1")), int(opts.get("w", "6"))
     for line in lines:
@@ -265,7 +274,9 @@ async def rev(process: Process) -> int:
 
 async def fold(process: Process) -> int:
     """Break long lines."""
-    opts = await kit.options(process, "bsw:", {"width=": "w", "spaces": "s"}, numbers="w")
+    opts = await kit.options(
+        process, "bsw:", {"width=": "w", "spaces": "s"}, numbers="w", whole={"w": "invalid number of columns: '{}'"}
+    )
     wide = max(int(opts.get("w", "80")), 1)
     lines, status = await kit.every_line(process, opts.args)
     for line in lines:
@@ -280,7 +291,9 @@ async def fold(process: Process) -> int:
 
 async def expand(process: Process) -> int:
     """Turn tabs into spaces."""
-    opts = await kit.options(process, "it:", {"tabs=": "t"}, numbers="t")
+    opts = await kit.options(
+        process, "it:", {"tabs=": "t"}, numbers="t", whole={"t": "tab size contains invalid character(s): '{}'"}
+    )
     lines, status = await kit.every_line(process, opts.args)
     for line in lines:
         await process.write(kit.text(line).expandtabs(min(int(opts.get("t", "8")), 512)) + "\n")

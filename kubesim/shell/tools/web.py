@@ -125,8 +125,21 @@ async def curl(process: Process) -> int:
         return 2
     status = 0
     for url in urls:
-        status = await _curl_one(process, url if "://" in url else f"http://{url}", opts)
+        whole = url if "://" in url else f"http://{url}"
+        if _wrong(whole):
+            status = 3
+            await process.error("curl: (3) URL using bad/illegal format or missing URL\n")
+        else:
+            status = await _curl_one(process, whole, opts)
     return status
+
+
+def _wrong(url: str) -> str:
+    """Say what is wrong with the host or port of an URL; empty where nothing is."""
+    try:
+        return "" if urlsplit(url).port != 0 else "Bad port number"
+    except ValueError as error:
+        return "Bad port number" if "ort" in str(error) else "Invalid IPv6 numeric address"
 
 
 async def _curl_body(process: Process, opts: kit.Options) -> bytes:
@@ -310,6 +323,9 @@ async def wget(process: Process) -> int:
     if not opts.args:
         await kit.usage(process, "missing URL")
     url = opts.args[0] if "://" in opts.args[0] else f"http://{opts.args[0]}"
+    if wrong := _wrong(url):
+        await process.error(f"{url}: {wrong}.\n")
+        return 1
     host, port = _port(url)
     limit = float(opts.get("T")) if opts.get("T").isdecimal() else CONNECTING_S
     headers = {"Host": urlsplit(url).netloc, "User-Agent": "Wget" if process.busybox else AGENT["wget"]}

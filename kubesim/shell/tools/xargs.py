@@ -37,6 +37,7 @@ async def xargs(process: Process) -> int:
         "0d:E:I:i::L:n:P:prs:tx",
         {"null": "0", "delimiter=": "d", "max-args=": "n", "no-run-if-empty": "r", "max-procs=": "P", "verbose": "t"},
         stop=True,
+        whole={flag: f'invalid number "{{}}" for -{flag} option' for flag in "nLP"},
     )
     text = kit.text(await kit.everything(process, process.fds[0]))
     replace = opts.get("I") or ("{}" if "i" in opts else "")
