@@ -23,7 +23,6 @@ API_TIME_S = 1.0
 NOTHING_YET = {
     "pullFailed": "image can't be pulled",
     "pullWaiting": "trying and failing to pull image",
-    "neverPulled": "ErrImageNeverPull",
     "configError": "CreateContainerConfigError",
 }
 
@@ -96,7 +95,7 @@ def _chosen(worker: PodWorker, name: str, previous: bool) -> tuple[Container, In
     else:
         instance = container.instance
     if instance is None:
-        why = NOTHING_YET.get(container.state) or _not_started(worker)
+        why = NOTHING_YET.get(container.state) or container.refusal or _not_started(worker)
         raise ApiError(400, "BadRequest", f'container "{name}" in pod "{pod}" is waiting to start: {why}')
     return container, instance
 

@@ -77,7 +77,7 @@ class PodWorker:
         if status.get("reason") in ("DeadlineExceeded", "Evicted"):
             record.failure = (status["reason"], status.get("message", ""))
         for container in record.containers:
-            if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "neverPulled"):
+            if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "refused"):
                 self.pulls.remember(record.spec(container)["image"])
 
     async def sync(self, pod: Obj) -> float | None:
@@ -487,4 +487,4 @@ STAGES = {
     "configError": Stage(_after(timings.CONFIG_RETRY_S), lambda worker, container: worker.pulls.begin(container)),
     "crashLoop": Stage(PodWorker.crash_loop_moves, PodWorker.crash_loop),
 }
-"""The states that a container leaves by itself; ``done`` and ``neverPulled`` it does not."""
+"""The states that a container leaves by itself; ``done`` and ``refused`` it does not."""

@@ -8,7 +8,17 @@ from datetime import datetime, timedelta
 
 from kubesim.clock import Clock
 from kubesim.kubelet import timings
-from kubesim.kubelet.images import REGISTRY_PORT, Image, PullError, endpoint, known, pull, stand_in, unreachable
+from kubesim.kubelet.images import (
+    REGISTRY_PORT,
+    Image,
+    PullError,
+    endpoint,
+    known,
+    pull,
+    stand_in,
+    unreachable,
+    wrong_reference,
+)
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.dns import hosts
@@ -53,18 +63,27 @@ class Pulls:
         """See to the image."""
         spec = self.record.spec(container)
         image, policy = spec["image"], spec.get("imagePullPolicy", "IfNotPresent")
-        if image in self.images and policy != "Always":
+        container.refusal = ""
+        if wrong := wrong_reference(image):
+            text = f'Failed to apply default image tag "{image}": {wrong}'
+            await self._refuse(container, "InvalidImageName", "InspectFailed", text)
+        elif image in self.images and policy != "Always":
             self.remember(image)
             await self.tell(container, "Pulled", f'Container image "{image}" already present on machine')
             container.enter("creating", self.now)
         elif policy == "Never":
             text = f'Container image "{image}" is not present with pull policy of Never'
-            await self.warn(container, "ErrImageNeverPull", text)
-            await self.warn(container, "Failed", "Error: ErrImageNeverPull")
-            container.enter("neverPulled", self.now)
+            await self._refuse(container, "ErrImageNeverPull", "ErrImageNeverPull", text)
         else:
             await self.tell(container, "Pulling", f'Pulling image "{image}"')
             container.enter("pulling", self.now)
+
+    async def _refuse(self, container: Container, reason: str, event: str, text: str) -> None:
+        """Pull nothing, and say why."""
+        await self.warn(container, event, text)
+        await self.warn(container, "Failed", f"Error: {reason}")
+        container.refusal, container.pull_error = reason, text
+        container.enter("refused", self.now)
 
     async def pulled(self, container: Container) -> None:
         """Take the answer of the registry."""

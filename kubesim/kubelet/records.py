@@ -78,6 +78,8 @@ class Container:
     backoff: Backoff = field(default_factory=Backoff)
     pull_backoff: Backoff = field(default_factory=Backoff)
     pull_error: str = ""
+    refusal: str = ""
+    """The reason for which its image is not even asked for."""
     failed_at: datetime | None = None
     told_at: datetime | None = None
     """When the back-off event was last recorded."""

@@ -10,7 +10,7 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.records import Container, Instance
 from kubesim.times import go_duration, stamp
 
-WAITING = ("pulling", "pullFailed", "pullWaiting", "neverPulled", "waiting", "configError", "postStart")
+WAITING = ("pulling", "pullFailed", "pullWaiting", "refused", "waiting", "configError", "postStart")
 FIRST_STEPS = ("waiting", "pulling", "creating")
 """What a kubelet does in one go: what has come of it, it tells afterwards."""
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -326,9 +326,8 @@ def _waiting(record: PodRecord, container: Container) -> Obj:
     if container.state == "pullWaiting" or (container.state == "pulling" and container.pull_error):
         text = f'Back-off pulling image "{image}": ErrImagePull: {container.pull_error}'
         return {"reason": "ImagePullBackOff", "message": text}
-    if container.state == "neverPulled":
-        text = f'Container image "{image}" is not present with pull policy of Never'
-        return {"reason": "ErrImageNeverPull", "message": text}
+    if container.state == "refused":
+        return {"reason": container.refusal, "message": container.pull_error}
     if container.state == "configError":
         return {"reason": "CreateContainerConfigError", "message": container.config_error}
     initializing = bool(record.init) and not record.initialized

@@ -3,7 +3,7 @@
 import pytest
 
 from kubesim.kubelet import behaviours, images
-from kubesim.kubelet.images import PullError, parse_reference, pull
+from kubesim.kubelet.images import PullError, parse_reference, pull, wrong_reference
 from kubesim.kubelet.programs import Exit, Program
 
 
@@ -103,3 +103,19 @@ def test_training_logs_over_time():
     assert run.ending is None
     assert len(printed(run, 600)) > 100
     assert printed(run, 100) == printed(run, 600)[: len(printed(run, 100))]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nginx", ""), ("nginx:1.27", ""), ("ghcr.io/a/b_c/d-e:x@sha256:" + "0" * 64, ""), ("localhost:5000/a", ""),
+        ("MyOrg/app", ""), ("10.0.0.1:5000/team/app:v1", ""), ("../../etc/passwd", "invalid reference format"),
+        ("nginx:1:2", "invalid reference format"), ("nginx:", "invalid reference format"),
+        ("a//b", "invalid reference format"), ("nginx@sha256:12", "invalid reference format"),
+        ("org/App", "invalid reference format: repository name (org/App) must be lowercase"),
+        ("f" * 64, f"invalid repository name ({'f' * 64}), cannot specify 64-byte hexadecimal strings"),
+        ("a/" * 130 + "b", "repository name must not be more than 255 characters"),
+    ],
+)  # fmt: skip
+def test_what_is_no_reference_is_told_as_the_parser_of_references_tells_it(text, why):
+    assert wrong_reference(text) == (f'couldn\'t parse image name "{text}": {why}' if why else "")
