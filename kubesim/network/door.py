@@ -17,6 +17,7 @@ from aiohttp import (
     WSServerHandshakeError,
 )
 
+from kubesim.clock import settle
 from kubesim.network.fabric import Door as Reachable
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import NetworkError, UpgradeError
@@ -97,6 +98,7 @@ class Door(HttpServer):
         """Let go of every connection."""
         if self._session is not None:
             await self._session.close()
+            await settle(5)  # asyncio takes some turns to let sockets go
 
     def _open(self) -> ClientSession:
         if self._session is None:
