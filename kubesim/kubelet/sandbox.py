@@ -440,7 +440,7 @@ class Sandbox:
     def _use(self, container: Container, first: Process) -> Use:
         """Return what a container's own process uses now."""
         found, elapsed = usage.of(self.worker, container), first.machine.now() - first.started.timestamp()
-        return Use(found.cpu(elapsed), found.cpu_seconds(elapsed), int(found.memory(elapsed)))
+        return found.at(elapsed)
 
     async def _machine(self, container: Container, spec: Obj, box: Box, clock: Clock) -> Machine:
         """Return a new machine with the files of a container's image and its mounts. Raises ``ConfigError``."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kubesim.errors import Obj
-from kubesim.kubelet import behaviours, failures, ranks
+from kubesim.kubelet import behaviours, failures, ranks, usage
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
@@ -90,10 +91,26 @@ class Work:
             text = failures.memory(self.image, *short, self.image.behaviour)
             program = failures.cut(program, failures.MEMORY_AT_S, text)
         try:
-            return await _played(process, program, dead)
+            with self._using(process, program.load):
+                return await _played(process, program, dead)
         finally:
             if pid:
                 gpus.stop(pid, self.host.clock.now())
+
+    @contextmanager
+    def _using(self, process: Process, load: str) -> Iterator[None]:
+        """Let a process use what such work uses of CPU and memory, as ps and the kubelet's measurements show it."""
+        machine = process.machine
+        most = machine.meter.most if machine.meter.most < float("inf") else 0.0
+        used = usage.usage(load, self.seed, cpu_limit=most, memory_limit=machine.memory_limit)
+        since = machine.now()
+        process.use = lambda: used.at(machine.now() - since)
+        process.held = int(used.memory(FOREVER_S))
+        machine.meter.occupy(since, used.mean)
+        try:
+            yield
+        finally:
+            machine.meter.occupy(machine.now(), -used.mean)
 
     async def _take_part(self, process: Process, program: Program) -> int:
         """Be one of several pods' processes, until something ends it."""
@@ -119,7 +136,8 @@ class Work:
         post = replace(
             self.post(), argv=argv, work="rank", env=dict(process.env), die=die, say=note, go_on=go_on, doing=""
         )
-        duty = ranks.begin(post)
+        duty, using = ranks.begin(post), ExitStack()
+        using.enter_context(self._using(process, "training"))
         try:
             shown = -1.0
             while not last:
@@ -135,6 +153,7 @@ class Work:
             await process.error(last[0][0] + "\n")
             return last[0][1]
         finally:
+            using.close()
             if duty is not None:
                 duty.stop()
             if pid:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kubesim import data
 from kubesim.api.quantity import parse
 from kubesim.kubelet.records import Container
+from kubesim.shell.meter import Use
 
 if TYPE_CHECKING:
     from kubesim.kubelet.pod import PodWorker
@@ -40,7 +41,8 @@ class Usage:
     memory_limit: float = 0.0
 
     @property
-    def _mean(self) -> float:
+    def mean(self) -> float:
+        """The cores used in the long run."""
         mean = (self.low + self.high) / 2
         return min(mean, self.cpu_limit) if self.cpu_limit else mean
 
@@ -48,20 +50,20 @@ class Usage:
     def _swing(self) -> float:
         """Half of what it swings, less where its limit is near."""
         swing = (self.high - self.low) / 2
-        return min(swing, max(self.cpu_limit - self._mean, 0.0)) if self.cpu_limit else swing
+        return min(swing, max(self.cpu_limit - self.mean, 0.0)) if self.cpu_limit else swing
 
     def _angle(self, elapsed_s: float) -> float:
         return 2 * math.pi * (elapsed_s / self.period + zlib.crc32(self.seed.encode()) / 0xFFFFFFFF)
 
     def cpu(self, elapsed_s: float) -> float:
         """Return the cores used at a moment."""
-        return self._mean + self._swing * math.cos(self._angle(elapsed_s))
+        return self.mean + self._swing * math.cos(self._angle(elapsed_s))
 
     def cpu_seconds(self, elapsed_s: float) -> float:
         """Return the CPU time used since the start: the integral of ``cpu``, so that rates agree with it."""
         turn = self.period / (2 * math.pi)
         wave = math.sin(self._angle(elapsed_s)) - math.sin(self._angle(0))
-        return max(self._mean * elapsed_s + self._swing * turn * wave, 0.0)
+        return max(self.mean * elapsed_s + self._swing * turn * wave, 0.0)
 
     def memory(self, elapsed_s: float) -> float:
         """Return the bytes of the working set."""
@@ -75,6 +77,10 @@ class Usage:
         """
         needed, limit = self.needs_mib * MIB, self.memory_limit
         return max((limit / needed - 0.25) / 0.75, 0.02) * WARM_S if limit and needed > limit else None
+
+    def at(self, elapsed_s: float) -> Use:
+        """Return all that a process uses at a moment."""
+        return Use(self.cpu(elapsed_s), self.cpu_seconds(elapsed_s), int(self.memory(elapsed_s)))
 
     def received(self, elapsed_s: float) -> float:
         """Return the bytes received since the start."""

@@ -3,6 +3,7 @@
 import pytest
 
 from kubesim.kubelet import images
+from kubesim.kubelet.consumption import processes
 from kubesim.shell import rootfs
 from kubesim.tests.containers import cat, log, run
 from kubesim.tests.world import container, pod, world
@@ -115,3 +116,21 @@ async def test_the_process_of_a_workload_is_seen_to_use_what_it_uses():
         assert "VmRSS:\t40140800 kB\n" in await cat(w, "llm", "/proc/1/status")
         busiest = (await run(w, "llm", "top", "-b", "-n1"))[1].splitlines()[7].split()
         assert (busiest[0], busiest[5], busiest[-1]) == ("1", "38.3g", "torchrun")
+
+
+async def test_a_workload_that_a_shell_has_started_uses_as_much():
+    async with world(count=1) as w:
+        limits = {"limits": {"nvidia.com/gpu": 8}}
+        image = "nvcr.io/nvidia/pytorch:25.03-py3"
+        script = "echo begin; torchrun --nproc_per_node=8 train.py"
+        await w.create("pods", pod("llm", container(image, "bash", "-c", script, resources=limits)))
+        await w.tick(60)
+        rows = [line.split() for line in (await run(w, "llm", "ps", "aux"))[1].splitlines()]
+        busy = next(row for row in rows if "torchrun" in row[10])
+        assert 400 < int(busy[2]) < 900
+        assert int(busy[5]) > 30_000_000
+        (worker,) = w.kubelets._workers.values()
+        (process,) = processes(worker)
+        elapsed = w.clock.now().timestamp() - process.started
+        assert 4 < process.usage.cpu(elapsed) < 9
+        assert process.usage.memory(elapsed) > 30 << 30
