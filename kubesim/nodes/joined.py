@@ -133,11 +133,10 @@ class Joined:
                 await client.close()
 
     async def _remove(self) -> None:
-        names = [node.name for node in self.nodes]
         await removal.nodes(self._owner, self._group)
         for node in self.nodes:
             await removal.belongings(node.client, node.name)
-        await removal.requests(self._owner, self._group, names)
+        await removal.requests(self._owner, self._group, self.wanted.names(self.clock.now()))
         if self.own:
             await removal.rights(self._owner, self._group)
 

@@ -118,4 +118,5 @@ async def test_a_node_of_somebody_else_is_left_alone(live):
             await nodes.start()
         await nodes.stop()
         close(nodes)
+        assert (await client.list("certificatesigningrequests.certificates.k8s.io")).items == []
         await client.delete("nodes", "test-0")
