@@ -55,7 +55,7 @@ def _lines(process: Process) -> list[str]:
     machine = process.machine
     every = sorted(machine.processes.values(), key=lambda each: each.pid)
     now, total = machine.clock.now(), machine.memory / 1048576
-    used = total / 5
+    used = total / 20  # as /proc/meminfo has it
     if process.busybox:
         head = [
             f"Mem: {int(used * 1024)}K used, {int((total - used) * 1024)}K free, 4096K shrd, "
@@ -78,7 +78,7 @@ def _lines(process: Process) -> list[str]:
         "0 zombie\n",
         f"%Cpu(s): {1.2 + busy:4.1f} us,  0.6 sy,  0.0 ni, {98.1 - busy:4.1f} id,  0.0 wa,  0.0 hi,  0.1 si,  "
         "0.0 st\n",
-        f"MiB Mem : {total:8.1f} total, {total * 0.55:8.1f} free, {used:8.1f} used, {total / 4:8.1f} buff/cache\n",
+        f"MiB Mem : {total:8.1f} total, {total * 0.85:8.1f} free, {used:8.1f} used, {total / 10:8.1f} buff/cache\n",
         f"MiB Swap:      0.0 total,      0.0 free,      0.0 used. {total - used:8.1f} avail Mem\n\n",
         "    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n",
     ]
