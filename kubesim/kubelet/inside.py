@@ -103,6 +103,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.memory_limit = memory.limit_of(spec)
     _add_limits(made, limits)
     made.address = record.ip
+    made.up_since = host.node.gpus.board.log.booted.timestamp()
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
         _add_driver(made)

@@ -28,6 +28,7 @@ from kubesim.shell.terminal import Terminal
 from kubesim.shell.wayout import KubeAccess, Network
 
 MOST_PROCESSES = 256
+USUALLY_UP_S = 3 * 86400.0 + 8040.0
 OUTPUT_BUFFER = 8192
 SLICE_S = 0.005  # a process yields to the event loop after this long
 STALL_S = 1.0  # a gap without a wait is computing if it is shorter: others had the event loop
@@ -94,6 +95,7 @@ class Machine:
     def __post_init__(self) -> None:
         self.join(self.share)
         self.booted = self.clock.now()
+        self.up_since = self.now() - USUALLY_UP_S
         self.meter = Meter(self.now())
         self.paced = self.now()
         self.rested = True
@@ -101,6 +103,10 @@ class Machine:
     def now(self) -> float:
         """Return the time in seconds since 1970."""
         return self.clock.now().timestamp()
+
+    def uptime(self) -> float:
+        """Return for how many seconds the machine beneath has been up."""
+        return max(self.now() - self.up_since, 0.0)
 
     def kill(self, pid: int, name: str) -> None:
         """Signal a process, or with a negative ``pid`` a group, from inside; raises KeyError where there is none."""

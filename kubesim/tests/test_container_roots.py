@@ -5,6 +5,7 @@ import pytest
 from kubesim.kubelet import images
 from kubesim.kubelet.consumption import processes
 from kubesim.shell import rootfs
+from kubesim.shell.tools.system import up_for
 from kubesim.tests.containers import cat, log, run
 from kubesim.tests.world import container, pod, world
 
@@ -134,3 +135,17 @@ async def test_a_workload_that_a_shell_has_started_uses_as_much():
         elapsed = w.clock.now().timestamp() - process.started
         assert 4 < process.usage.cpu(elapsed) < 9
         assert process.usage.memory(elapsed) > 30 << 30
+
+
+async def test_a_container_and_its_nodes_log_agree_on_how_long_the_machine_is_up():
+    async with world(count=1) as w:
+        await w.create("pods", pod("web", container("nvcr.io/nvidia/pytorch:25.03-py3", "sleep", "inf")))
+        await w.tick(2)
+        (worker,) = w.kubelets._workers.values()
+        booted = worker.sandbox.host.node.gpus.board.log.booted
+        seconds = float((await cat(w, "web", "/proc/uptime")).split()[0])
+        assert seconds == pytest.approx((w.clock.now() - booted).total_seconds(), abs=1)
+        assert f"up {up_for(seconds)}," in (await run(w, "web", "uptime"))[1]
+        assert [up_for(s) for s in (130, 7260, 86400 + 60, 2 * 86400 + 36000)] == [
+            "2 min", " 2:01", "1 day, 1 min", "2 days, 10:00"
+        ]  # fmt: skip

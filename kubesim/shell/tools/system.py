@@ -109,12 +109,16 @@ async def free(process: Process) -> int:
     return 0
 
 
+def up_for(seconds: float) -> str:
+    """Return a span as uptime and top show it."""
+    days, rest = divmod(int(seconds), 86400)
+    whole = f"{days} day{'s' if days > 1 else ''}, " if days else ""
+    return whole + (f"{rest // 3600:2d}:{rest // 60 % 60:02d}" if rest >= 3600 else f"{rest // 60} min")
+
+
 async def uptime(process: Process) -> int:
     """Show how long the machine runs."""
-    up = int((process.machine.clock.now() - process.machine.booted).total_seconds()) + 3 * 86400
-    now = process.machine.clock.now()
-    days, rest = divmod(up, 86400)
-    span = f"{days} days, {rest // 3600:2d}:{rest // 60 % 60:02d}"
+    now, span = process.machine.clock.now(), up_for(process.machine.uptime())
     await process.write(f" {now:%H:%M:%S} up {span},  0 users,  load average: 0.42, 0.35, 0.31\n")
     return 0
 
