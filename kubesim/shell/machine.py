@@ -104,10 +104,6 @@ class Machine:
         """Return the time in seconds since 1970."""
         return self.clock.now().timestamp()
 
-    def uptime(self) -> float:
-        """Return for how many seconds the machine beneath has been up."""
-        return max(self.now() - self.up_since, 0.0)
-
     def kill(self, pid: int, name: str) -> None:
         """Signal a process, or with a negative ``pid`` a group, from inside; raises KeyError where there is none."""
         if pid > 0:

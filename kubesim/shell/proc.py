@@ -33,7 +33,7 @@ def directory(machine: Machine) -> Directory:
         ),
         "meminfo": lambda: _memory(machine.memory // 1024),
         "loadavg": lambda: f"0.42 0.35 0.31 1/{len(machine.processes) + 150} {machine.next_pid}\n",
-        "uptime": lambda: f"{machine.uptime():.2f} 518400.00\n",
+        "uptime": lambda: f"{machine.now() - machine.up_since:.2f} 518400.00\n",
         "version": lambda: f"Linux version {machine.kernel} (builder@localhost) (gcc 11.4.0) #1 SMP\n",
         "mounts": lambda: mounts(machine),
         "stat": lambda: "cpu  10132153 290696 3084719 46828483 16683 0 25195 0 175628 0\nbtime 1767600000\n",

@@ -99,6 +99,7 @@ class Relay:
 
     async def cut(self):
         self._server.close()
+        await settle(20)  # who has just come in is served, and so can be cut off
         for task in [*self._serving]:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
@@ -107,7 +108,7 @@ class Relay:
     async def _serve(self, reader, writer):
         self._serving.add(asyncio.current_task())
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await self._opened()
             try:
                 with suppress(ConnectionError, asyncio.CancelledError):
                     await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
@@ -116,6 +117,14 @@ class Relay:
         finally:
             writer.transport.abort()
             self._serving.discard(asyncio.current_task())
+
+    async def _opened(self):
+        opening = asyncio.ensure_future(asyncio.open_connection("127.0.0.1", self._target))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            (await opening)[1].transport.abort()  # a connection that comes too late would be nobody's
+            raise
 
     async def _copy(self, reader, writer):
         while data := await reader.read(65536):

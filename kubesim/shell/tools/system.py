@@ -118,7 +118,7 @@ def up_for(seconds: float) -> str:
 
 async def uptime(process: Process) -> int:
     """Show how long the machine runs."""
-    now, span = process.machine.clock.now(), up_for(process.machine.uptime())
+    now, span = process.machine.clock.now(), up_for(process.machine.now() - process.machine.up_since)
     await process.write(f" {now:%H:%M:%S} up {span},  0 users,  load average: 0.42, 0.35, 0.31\n")
     return 0
 

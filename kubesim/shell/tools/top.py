@@ -74,7 +74,8 @@ def _lines(process: Process) -> list[str]:
     busy = min(sum(each.use().cores for each in every) / machine.cpus * 100, 98.0)
     running = sum(_state(process, each) == "R" for each in every)
     head = [
-        f"top - {now:%H:%M:%S} up {up_for(machine.uptime())},  0 users,  load average: 0.42, 0.35, 0.31\n",
+        f"top - {now:%H:%M:%S} up {up_for(machine.now() - machine.up_since)},  0 users,  "
+        "load average: 0.42, 0.35, 0.31\n",
         f"Tasks: {len(every):3d} total, {running:3d} running, {len(every) - running:3d} sleeping,   0 stopped,   "
         "0 zombie\n",
         f"%Cpu(s): {1.2 + busy:4.1f} us,  0.6 sy,  0.0 ni, {98.1 - busy:4.1f} id,  0.0 wa,  0.0 hi,  0.1 si,  "
