@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kubesim.admission import limits, prepare
+from kubesim.admission.validation.podstatus import MIRROR
 from kubesim.api import status
 from kubesim.api.meta import generated_name
 from kubesim.api.status import show
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 GPU = "nvidia.com/gpu"
 GKE_GPU = "cloud.google.com/gke-gpu"
 GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
-MIRROR = "kubernetes.io/config.mirror"
 LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 TOKEN_SECONDS = 3607

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography.x509.oid import NameOID
 
 from kubesim.admission.validation.pods import difference
+from kubesim.admission.validation.podstatus import MIRROR
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.auth.certificates import KUBELET, SERVING, parsed
@@ -25,7 +26,6 @@ OWN_LABELS = {
     "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
 }  # fmt: skip
-MIRROR = "kubernetes.io/config.mirror"
 MIRRORED = ("serviceaccounts", "secrets", "configmaps", "resourceclaims", "persistentvolumeclaims")
 """What a mirror pod may not name, in the order in which it is looked for."""
 DOING = "update pod status for pods with spec.nodeName set to itself"

@@ -21,6 +21,8 @@ from kubesim.errors import Obj
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 LEGACY, LEGACY_PREFIX = "kubernetes/serviceaccount", "kubernetes.io/serviceaccount/"
 """Who issued the token in a secret, and how its claims begin."""
+IN_SECRETS, OWNER = "kubernetes.io/service-account-token", "kubernetes.io/service-account.name"
+"""The type of secrets that such a token lies in, and the annotation that names its account."""
 ALGORITHM = "ES256"
 BINDABLE = ("pod", "secret", "node")
 KNOWN_TOKENS = 1024  # how many checked signatures are remembered: each costs a fifth of a millisecond

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Keeper, is_ending, owner_reference
+from kubesim.controllers.base import Context, Keeper, is_ending, latest, owner_reference, queue_key
+from kubesim.controllers.ephemeral import is_for
 from kubesim.errors import ApiError, Obj
 
 CLAIMS, TEMPLATES = "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"
@@ -29,7 +30,7 @@ class ResourceClaimController(Keeper):
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and old is None and any(map(_template, new["spec"].get("resourceClaims") or ())):
-            self.queue.add(f"{new['metadata']['namespace']}/{new['metadata']['name']}")
+            self.queue.add(queue_key(new))
 
     async def look_after(self, pod: Obj) -> None:
         """Make the claims of one pod that are not there yet, and tell the pod how they are called."""
@@ -77,12 +78,12 @@ class ClaimReleaseController(Keeper):
         self.pods.add_handler(self._pod_changed)
 
     def _pod_changed(self, old: Obj | None, new: Obj | None) -> None:
-        pod = new or old
-        if pod is None or (new is not None and not _is_done(new)) or not pod["spec"].get("resourceClaims"):
+        pod = latest(old, new)
+        if (new is not None and not _is_done(new)) or not pod["spec"].get("resourceClaims"):
             return
         for claim in self.own.items():
             if any(user["uid"] == pod["metadata"]["uid"] for user in _users(claim)):
-                self.queue.add(f"{claim['metadata']['namespace']}/{claim['metadata']['name']}")
+                self.queue.add(queue_key(claim))
 
     async def look_after(self, claim: Obj) -> None:
         """Keep of a claim's users those that are there; without any, what it has is free again."""
@@ -124,12 +125,6 @@ def _template(entry: Obj) -> str:
 
 def _made_for(claim: Obj) -> str:
     return str((claim["metadata"].get("annotations") or {}).get(NOTE, ""))
-
-
-def is_for(claim: Obj, pod: Obj) -> bool:
-    """Tell whether a claim was made for a pod."""
-    uid = pod["metadata"]["uid"]
-    return any(ref.get("controller") and ref["uid"] == uid for ref in claim["metadata"].get("ownerReferences") or ())
 
 
 def _claim(pod: Obj, name: str, template: Obj) -> Obj:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 
-from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.tokens import IN_SECRETS, OWNER, TokenSigner
 from kubesim.controllers.base import Context, Keeper, latest
 from kubesim.errors import Obj, tolerating
 
-TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type
-ACCOUNT = "kubernetes.io/service-account"
+UID = "kubernetes.io/service-account.uid"
 
 
 class TokenController(Keeper):
@@ -31,7 +30,7 @@ class TokenController(Keeper):
         self.accounts.add_handler(self._gone)
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is not None and new.get("type") == TOKEN:
+        if new is not None and new.get("type") == IN_SECRETS:
             self.queue.add(f"{new['metadata']['namespace']}/{new['metadata']['name']}")
 
     def _gone(self, old: Obj | None, new: Obj | None) -> None:
@@ -44,8 +43,8 @@ class TokenController(Keeper):
         """Fill a secret, or delete it."""
         meta = secret["metadata"]
         notes = meta.get("annotations") or {}
-        account = self.accounts.get(meta["namespace"], notes.get(f"{ACCOUNT}.name", ""))
-        if account is None or notes.get(f"{ACCOUNT}.uid") not in (None, "", account["metadata"]["uid"]):
+        account = await self._account(meta["namespace"], notes.get(OWNER, ""))
+        if account is None or notes.get(UID) not in (None, "", account["metadata"]["uid"]):
             await self.own.delete(secret)
             return
         found = secret.get("data") or {}
@@ -53,10 +52,18 @@ class TokenController(Keeper):
         data = found | {key: _encoded(text) for key, text in wanted.items() if text}
         if not found.get("token"):
             data["token"] = _encoded(self._signer.issue_legacy(account, meta["name"]))
-        notes = notes | {f"{ACCOUNT}.uid": account["metadata"]["uid"]}
+        notes = notes | {UID: account["metadata"]["uid"]}
         if data != found or notes != meta.get("annotations"):
             with tolerating(404, 409):
                 await self.own.update({**secret, "metadata": {**meta, "annotations": notes}, "data": data})
+
+    async def _account(self, namespace: str, name: str) -> Obj | None:
+        """Return an account, also one that has just been made and that the cache has not heard of."""
+        found = self.accounts.get(namespace, name)
+        if found is None and name:
+            with tolerating(404):
+                return await self.client.get("serviceaccounts", name, namespace)
+        return found
 
 
 def _encoded(text: str) -> str:
@@ -64,7 +71,7 @@ def _encoded(text: str) -> str:
 
 
 def _account(secret: Obj) -> list[str]:
-    if secret.get("type") != TOKEN:
+    if secret.get("type") != IN_SECRETS:
         return []
     meta = secret["metadata"]
-    return [f"{meta['namespace']}/{(meta.get('annotations') or {}).get(f'{ACCOUNT}.name', '')}"]
+    return [f"{meta['namespace']}/{(meta.get('annotations') or {}).get(OWNER, '')}"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kubesim.controllers.resourceclaims import CLAIMS, FINALIZER, is_for
+from kubesim.controllers.ephemeral import is_for
+from kubesim.controllers.resourceclaims import CLAIMS, FINALIZER
 from kubesim.errors import Obj
 from kubesim.informer import Informers
 from kubesim.scheduler import devices

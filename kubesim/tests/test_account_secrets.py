@@ -8,6 +8,9 @@ import pytest
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.tokens import InvalidToken
 from kubesim.cluster import StorePolicies
+from kubesim.controllers.base import Context
+from kubesim.controllers.tokens import TokenController
+from kubesim.informer import Informers
 from kubesim.tests.world import SIGNER, world
 
 ISSUERS = ["https://kubernetes.default.svc.cluster.local"]
@@ -77,3 +80,13 @@ async def test_an_opaque_secret_is_left_alone():
         await w.create("secrets", {"metadata": {"name": "plain"}, "type": "Opaque"})
         await w.tick(1)
         assert "data" not in await w.client.get("secrets", "plain", "default")
+
+
+async def test_a_secret_stays_whose_account_the_controllers_cache_has_not_heard_of():
+    async with world(count=0) as w:
+        keeper = TokenController(Context(w.client, w.clock, Informers(w.client, w.clock)), SIGNER, "")
+        await w.create("serviceaccounts", {"metadata": {"name": "late"}})
+        await w.create("secrets", secret("late"))
+        made = await w.client.get("secrets", "builder-token", "default")
+        await keeper.look_after(made)
+        assert (await w.client.get("secrets", "builder-token", "default"))["data"]["token"]

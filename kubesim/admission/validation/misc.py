@@ -13,6 +13,7 @@ from kubesim.admission.validation.rules import Place, check, check_of_missing, e
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
+from kubesim.auth.tokens import IN_SECRETS, OWNER
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
@@ -27,8 +28,6 @@ FROZEN = "field is immutable when `immutable` is set"
 FIXED_CLAIM = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
-TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type
-TOKEN_OWNER = "kubernetes.io/service-account.name"  # noqa: S105 - an annotation
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 POSITIVE = "must be greater than zero"
 
@@ -45,8 +44,8 @@ def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
     keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
     for field, key in keys:
         yield from (invalid_value(f"{field}[{key}]", key, why) for why in _key_errors(key))
-    if obj.get("type") == TOKEN and not (obj["metadata"].get("annotations") or {}).get(TOKEN_OWNER):
-        yield required(f"metadata.annotations[{TOKEN_OWNER}]")
+    if obj.get("type") == IN_SECRETS and not (obj["metadata"].get("annotations") or {}).get(OWNER):
+        yield required(f"metadata.annotations[{OWNER}]")
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
 
