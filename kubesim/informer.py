@@ -63,6 +63,13 @@ class Informer:
         """Return the cached object, or None."""
         return self._items.get((namespace, name))
 
+    def found(self, namespace: str, name: str) -> Obj:
+        """Return the cached object. Raises ``ApiError`` 404 as the API would."""
+        obj = self.get(namespace, name)
+        if obj is None:
+            raise ApiError(404, "NotFound", f'{self.resource} "{name}" not found')
+        return obj
+
     def items(self) -> list[Obj]:
         """Return every cached object."""
         return list(self._items.values())

@@ -57,10 +57,9 @@ class Seen:
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object. Raises ``ApiError`` 404."""
-        found = self._informers[resource].get(namespace, name) if resource in self._informers else None
-        if found is None:
+        if resource not in self._informers:
             raise ApiError(404, "NotFound", f'{resource} "{name}" not found')
-        return found
+        return self._informers[resource].found(namespace, name)
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""

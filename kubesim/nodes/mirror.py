@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from kubesim.api.selectors import parse_labels
 from kubesim.client import Client, ObjectList, WatchEvent
 from kubesim.clock import Clock
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj
 from kubesim.informer import Informer
 
 KEPT = frozenset(
@@ -42,10 +42,7 @@ class Mirror:
         """Return one object."""
         if resource not in KEPT:
             return await self._client.get(resource, name, namespace)
-        found = (await self._informer(resource)).get(namespace, name)
-        if found is None:
-            raise ApiError(404, "NotFound", f'{resource} "{name}" not found')
-        return found
+        return (await self._informer(resource)).found(namespace, name)
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
