@@ -158,7 +158,13 @@
     if (target?.startsWith("#")) remember(document.querySelector(target), button);
   }, true);
   document.addEventListener("htmx:beforeRequest", (event) => remember(event.detail.target));
-  document.addEventListener("htmx:afterSettle", (event) => giveBack(event.detail.target?.id));
+  // Whoever has gone on to another part wants nothing back in the one before.
+  document.addEventListener("focusin", (event) => {
+    for (const id of focused.keys()) if (!document.getElementById(id)?.contains(event.target)) focused.delete(id);
+  });
+  for (const moment of ["htmx:afterSwap", "htmx:afterSettle"]) {
+    document.addEventListener(moment, (event) => giveBack(event.detail.target?.id));
+  }
   // However long the answer took, the push that follows it comes soon; on a busy machine, some seconds later.
   document.addEventListener("htmx:afterRequest", (event) => {
     const id = event.detail.target?.id;
