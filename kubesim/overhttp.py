@@ -13,7 +13,8 @@ import orjson
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, TCPConnector
 
 from kubesim.client import Client, ObjectList, WatchEvent, Write
-from kubesim.clock import Clock, settle
+from kubesim.clock import Clock
+from kubesim.connections import Connections
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry
 from kubesim.schema.registry import Kind
@@ -78,6 +79,7 @@ class HttpClient(Client):
         self._more = more
         self._session: ClientSession | None = None
         self._retired: list[ClientSession] = []
+        self._connections = Connections()
 
     async def close(self) -> None:
         """Let go of every connection, at once: nobody waits for TLS's goodbye."""
@@ -87,7 +89,7 @@ class HttpClient(Client):
             if isinstance(session.connector, TCPConnector):
                 await session.connector.close(abort_ssl=True)
             await session.close()
-            await settle(5)  # asyncio takes some turns to let sockets go
+        await self._connections.end()
 
     def renew(self, context: ssl.SSLContext) -> None:
         """Use another certificate for every connection from now on; what is under way goes on with the old one."""
@@ -190,7 +192,9 @@ class HttpClient(Client):
     def _open(self) -> ClientSession:
         if self._session is None:
             self._session = ClientSession(
-                connector=TCPConnector(ssl=self._context, limit=MOST_CONNECTIONS),
+                connector=TCPConnector(
+                    ssl=self._context, limit=MOST_CONNECTIONS, socket_factory=self._connections.make
+                ),
                 timeout=ClientTimeout(total=ANSWER_SECONDS),
                 headers={"User-Agent": self._agent, "Accept": "application/json"},
             )

@@ -10,7 +10,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +20,14 @@ from kubesim import garbage, kubeconfig
 from kubesim.api.answers import not_found, tell
 from kubesim.api.bodies import MAX_BODY
 from kubesim.changelog import ChangeLog, Saver
-from kubesim.clock import Clock, RealClock, settle
+from kubesim.clock import Clock, RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.clusterfile import ClusterFile
 from kubesim.control import Control, control_token
 from kubesim.garbage import Sweeper
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
-from kubesim.listener import Listener
+from kubesim.listener import Listener, close
 from kubesim.pki import CertificateAuthority
 
 GRACE_SECONDS = 1.0
@@ -53,10 +53,10 @@ class Address:
         return self.public_host or self.bind
 
 
-def listen(address: Address) -> socket.socket:
+def listen(address: Address) -> Listener:
     """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
     family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
-    found = Listener(family, socket.SOCK_STREAM)
+    found = Listener(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((address.bind, address.port))
@@ -88,7 +88,7 @@ def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl
 
 
 @asynccontextmanager
-async def listening(handler: Handler, sock: socket.socket, context: ssl.SSLContext) -> AsyncIterator[None]:
+async def listening(handler: Handler, sock: Listener, context: ssl.SSLContext) -> AsyncIterator[None]:
     """Serve ``handler`` on a socket until the block ends."""
     app = web.Application(client_max_size=MAX_BODY)
     app.router.add_route("*", r"/{path:[\s\S]*}", handler)
@@ -106,20 +106,7 @@ async def listening(handler: Handler, sock: socket.socket, context: ssl.SSLConte
         await web.SockSite(runner, sock, ssl_context=context, backlog=1024).start()
         yield
     finally:
-        await _close(runner)
-
-
-async def _close(runner: web.AppRunner) -> None:
-    """Close a server and its connections; clients that do not answer TLS's goodbye are not waited for."""
-    connections = runner.server.connections if runner.server is not None else []
-    transports = [found.transport for found in connections if found.transport is not None]
-    await runner.cleanup()
-    for transport in transports:
-        # In Python 3.11.2 a TLS transport that was closed twice is gone so far that it cannot be aborted.
-        if isinstance(transport, asyncio.WriteTransport):
-            with suppress(AttributeError):
-                transport.abort()
-    await settle(5)
+        await close(runner, sock)
 
 
 @asynccontextmanager
@@ -156,7 +143,7 @@ async def single(
 
 
 @asynccontextmanager
-async def reachable(cluster: Cluster, sock: socket.socket, context: ssl.SSLContext) -> AsyncIterator[None]:
+async def reachable(cluster: Cluster, sock: Listener, context: ssl.SSLContext) -> AsyncIterator[None]:
     """Serve one cluster at the URL root until the block ends."""
 
     async def handle(request: web.Request) -> web.StreamResponse:

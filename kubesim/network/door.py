@@ -17,7 +17,7 @@ from aiohttp import (
     WSServerHandshakeError,
 )
 
-from kubesim.clock import settle
+from kubesim.connections import Connections
 from kubesim.network.fabric import Door as Reachable
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import NetworkError, UpgradeError
@@ -48,6 +48,7 @@ class Door(HttpServer):
         self._server = server
         self._ca = ca_pem  # empty: the system's authorities
         self._session: ClientSession | None = None
+        self._connections = Connections()
 
     @property
     def place(self) -> tuple[str, int]:
@@ -98,12 +99,12 @@ class Door(HttpServer):
         """Let go of every connection."""
         if self._session is not None:
             await self._session.close()
-            await settle(5)  # asyncio takes some turns to let sockets go
+            await self._connections.end()
 
     def _open(self) -> ClientSession:
         if self._session is None:
             context = ssl.create_default_context(cadata=self._ca.decode() or None)
-            connector = TCPConnector(ssl=context, limit=MOST_CONNECTIONS)
+            connector = TCPConnector(ssl=context, limit=MOST_CONNECTIONS, socket_factory=self._connections.make)
             self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=ANSWER_SECONDS))
         return self._session
 

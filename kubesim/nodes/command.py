@@ -13,6 +13,7 @@ from kubesim import garbage
 from kubesim.clock import Clock, RealClock
 from kubesim.errors import ApiError
 from kubesim.informer import cancel
+from kubesim.listener import Listener
 from kubesim.nodes import access
 from kubesim.nodes.access import Access, AccessError
 from kubesim.nodes.joined import Joined, JoinError, Place, remove
@@ -89,7 +90,7 @@ async def _serve(options: Options, way: Access, clock: Clock, stop: asyncio.Even
         raise NodesError("all nodes were removed by somebody else; start again to join anew")
 
 
-def _listen(options: Options, address: str, number: int) -> socket.socket:
+def _listen(options: Options, address: str, number: int) -> Listener:
     port = options.port + number if options.port else 0
     if port > LAST_PORT:
         raise ServeError(

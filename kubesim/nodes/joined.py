@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from socket import socket
 
 from kubesim import kubelet
 from kubesim.client import Client
@@ -17,6 +16,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
+from kubesim.listener import Listener
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
 from kubesim.nodes import account, certificates, registration, removal
@@ -51,7 +51,7 @@ class JoinError(Exception):
 class Place:
     """Where the kubelets of this process are reached: one bound socket for each node."""
 
-    sockets: list[socket]
+    sockets: list[Listener]
 
     @property
     def ports(self) -> list[int]:
@@ -172,7 +172,7 @@ class Joined:
             return self.access.ca
         return str((found.get("data") or {}).get("client-ca-file") or "").encode() or self.access.ca
 
-    async def _join(self, index: int, node: Obj, sock: socket) -> None:
+    async def _join(self, index: int, node: Obj, sock: Listener) -> None:
         name = node["metadata"]["name"]
         client = await self._node_client(name)
         await removal.belongings(client, name)

@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
-from socket import socket
 
 from aiohttp import web
 
@@ -14,6 +13,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.logs import LogArguments
+from kubesim.listener import Listener, close
 from kubesim.network.fabric import HttpServer, Request
 from kubesim.nodes.webhooks import Attempt, Guard
 from kubesim.nodes.webhooks import Refused as Unauthorized
@@ -37,9 +37,11 @@ class KubeletServer:
         self._guard = guard
         self._clock = clock
         self._runner: web.AppRunner | None = None
+        self._sock: Listener | None = None
 
-    async def start(self, sock: socket, context: ssl.SSLContext) -> None:
+    async def start(self, sock: Listener, context: ssl.SSLContext) -> None:
         """Begin to answer."""
+        self._sock = sock
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
@@ -55,8 +57,8 @@ class KubeletServer:
 
     async def stop(self) -> None:
         """Answer no more; streams are cut off."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._runner is not None and self._sock is not None:
+            await close(self._runner, self._sock)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         try:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import asynccontextmanager
 
 from aiohttp import ClientSession, TCPConnector
 
-from kubesim.clock import RealClock, settle
+from kubesim.clock import RealClock
+from kubesim.connections import Connections
 from kubesim.nodes import access
 from kubesim.nodes.joined import Joined, Place
 from kubesim.nodes.marks import TAINT, Group
 from kubesim.nodes.registration import Wanted
 from kubesim.pools import Pool
+from kubesim.serve import Address, listen
 
 GROUP = Group("test")
 LISTED = (
@@ -25,11 +26,7 @@ TOLERATION = {"key": TAINT["key"], "operator": "Exists"}
 
 
 def place(count):
-    sockets = []
-    for _ in range(count):
-        sockets.append(socket.socket())
-        sockets[-1].bind(("127.0.0.1", 0))
-    return Place(sockets)
+    return Place([listen(Address()) for _ in range(count)])
 
 
 @asynccontextmanager
@@ -97,8 +94,8 @@ async def kubelet(nodes, token=""):
     """Requests to the port of the first node's kubelet."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"https://127.0.0.1:{nodes.place.ports[0]}"
-    connector = TCPConnector(ssl=False)
+    connections = Connections()
+    connector = TCPConnector(ssl=False, socket_factory=connections.make)
     async with ClientSession(url, connector=connector, headers=headers) as session:
         yield session
-        await connector.close(abort_ssl=True)
-    await settle(5)
+    await connections.end()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +18,7 @@ from aiohttp import ClientSession, TCPConnector
 
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.connections import Connections
 from kubesim.pki import CertificateAuthority
 from kubesim.serve import Address, single
 
@@ -79,20 +79,13 @@ def trust_of(kubeconfig: str) -> ssl.SSLContext:
 @asynccontextmanager
 async def session(url: str, trust: ssl.SSLContext, token: str, **headers: str) -> AsyncIterator[ClientSession]:
     """Yield a session; its sockets are really closed when the block ends, also those of watches left early."""
-    sockets: list[socket.socket] = []
-
-    def factory(info: Any) -> socket.socket:
-        sockets.append(socket.socket(*info[:3]))
-        return sockets[-1]
-
+    connections = Connections()
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    connector = TCPConnector(ssl=trust, socket_factory=factory)
+    connector = TCPConnector(ssl=trust, socket_factory=connections.make)
     async with ClientSession(url, connector=connector, headers=headers, json_serialize=_dumps) as client:
         yield client
-    async with asyncio.timeout(5):
-        while any(found.fileno() >= 0 for found in sockets):
-            await asyncio.sleep(0.001)
+    await connections.end()
 
 
 def _dumps(value: Any) -> str:
