@@ -137,10 +137,10 @@ def test_changes_of_a_practice_cluster_arrive_and_closing_waits_for_nobody(kube)
     thread.start()
     assert synced.wait(10)
     kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "namespace": "default"}})
-    while changes.get(timeout=10) != ("ADDED", "new"):
+    while changes.get(timeout=30) != ("ADDED", "new"):
         pass
     kube.delete("v1", "ConfigMap", "new", "default")
-    assert changes.get(timeout=10) == ("DELETED", "new")
+    assert changes.get(timeout=30) == ("DELETED", "new")
     loop.close()
-    thread.join(timeout=5)
+    thread.join(timeout=30)
     assert not thread.is_alive()

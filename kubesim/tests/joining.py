@@ -61,7 +61,7 @@ def close(nodes):
         found.close()
 
 
-async def until(true, seconds=8):
+async def until(true, seconds=30):
     async with asyncio.timeout(seconds):
         while not (found := await true()):
             await asyncio.sleep(0.02)

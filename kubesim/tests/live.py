@@ -60,7 +60,7 @@ class Live:
         async def run() -> T:
             return call(self.cluster)
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(5)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
 
     def trust(self) -> ssl.SSLContext:
         """Return a context that trusts this cluster's CA."""
@@ -109,7 +109,7 @@ def serving(folder: Path, nodes: int = 3, gpus: int = 8) -> Iterator[Live]:
 
     thread = threading.Thread(target=_run, args=(run, ready), daemon=True)
     thread.start()
-    ready.wait(10)
+    ready.wait(30)
     cluster, loop, done = started[0]
     path = folder / "kubeconfig"
     path.write_text(cluster.admin_kubeconfig())
@@ -117,7 +117,7 @@ def serving(folder: Path, nodes: int = 3, gpus: int = 8) -> Iterator[Live]:
         yield Live(cluster, loop, path)
     finally:
         loop.call_soon_threadsafe(done.set)
-        thread.join(10)
+        thread.join(30)
 
 
 def _run(run: Callable[[], Awaitable[None]], ready: threading.Event) -> None:

@@ -125,7 +125,7 @@ async def test_what_changes_during_the_first_writing_is_written_too(file, monkey
 
     def slow(taken, at):
         if b"a" in taken:
-            asyncio.run_coroutine_threadsafe(noted(), loop).result(5)
+            asyncio.run_coroutine_threadsafe(noted(), loop).result(30)
         append(taken, at)
         if b"b" in taken:
             wrote.set()

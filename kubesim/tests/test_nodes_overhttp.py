@@ -39,7 +39,7 @@ def config_map(name, **data):
 
 
 async def until(true):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not true():
             await asyncio.sleep(0.005)
 

@@ -59,14 +59,14 @@ class Browser(ApplicationCommunicator):
         """Return None where the door opened, else the code with which it was shut."""
         await database_sync_to_async(self.sign_in)()
         await self.send_input({"type": "websocket.connect"})
-        answer = await self.receive_output(5)
+        answer = await self.receive_output(30)
         return None if answer["type"] == "websocket.accept" else answer["code"]
 
     async def say(self, **data):
         await self.send_input({"type": "websocket.receive", **data})
 
     async def hear(self):
-        return (await self.receive_output(5))["text"]
+        return (await self.receive_output(30))["text"]
 
     async def shut(self):
         """Return the code with which an open door is shut, within two seconds."""
@@ -76,7 +76,7 @@ class Browser(ApplicationCommunicator):
 
     async def leave(self):
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
-        await self.wait(5)
+        await self.wait(30)
 
 
 async def send(layer, session, role, html):
@@ -196,10 +196,10 @@ async def test_another_sites_page_opens_no_socket(layer, mine, origin):
     scope = {"type": "websocket", "path": f"/ws/sessions/{mine.uuid}/", "headers": headers, "subprotocols": []}
     socket = ApplicationCommunicator(application, scope)
     await socket.send_input({"type": "websocket.connect"})
-    answer = await socket.receive_output(5)
+    answer = await socket.receive_output(30)
     assert answer["type"] == "websocket.close"
     await socket.send_input({"type": "websocket.disconnect", "code": 1006})
-    await socket.wait(5)
+    await socket.wait(30)
     await layer().flush()
 
 
