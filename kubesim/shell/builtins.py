@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubesim.shell import builtins_flow, builtins_io, builtins_jobs, builtins_vars
+from kubesim.shell import builtins_complete, builtins_flow, builtins_io, builtins_jobs, builtins_vars
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
@@ -71,6 +71,7 @@ def of(dialect: str) -> Builtins:
         **builtins_io.TABLE,
         **builtins_vars.TABLE,
         **builtins_jobs.TABLE,
+        **builtins_complete.TABLE,
     }
     if dialect != "bash":
         for name in BASH_ONLY - (ASH_TOO if dialect == "ash" else frozenset()):

@@ -38,6 +38,7 @@ class Shell(Subshells):
         self.woken = asyncio.Event()
         self.sourced = 0
         self.typed: list[str] = []
+        self.completed: dict[str, str] = {}  # by ``complete``: what completes the words of a command
         self.leaving = False  # exit was typed
 
     # running

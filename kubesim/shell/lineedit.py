@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from kubesim.shell.machine import Process
 from kubesim.shell.terminal import Terminal
 
 LONGEST = 8192
-MOST_SHOWN = 200
-Completer = Callable[[str], Awaitable[tuple[str, list[str]]]]
-"""text before the cursor -> (the word being completed, what it may become)."""
+ASK_ABOVE = 100
+"""So many choices are only shown after a question (completion-query-items)."""
+
+
+@dataclass
+class Completion:
+    """The word before the cursor and what it may become; ``shown`` is how the choices are listed."""
+
+    word: str
+    choices: list[str]
+    shown: list[str] = field(default_factory=list)
+    spaced: bool = True
+    files: bool = False
+
+
+Completer = Callable[[str], Awaitable[Completion]]
+"""text before the cursor -> its completion."""
 KEYS = {
     b"\x01": "home",
     b"\x05": "end",
@@ -321,39 +336,71 @@ class LineEditor:
         return start + 1, found
 
     async def _key_complete(self) -> None:
-        word, choices = await self.complete(self.text[: self.cursor])
-        if not choices:
-            await self.process.write("\a")
-            return
-        common = _common(choices)
+        found = await self.complete(self.text[: self.cursor])
+        word, choices = found.word, found.choices
+        common = _common(choices) if choices else ""
         if len(choices) == 1:
-            done = choices[0] + ("" if choices[0].endswith(("/", "=")) else " ")
-            await self._insert(done[len(word) :])
+            end = " " if found.spaced and not (found.files and common.endswith("/")) else ""
+            await self._insert((choices[0] + end)[len(word) :])
             await self._draw()
         elif len(common) > len(word):
             await self._insert(common[len(word) :])
             await self._draw()
-        elif self.tabs > 1:
-            await self._show(choices)
+        elif self.tabs > 1 and choices:
+            await self._show(found)
         else:
             await self.process.write("\a")
 
-    async def _show(self, choices: list[str]) -> None:
-        names = [
-            choice.rstrip("/").rsplit("/", 1)[-1] + "/" * choice.endswith("/") for choice in choices[:MOST_SHOWN]
-        ]
-        wide = max(map(len, names)) + 2
-        count = max(self.terminal.size[1] // wide, 1)
-        rows = -(-len(names) // count)
-        out = "\n"
-        for row in range(rows):
-            out += "".join(f"{name:<{wide}}" for name in names[row::rows]).rstrip() + "\n"
+    async def _show(self, found: Completion) -> None:
+        """List what a word may become, in columns and by the page."""
+        names = found.shown or found.choices
+        if found.files:
+            names = [name.rstrip("/").rpartition("/")[2] + "/" * name.endswith("/") for name in names]
+        await self.process.write("\n")
         self.row = 0
-        await self.process.write(out)
+        if len(names) >= ASK_ABOVE:
+            await self.process.write(f"Display all {len(names)} possibilities? (y or n)")
+            agreed = await self._chosen(b"yY ", b"nN\x7f\x07\x03")
+            await self.process.write("\n")
+            if not agreed:
+                await self._draw()
+                return
+        wide = max(map(len, names)) + 2
+        count = self.terminal.size[1] // wide
+        count = max(count - 1 if count > 1 and count * wide == self.terminal.size[1] else count, 1)
+        rows = -(-len(names) // count)
+        lines = ["".join(f"{name:<{wide}}" for name in names[row::rows]).rstrip() for row in range(rows)]
+        await self._paged(lines)
         await self._draw()
+
+    async def _paged(self, lines: list[str]) -> None:
+        page = self.terminal.size[0] - 1
+        room = page
+        for at, line in enumerate(lines):
+            await self.process.write(line + "\n")
+            room -= 1
+            if room > 0 or at + 1 == len(lines) or page < 2:
+                continue
+            await self.process.write("--More--")
+            key = await self._chosen(b" yY\r\n", b"qQnN\x7f\x03")
+            await self.process.write("\r\x1b[K")
+            if not key:
+                return
+            room = 1 if key in b"\r\n" else page
+
+    async def _chosen(self, yes: bytes, no: bytes) -> bytes:
+        """Return the key that agrees; empty where one does not, or nothing more is typed."""
+        while True:
+            key = await self.keyboard.key()
+            if key == b"" or key in no:
+                return b""
+            if key in yes:
+                return key
+            await self.process.write("\a")
 
 
 def _common(choices: list[str]) -> str:
+    """Return how all choices begin."""
     first, last = min(choices), max(choices)
     size = next((at for at, char in enumerate(first) if last[at : at + 1] != char), len(first))
     return first[:size]

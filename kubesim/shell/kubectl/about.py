@@ -127,13 +127,30 @@ async def cluster_info(process: Process, client: Client, opts: Flags) -> int:
     return 0
 
 
+SCRIPT = """\
+# bash completion for kubectl                              -*- shell-script -*-
+
+__start_kubectl()
+{
+    local line
+    COMPREPLY=()
+    while IFS=$'\\t' read -r line _; do
+        [[ ${line} == :* ]] || COMPREPLY+=("${line}")
+    done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+
+complete -o default -F __start_kubectl kubectl
+"""
+
+
 async def completion(process: Process, opts: Flags) -> int:
     """Print the script that completes kubectl's words: the shell here completes them by itself."""
     if len(opts.args) != 1 or opts.args[0] not in ("bash", "zsh", "fish", "powershell"):
         reason = f'Unsupported shell type "{opts.args[0]}".' if len(opts.args) == 1 else "Shell not specified."
         reason = "Too many arguments. Expected only the shell type." if len(opts.args) > 1 else reason
         raise KubectlError(f"error: {reason}\nSee 'kubectl completion -h' for help and examples")
-    await process.write(f"# {opts.args[0]} completion for kubectl: built in\n")
+    shell = opts.args[0]
+    await process.write(SCRIPT if shell == "bash" else f"# {shell} completion for kubectl\n")
     return 0
 
 

@@ -15,7 +15,7 @@ EVERYWHERE = (
     "namespace/n=! context=! token=! cluster=! user=! as=! as-group=! as-uid=! kubeconfig=! request-timeout=! "
     "server/s=! v/v=! insecure-skip-tls-verify certificate-authority=! client-certificate=! client-key=! cache-dir=! "
     "tls-server-name=! warnings-as-errors match-server-version username=! password=! disable-compression "
-    "kuberc=! help/h"
+    "kuberc=! log-flush-frequency=! profile=! profile-output=! vmodule=! help/h"
 )
 _FILES = "filename/f=! recursive/R kustomize/k=!"
 _SELECT = "selector/l=! all-namespaces/A"
@@ -23,7 +23,7 @@ _PRINT = "output/o=! template=! show-managed-fields allow-missing-template-keys"
 _CHANGE = f"{_PRINT} dry-run=unchanged field-manager=!"
 _MAKE = f"{_CHANGE} save-config validate=strict"
 _ROLL = f"{_FILES} {_PRINT} selector/l=!"
-_SET = f"{_FILES} {_CHANGE} selector/l=! all local record"
+_SET = f"{_FILES} {_CHANGE} selector/l=! all local"
 FLAGS: dict[str, str] = {
     "get": f"{_FILES} {_SELECT} {_PRINT} field-selector=! show-labels no-headers sort-by=! watch/w watch-only "
     "label-columns/L=! ignore-not-found show-kind output-watch-events chunk-size=! server-print raw=! subresource=!",
@@ -34,7 +34,8 @@ FLAGS: dict[str, str] = {
     "apply": f"{_FILES} {_CHANGE} server-side force-conflicts validate=strict prune selector/l=! all overwrite force "
     "grace-period=! timeout=! wait cascade=background prune-allowlist=! openapi-patch subresource=!",
     "apply view-last-applied": f"{_FILES} output/o=! selector/l=! all",
-    "apply set-last-applied": f"{_FILES} {_CHANGE} create-annotation",
+    "apply set-last-applied": f"filename/f=! {_PRINT} dry-run=unchanged create-annotation",
+    "apply edit-last-applied": f"{_FILES} {_PRINT} field-manager=! validate=strict windows-line-endings",
     "create": f"{_FILES} {_MAKE} selector/l=! edit raw=! windows-line-endings",
     "create deployment": f"{_MAKE} image=! port=! replicas/r=!",
     "create configmap": f"{_MAKE} from-literal=! from-file=! from-env-file=! append-hash",
@@ -59,15 +60,17 @@ FLAGS: dict[str, str] = {
         ("clusterip", "clusterip=!"), ("nodeport", "node-port=!"), ("loadbalancer", ""),
         ("externalname", "external-name=!"),
     )},
-    "run": f"{_MAKE} image=! image-pull-policy=! env=! labels/l=! annotations=! port=! restart=! rm stdin/i tty/t "
+    "run": f"{_FILES} {_CHANGE} save-config image=! image-pull-policy=! env=! labels/l=! "
+    "annotations=! port=! restart=! rm stdin/i tty/t "
     "attach command expose overrides=! override-type=! quiet/q leave-stdin-open grace-period=! force timeout=! "
-    "privileged pod-running-timeout=! cascade=background wait serviceaccount=!",
+    "privileged pod-running-timeout=! cascade=background wait",
     "expose": f"{_FILES} {_CHANGE} port=! target-port=! name=! type=! protocol=! selector=! labels/l=! cluster-ip=! "
-    "external-ip=! load-balancer-ip=! session-affinity=! overrides=! override-type=!",
-    "autoscale": f"{_FILES} {_CHANGE} min=! max=! cpu-percent=! cpu=! memory=! name=!",
+    "external-ip=! load-balancer-ip=! session-affinity=! overrides=! override-type=! save-config",
+    "autoscale": f"{_FILES} {_CHANGE} min=! max=! cpu-percent=! cpu=! memory=! name=! save-config",
     "delete": f"{_FILES} {_SELECT} output/o=! all force grace-period=! now wait timeout=! ignore-not-found "
     "cascade=background field-selector=! dry-run=unchanged interactive/i raw=!",
-    "scale": f"{_FILES} {_CHANGE} replicas=! current-replicas=! resource-version=! selector/l=! all timeout=!",
+    "scale": f"{_FILES} {_PRINT} dry-run=unchanged replicas=! current-replicas=! resource-version=! selector/l=! "
+    "all timeout=!",
     **dict.fromkeys(("label", "annotate"), f"{_FILES} {_CHANGE} {_SELECT} overwrite all list local "
     "resource-version=! field-selector=!"),
     "patch": f"{_FILES} {_CHANGE} patch/p=! patch-file=! type=! subresource=! local",
@@ -75,34 +78,39 @@ FLAGS: dict[str, str] = {
     "subresource=! save-config raw=!",
     "edit": f"{_FILES} {_PRINT} field-manager=! validate=strict save-config windows-line-endings output-patch "
     "subresource=!",
-    "diff": f"{_FILES} selector/l=! server-side force-conflicts field-manager=! show-managed-fields prune",
-    "wait": f"{_FILES} {_PRINT} {_SELECT} for=! timeout=! all field-selector=! local",
+    "diff": f"{_FILES} selector/l=! server-side force-conflicts field-manager=! show-managed-fields prune "
+    "concurrency=! prune-allowlist=!",
+    "wait": f"filename/f=! recursive/R {_PRINT} {_SELECT} for=! timeout=! all field-selector=! local",
     "explain": "recursive api-version=! output/o=!",
     "set image": _SET,
     "set env": f"{_SET} containers/c=! env/e=! from=! keys=! list overwrite prefix=! resolve",
     "set resources": f"{_SET} containers/c=! limits=! requests=!",
-    "set serviceaccount": _SET,
-    "set selector": f"{_SET} resource-version=!",
+    "set serviceaccount": f"{_FILES} {_CHANGE} all local",
+    "set selector": f"filename/f=! recursive/R {_CHANGE} all local resource-version=!",
     "set subject": f"{_SET} user=! group=! serviceaccount=!",
     "exec": "container/c=! stdin/i tty/t quiet/q filename/f=! pod-running-timeout=!",
     "attach": "container/c=! stdin/i tty/t quiet/q pod-running-timeout=! detach-keys=!",
     "cp": "container/c=! no-preserve retries=!",
     "port-forward": "address=! pod-running-timeout=!",
     "debug": "image=! container/c=! stdin/i tty/t target=! quiet/q attach env=! copy-to=! replace same-node "
-    "set-image=! share-processes profile=! image-pull-policy=! arguments-only custom=! keep-labels",
+    "set-image=! share-processes profile=! image-pull-policy=! arguments-only custom=! keep-labels filename/f=! "
+    "keep-annotations "
+    "keep-init-containers keep-liveness keep-readiness keep-startup",
     **dict.fromkeys(("cordon", "uncordon"), "selector/l=! dry-run=unchanged"),
     "drain": "selector/l=! dry-run=unchanged ignore-daemonsets delete-emptydir-data force grace-period=! timeout=! "
     "disable-eviction pod-selector=! skip-wait-for-delete-timeout=! chunk-size=!",
-    "taint": f"{_PRINT} overwrite selector/l=! all dry-run=unchanged field-manager=!",
+    "taint": f"{_PRINT} overwrite selector/l=! all dry-run=unchanged field-manager=! validate=strict",
     "rollout status": f"{_FILES} watch/w timeout=! selector/l=! revision=!",
     **dict.fromkeys(("rollout restart", "rollout pause", "rollout resume"), f"{_ROLL} field-manager=!"),
     "rollout history": f"{_ROLL} revision=!",
     "rollout undo": f"{_ROLL} to-revision=! dry-run=unchanged",
     "auth can-i": "all-namespaces/A quiet/q subresource=! list no-headers",
     "auth whoami": _PRINT,
+    "auth reconcile": f"{_FILES} {_PRINT} dry-run=unchanged remove-extra-permissions remove-extra-subjects",
     "certificate approve": f"{_FILES} {_PRINT} force",
     "certificate deny": f"{_FILES} {_PRINT} force",
-    "api-resources": "namespaced api-group=! no-headers output/o=! sort-by=! verbs=! cached categories=!",
+    "api-resources": "show-managed-fields namespaced api-group=! no-headers output/o=! sort-by=! verbs=! cached "
+    "categories=!",
     "api-versions": "",
     "version": "client output/o=!",
     "events": f"{_PRINT} all-namespaces/A for=! types=! no-headers watch/w chunk-size=!",
@@ -118,15 +126,22 @@ FLAGS: dict[str, str] = {
     "config set-cluster": "server=! embed-certs certificate-authority=! insecure-skip-tls-verify tls-server-name=! "
     "proxy-url=!",
     "config set-credentials": "token=! username=! password=! client-certificate=! client-key=! embed-certs "
-    "auth-provider=! exec-command=!",
+    "auth-provider=! auth-provider-arg=! exec-command=! exec-api-version=! exec-arg=! exec-env=! "
+    "exec-interactive-mode=! exec-provide-cluster-info",
     "config set": "set-raw-bytes",
     "plugin list": "name-only",
     "completion": "",
     "alpha": "",
     "cluster-info": "",
+    "cluster-info dump": f"{_PRINT} all-namespaces/A namespaces=! output-directory=! pod-running-timeout=!",
+    "proxy": "accept-hosts=! accept-paths=! address=! api-prefix=! append-server-path disable-filter keepalive=! "
+    "port/p=! reject-methods=! reject-paths=! unix-socket/u=! www/w=! www-prefix/P=!",
     "kustomize": "output/o=! enable-helm enable-alpha-plugins env/e=! load-restrictor=! mount=! network "
-    "network-name=! reorder=! as-current-user helm-command=! enable-managedby-label enable-exec",
+    "network-name=! reorder=! as-current-user helm-command=! enable-managedby-label enable-exec helm-api-versions=! "
+    "helm-debug "
+    "helm-kube-version=!",
     "options": "",
+    "help": "",
 }  # fmt: skip
 REQUIRED = {
     "create deployment": ("image",),
@@ -201,11 +216,11 @@ class Flags:
         return [part for value in self.all(name) for part in value.split(",") if part]
 
 
-def _known(command: str) -> tuple[dict[str, str | None], dict[str, str]]:
+def known(command: str) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return what flags are when they have no value ("!": they need one, None: booleans), and short names."""
     kinds: dict[str, str | None] = {}
     short: dict[str, str] = {}
-    for spec in f"{EVERYWHERE} {FLAGS[command]}".split():
+    for spec in f"{EVERYWHERE} {FLAGS.get(command, '')}".split():
         names, equals, value = spec.partition("=")
         name, _, letter = names.partition("/")
         kinds[name] = value if equals else None
@@ -216,12 +231,23 @@ def _known(command: str) -> tuple[dict[str, str | None], dict[str, str]]:
 
 def parse(words: list[str]) -> Flags:
     """Read kubectl's command line; raises KubectlError in its words. ``command`` is "" where none was given."""
+    found = read(words)
+    command = found.command
+    if command not in FLAGS:
+        return found
+    missing = [name for name in REQUIRED.get(command, ()) if name not in found]
+    if missing and not found.on("help"):
+        listed = ", ".join(f'"{name}"' for name in missing)
+        raise KubectlError(f"error: required flag(s) {listed} not set")
+    return found
+
+
+def read(words: list[str]) -> Flags:
+    """Read a command line that may lack what its command requires. Raises KubectlError."""
     words = list(words)
     command = _command(words)
     found = Flags(command)
-    if not command:
-        return found
-    kinds, short = _known(command)
+    kinds, short = known(command)
     while words:
         word = words.pop(0)
         if word == "--":
@@ -233,11 +259,12 @@ def parse(words: list[str]) -> Flags:
             _short(found, word, words, kinds, short)
         else:
             found.args.append(word)
-    missing = [name for name in REQUIRED.get(command, ()) if name not in found]
-    if missing and not found.on("help"):
-        listed = ", ".join(f'"{name}"' for name in missing)
-        raise KubectlError(f"error: required flag(s) {listed} not set")
     return found
+
+
+def command_of(words: list[str]) -> str:
+    """Return the command that a line begins with. Raises KubectlError where it begins with no command."""
+    return _command(list(words))
 
 
 def _command(words: list[str]) -> str:

@@ -11,6 +11,7 @@ from kubesim.shell.kubectl import (
     about,
     applying,
     changing,
+    completing,
     configuring,
     copying,
     debugging,
@@ -127,9 +128,11 @@ MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 async def run(process: Process) -> int:
     """Run a command line."""
     try:
+        if process.argv[1:2] in (["__complete"], ["__completeNoDesc"]):
+            return await completing.answer(process, _client)
         opts = parse(process.argv[1:])
         if opts.command not in {*VERBS, *LOCAL} or opts.on("help"):
-            await process.write(about.usage_of(opts.command))
+            await process.write(about.usage_of(" ".join(opts.args) if opts.command == "help" else opts.command))
             return 0
         results.settle(process, opts)
         if opts.command in LOCAL:
@@ -173,7 +176,7 @@ def _context(config: Kubeconfig, opts: Flags) -> Obj:
         if not known and opts.get("context"):
             raise KubectlError(f'error: context "{wanted}" does not exist')
         raise KubectlError(f"Error in configuration: context was not found for specified context: {wanted}")
-    own = {each.partition("=")[0] for each in FLAGS[opts.command].split()}  # some mean a subject with --user
+    own = {each.partition("=")[0] for each in FLAGS.get(opts.command, "").split()}  # some mean a subject with --user
     if (name := opts.get("cluster")) and name not in config.parts["clusters"]:
         empty = not config.parts["clusters"]
         raise KubectlError(
