@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+import ssl
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import orjson
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kubesim import controllers, kubeconfig, pools, scheduler
 from kubesim.activity import Activity
@@ -30,7 +32,7 @@ from kubesim.auth.nodes import NodeAuthorizer
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
-from kubesim.auth.users import User
+from kubesim.auth.users import MASTERS, User
 from kubesim.availability import Availability
 from kubesim.changelog import ChangeLogError, Changes, State
 from kubesim.clock import Clock
@@ -40,12 +42,15 @@ from kubesim.errors import Obj
 from kubesim.holders import Holders
 from kubesim.inprocess import InProcessClient
 from kubesim.located import FileError
+from kubesim.nodes.access import load_chain
 from kubesim.nodes.practice import Nodes
-from kubesim.pki import CertificateAuthority
+from kubesim.outside import Network, Outside
+from kubesim.pki import CertificateAuthority, name_of
 from kubesim.pools import Pool
 from kubesim.saved import VERSION, Saved, key, key_of_object, lines
 from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
+from kubesim.standing import Standing
 from kubesim.store import Event, Store
 from kubesim.times import micro, stamp
 
@@ -166,7 +171,7 @@ class Cluster:
         self.server = server
         self.clock = clock
         self._keys = keys
-        self._ca = ca.pem
+        self._authority, self._ca = ca, ca.pem
         self.store = Store(clock)
         self.operations = Operations(self.store, clock)
         self._definitions = Definitions(self.operations)
@@ -187,6 +192,7 @@ class Cluster:
         self.operations.checks += [Escalation(authorizer).check, self._certifier.check, restrict]
         authenticator = Authenticator(keys.signer, keys.admin_token, policies, shared)
         self._seeder = Seeder(self.operations, ca.pem)
+        self._standing = Standing(self.operations)
         self.api = ApiServer(
             Backend(
                 store=self.store,
@@ -225,6 +231,8 @@ class Cluster:
             cluster._note_changes()
             cluster._note_spec()
         cluster._seeder.follow_namespaces()
+        cluster._standing.follow()
+        cluster._standing.plant()
         cluster._seeder.plant()
         cluster._addresses.plant()
         asked = file.pools if file else None
@@ -261,6 +269,9 @@ class Cluster:
             cluster.activity.restore(saved.users)
         cluster._note_changes()
         cluster._seeder.follow_namespaces()
+        if not recording:
+            cluster._standing.follow()
+            cluster._standing.plant()
         await cluster._start(saved.kubelets)
         return cluster
 
@@ -328,13 +339,24 @@ class Cluster:
     async def stop(self) -> None:
         """End every stream and every part."""
         self.guard.stop()
+        self._standing.stop()
         for part in reversed(self._parts):
             await part.stop()
         await self.nodes.stop()
 
-    def let_out(self) -> None:
-        """Let webhooks be anywhere that this machine reaches, not only within the cluster."""
+    def let_out(self, kubelets: Sequence[Network] = ()) -> None:
+        """Let webhooks be anywhere that this machine reaches, and kubelets of others in some networks."""
         self._caller.outside = True
+        self.nodes.outside = Outside(kubelets, self._as_kubelets_client)
+
+    def _as_kubelets_client(self) -> ssl.SSLContext:
+        """Return how the API server speaks to kubelets: with a certificate, and trusting any, as is its default."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        subject = name_of("kube-apiserver-kubelet-client", [MASTERS])
+        issued = self._authority.issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [], self.clock.now())
+        load_chain(context, issued.certificate + issued.key)
+        return context
 
     def set_deadline(self, deadline: datetime | None) -> None:
         """Note when the cluster is to end."""

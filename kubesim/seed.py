@@ -1,4 +1,4 @@
-"""What a cluster is born with: namespaces, service accounts, the CA's config map, roles, the API's own service."""
+"""What a cluster is born with: namespaces, service accounts, the CA's config map, roles, classes of priority."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from kubesim.api.options import Options
 from kubesim.auth import bootstrap
 from kubesim.controllers.namespace import ROOT_CA, ROOT_CA_NOTE
 from kubesim.errors import Obj, tolerating
+from kubesim.standing import MANAGER
 from kubesim.store import Event
 from kubesim.times import stamp
 
-MANAGER = "kube-apiserver"
-"""Who has set what a fresh cluster has."""
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
 PRIORITIES = {
     "system-cluster-critical": (
@@ -32,13 +30,11 @@ PRIORITIES = {
     ),
 }
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
-SERVICE_IP = "10.96.0.1"
 QUEUES_MANAGER = "api-priority-and-fairness-config-producer-v1"
 TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 """Since when the server has noted the use of tokens that are kept in secrets."""
 AUTHORITIES = "extension-apiserver-authentication"
 """Where kubelets and other servers learn whose client certificates the API server takes."""
-API_PORT = 443
 
 
 class Seeder:
@@ -54,15 +50,12 @@ class Seeder:
 
     def plant(self) -> None:
         """Create what a fresh cluster has."""
-        for name in NAMESPACES:
-            self._create("namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in COMPONENTS:
             healthy = {"type": "Healthy", "status": "True", "message": "ok"}
             head = {"apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": name}}
             self._create("componentstatuses", "", {**head, "conditions": [healthy]})
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
-        self._create("services", "default", _kubernetes_service())
         today = stamp(self._operations.clock.now()).partition("T")[0]
         for name, data in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": today})):
             head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
@@ -126,21 +119,3 @@ def _fair_queues() -> Iterator[tuple[str, Obj]]:
 def _flow_control() -> dict[str, dict[str, Obj]]:
     table: dict[str, dict[str, Obj]] = orjson.loads(Path(__file__).with_name("flowcontrol.json").read_bytes())
     return table
-
-
-def _kubernetes_service() -> Obj:
-    """Return the service through which pods reach the API."""
-    labels = {"component": "apiserver", "provider": "kubernetes"}
-    port = {"name": "https", "port": API_PORT, "protocol": "TCP", "targetPort": API_PORT}
-    spec = {
-        "type": "ClusterIP",
-        "clusterIP": SERVICE_IP,
-        "clusterIPs": [SERVICE_IP],
-        "internalTrafficPolicy": "Cluster",
-        "ipFamilies": ["IPv4"],
-        "ipFamilyPolicy": "SingleStack",
-        "ports": [port],
-        "sessionAffinity": "None",
-    }
-    meta = {"name": "kubernetes", "labels": labels}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}

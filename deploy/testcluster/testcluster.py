@@ -36,6 +36,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HOST = "127.0.0.1"
+ADVERTISED = "172.16.0.2"
+"""Where pods find the API server, as the service `kubernetes` tells; a loopback address it would not tell."""
 START_SECONDS = 60
 CACHE = Path.home() / ".cache" / "faultline"
 MARK = "testcluster"
@@ -282,7 +284,7 @@ class Testcluster:
         at = self.folder
         return [
             *(f"--etcd-servers={etcd}", f"--secure-port={port}", f"--bind-address={HOST}"),
-            *(f"--advertise-address={HOST}", "--service-cluster-ip-range=10.96.0.0/16"),
+            *(f"--advertise-address={ADVERTISED}", "--service-cluster-ip-range=10.96.0.0/16"),
             *("--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC"),
             "--enable-admission-plugins=NodeRestriction",
             *(f"--service-account-key-file={at / 'sa.key'}", f"--service-account-signing-key-file={at / 'sa.key'}"),

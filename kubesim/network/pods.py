@@ -114,6 +114,7 @@ class PodNetwork:
         address = (await self.resolve(host))[:1] or [""]
         if self._fabric.door is not None and (address[0], port) in (
             (SERVICE_ADDRESS, SERVICE_PORT),
+            (API_SERVER.address, SERVICE_PORT),
             self._fabric.door.place,
         ):
             await self.reach_api()
