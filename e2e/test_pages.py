@@ -257,7 +257,8 @@ def test_the_keyboard_alone_gets_through_an_interview(ada):
     press(ada, "h")
     assert focus(ada) == "tab-hints"
     page.locator("#panel-hints summary").first.focus()
-    page.evaluate("htmx.config.defaultSettleDelay = 3000")  # a busy machine: what was focused before wants it back meanwhile
+    # As on a busy machine: what had the focus before wants it back meanwhile.
+    page.evaluate("htmx.config.defaultSettleDelay = 3000")
     press(ada, "Enter", "Tab", "Enter")
     expect(page.locator("#panel-hints .chip")).to_have_count(1, timeout=PATIENCE)
     expect(page.locator("#panel-hints:focus-within")).to_have_count(1, timeout=PATIENCE)
