@@ -13,6 +13,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import timings
 from kubesim.kubelet.consumption import Process
+from kubesim.kubelet.vitals import Ledger
 from kubesim.network.dns import DOMAIN
 from kubesim.network.fabric import HttpServer, Request, Response
 
@@ -54,9 +55,11 @@ class KubeletEndpoint(HttpServer):
         processes: Callable[[], Iterable[Process]] = tuple,
         capacity: Mapping[str, str] = MappingProxyType({}),
         node: str = "",
+        ledger: Ledger | None = None,
     ) -> None:
-        """``capacity`` is the node's, as quantities; ``node`` its name."""
+        """``capacity`` is the node's, as quantities; ``node`` its name; ``ledger`` what it has been used for."""
         self.node = node
+        self.ledger = ledger or Ledger(processes, capacity, lambda: self.started)
         self.started = clock.now().timestamp()
         self.capacity = capacity
         self._clock = clock

@@ -12,6 +12,7 @@ from kubesim.errors import Obj
 from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
+from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.volumes import NodeDisk
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
@@ -59,6 +60,8 @@ class Node:
     """Where its kubelet listens."""
     endpoint: HttpServer = field(default_factory=HttpServer)
     """What answers there, once the kubelet runs."""
+    ledger: Ledger = field(default_factory=lambda: Ledger(tuple, {}, lambda: 0.0))
+    """What it is used for, from then on."""
 
     def address(self, uid: str, wanted: str = "") -> str:
         """Return the address of a pod: the one it has, or the first free one of the node's range."""

@@ -104,6 +104,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     _add_limits(made, limits)
     made.address = record.ip
     made.up_since = host.node.gpus.board.log.booted.timestamp()
+    made.vitals = lambda: host.node.ledger.now(made.now())
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
         _add_driver(made)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from kubesim.client import Client, Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
-from kubesim.gpu.board import Board
 from kubesim.network.fabric import Fabric, Server
 from kubesim.network.pods import PodNetwork
 
 if TYPE_CHECKING:
+    from kubesim.kubelet.host import Node
     from kubesim.metrics.telemetry import Telemetry
 
-EXPORTERS = frozenset({"dcgm-exporter", "kube-state-metrics", "metrics-server", "prometheus"})
+EXPORTERS = frozenset({"dcgm-exporter", "kube-state-metrics", "metrics-server", "node_exporter", "prometheus"})
 """Behaviours of images whose servers are those of ``metrics.telemetry``."""
 
 
@@ -28,15 +28,15 @@ class Monitoring:
         self._telemetry: Telemetry | None = None
 
     def servers(
-        self, behaviour: str, pod: Obj, board: Callable[[], Board], api: Client, reach: Callable[[Reader], PodNetwork]
+        self, behaviour: str, pod: Obj, node: Node, api: Client, reach: Callable[[Reader], PodNetwork]
     ) -> dict[int, Server]:
-        """Return what a pod with one of ``EXPORTERS`` listens with.
+        """Return what a pod of ``node`` with one of ``EXPORTERS`` listens with.
 
         ``api`` has the rights of its account; ``reach`` makes its network.
         """
         if self._telemetry is None:
             self._telemetry = import_module("kubesim.metrics.telemetry").Telemetry(*self._parts)
-        return self._telemetry.servers(behaviour, pod, board, api, reach)
+        return self._telemetry.servers(behaviour, pod, node, api, reach)
 
     @property
     def following(self) -> bool:

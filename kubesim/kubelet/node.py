@@ -27,6 +27,7 @@ from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
+from kubesim.kubelet.vitals import Ledger
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
@@ -130,7 +131,8 @@ class Kubelets:
             return [process for worker in here for process in processes(worker)]
 
         self.fabric.attach(node.ip)
-        node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity, node.name)
+        node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
+        node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity, node.name, node.ledger)
         self.fabric.listen(node.ip, node.port, node.endpoint)
 
     async def stop(self) -> None:

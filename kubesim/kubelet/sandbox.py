@@ -286,9 +286,7 @@ class Sandbox:
         behaviour = record.images[spec["image"]].behaviour
         if behaviour in EXPORTERS:
             api = acting(self.host.client, self.host.clock, record.pod, lambda text: self._say(container, text))
-            found |= self.host.telemetry.servers(
-                behaviour, record.pod, lambda: self.host.node.gpus.board, api, self._network
-            )
+            found |= self.host.telemetry.servers(behaviour, record.pod, self.host.node, api, self._network)
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)
         self.servers[container.name] = [*found]

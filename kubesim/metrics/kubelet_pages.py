@@ -16,6 +16,7 @@ from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
+from kubesim.kubelet.vitals import Ledger
 from kubesim.metrics.exposition import Exposed, Family, render
 from kubesim.times import stamp
 
@@ -40,6 +41,7 @@ class Told(Protocol):
     node: str
     started: float
     capacity: dict[str, str]
+    ledger: Ledger
 
     def processes(self) -> Iterator[Process]:
         """Return what runs, and what has run lately."""
@@ -111,7 +113,7 @@ def summary(kubelet: Told, now: float) -> bytes:
 
 def _measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
     """Return what a node and its pods use."""
-    node = Used(SYSTEM_CPU, SYSTEM_CPU * max(now - kubelet.started, 0.0), float(SYSTEM_MEMORY_MIB * MIB))
+    node = Used(SYSTEM_CPU, kubelet.ledger.now(now).busy_s, float(SYSTEM_MEMORY_MIB * MIB))
     pods: dict[str, PodUse] = {}
     for process in kubelet.processes():
         elapsed = process.elapsed(now)
@@ -122,7 +124,7 @@ def _measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
         found = pods.setdefault(process.pod["metadata"]["uid"], PodUse(process.pod))
         found.containers.append((process, used))
         found.total.add(used)
-        node.add(used)
+        node.add(Used(used.cores, 0.0, used.memory))
     return node, [*pods.values()]
 
 

@@ -11,7 +11,9 @@ import orjson
 
 from kubesim.clock import Clock
 from kubesim.gpu.board import Board
+from kubesim.kubelet.host import Node
 from kubesim.metrics import dcgm
+from kubesim.metrics import node_exporter as nodes
 from kubesim.metrics.exposition import CONTENT_TYPE, render
 from kubesim.metrics.kube_state import KubeState
 from kubesim.metrics.monitor import Monitor
@@ -20,6 +22,8 @@ from kubesim.network.fabric import HttpServer, Request, Response
 
 API = "/api/v1/"
 _TEXT = {"Content-Type": CONTENT_TYPE}
+LANDING = b'<!DOCTYPE html>\n<title>Exporter</title>\n<p><a href="/metrics">Metrics</a>\n'
+"""What an exporter shows at its root."""
 
 
 class Exporting(Protocol):
@@ -41,6 +45,8 @@ class Page(HttpServer):
         """Answer ``/metrics`` and the health checks."""
         if request.path == "/metrics":
             return Response(200, self._page().encode(), _TEXT)
+        if request.path == "/":
+            return Response(200, LANDING, {"Content-Type": "text/html; charset=UTF-8"})
         if request.path in ("/health", "/healthz", "/livez", "/readyz"):
             return Response(200, b"OK")
         return Response(404, b"404 page not found\n")
@@ -53,6 +59,14 @@ def dcgm_exporter(board: Callable[[], Board], now: Callable[[], datetime]) -> Pa
         return render(dcgm.exposed(board(), now()))
 
     return Page(lambda name, start, end: dcgm.series(board(), name, start, end), page)
+
+
+def node_exporter(node: Node, now: Callable[[], datetime]) -> Page:
+    """Return the node_exporter of a node."""
+    return Page(
+        lambda name, start, end: nodes.series(node, name, end),
+        lambda: render(nodes.exposed(node, now().timestamp())),
+    )
 
 
 def state_exporter(state: KubeState, kinds: Callable[[], Container[str]]) -> Page:

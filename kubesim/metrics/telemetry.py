@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 from kubesim.client import Client, ObjectList, Reader, WatchEvent
 from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
-from kubesim.gpu.board import Board
 from kubesim.informer import Informer, cancel
+from kubesim.kubelet.host import Node
 from kubesim.metrics import cadvisor
 from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
-from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, state_exporter
+from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, node_exporter, state_exporter
 from kubesim.metrics.sight import Sight
 from kubesim.network.fabric import REASONS, Fabric, Server
 from kubesim.network.pods import PodNetwork
@@ -96,13 +96,13 @@ class Telemetry:
         self._refresh: Timer | None = None
         self._looking: asyncio.Task[None] | None = None
 
-    def servers(
-        self, behaviour: str, pod: Obj, board: Callable[[], Board], api: Client, reach: Reach
-    ) -> dict[int, Server]:
+    def servers(self, behaviour: str, pod: Obj, node: Node, api: Client, reach: Reach) -> dict[int, Server]:
         """Return what a pod with the behaviour of an exporter listens with; ``api`` has its account's rights."""
         match behaviour:
             case "dcgm-exporter":
-                return {9400: dcgm_exporter(board, self._clock.now)}
+                return {9400: dcgm_exporter(lambda: node.gpus.board, self._clock.now)}
+            case "node_exporter":
+                return {9100: node_exporter(node, self._clock.now)}
             case "kube-state-metrics":
                 self._follow()
                 kinds = {resource: kind for kind, resource in RESOURCES.items()}

@@ -25,6 +25,7 @@ from kubesim.shell.programs import Program, find
 from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
+from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network
 
 MOST_PROCESSES = 256
@@ -96,6 +97,7 @@ class Machine:
         self.join(self.share)
         self.booted = self.clock.now()
         self.up_since = self.now() - USUALLY_UP_S
+        self.vitals: Callable[[], Vitals] = lambda: usual(self.memory, self.cpus, self.now() - self.up_since)
         self.meter = Meter(self.now())
         self.paced = self.now()
         self.rested = True

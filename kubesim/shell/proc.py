@@ -31,12 +31,12 @@ def directory(machine: Machine) -> Directory:
         "cpuinfo": lambda: "".join(
             CPU.format(number=at, cores=max(machine.cpus // 2, 1)) for at in range(machine.cpus)
         ),
-        "meminfo": lambda: _memory(machine.memory // 1024),
-        "loadavg": lambda: f"0.42 0.35 0.31 1/{len(machine.processes) + 150} {machine.next_pid}\n",
-        "uptime": lambda: f"{machine.now() - machine.up_since:.2f} 518400.00\n",
+        "meminfo": lambda: _memory(machine.vitals().meminfo()),
+        "loadavg": lambda: f"{_loads(machine)} 1/{len(machine.processes) + 150} {machine.next_pid}\n",
+        "uptime": lambda: f"{machine.vitals().up_s:.2f} {machine.vitals().times()['idle']:.2f}\n",
         "version": lambda: f"Linux version {machine.kernel} (builder@localhost) (gcc 11.4.0) #1 SMP\n",
         "mounts": lambda: mounts(machine),
-        "stat": lambda: "cpu  10132153 290696 3084719 46828483 16683 0 25195 0 175628 0\nbtime 1767600000\n",
+        "stat": lambda: _stat(machine),
         "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
         "cmdline": lambda: "BOOT_IMAGE=/boot/vmlinuz root=/dev/sda1 ro console=ttyS0\n",
     }
@@ -57,17 +57,29 @@ def directory(machine: Machine) -> Directory:
     return Listing(mode=0o555, find=find, all=names)
 
 
-def _memory(total: int) -> str:
-    rows = {
-        "MemTotal": total,
-        "MemFree": total * 17 // 20,
-        "MemAvailable": total * 19 // 20,
-        "Buffers": 2048,
-        "Cached": total // 10,
-        "SwapTotal": 0,
-        "SwapFree": 0,
-    }
-    return "".join(f"{name + ':':<16}{value:>8} kB\n" for name, value in rows.items())
+def _memory(rows: dict[str, int]) -> str:
+    return "".join(
+        f"{name + ':':<16}{value:>8}\n" if name.startswith("Huge") else f"{name + ':':<16}{value // 1024:>8} kB\n"
+        for name, value in rows.items()
+    )
+
+
+def _loads(machine: Machine) -> str:
+    return " ".join(f"{load:.2f}" for load in machine.vitals().loads)
+
+
+STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+"""The order of the columns of /proc/stat."""
+
+
+def _stat(machine: Machine) -> str:
+    vitals = machine.vitals()
+    spent = vitals.times()
+    ticks = [spent.get(mode, 0.0) * 100 for mode in STAT]
+    each = " ".join(f"{count / vitals.cpus:.0f}" for count in ticks)
+    rows = [f"cpu  {' '.join(f'{count:.0f}' for count in ticks)}", *(f"cpu{n} {each}" for n in range(vitals.cpus))]
+    rows += [f"btime {machine.now() - vitals.up_s:.0f}", f"processes {machine.next_pid + 41822}", "procs_running 1"]
+    return "\n".join([*rows, "procs_blocked 0"]) + "\n"
 
 
 def mounts(machine: Machine) -> str:

@@ -44,6 +44,7 @@ async def test_monitors_bring_their_services_metrics(observed):
     assert {metric["job"] for metric in await ask(observed, "up == 1")} == {
         "nvidia-dcgm-exporter",
         "kube-state-metrics",
+        "prometheus-node-exporter",
     }
     assert await ask(observed, "kube_node_info")
 

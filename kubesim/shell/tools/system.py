@@ -6,6 +6,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.users import name_of, number_of
+from kubesim.shell.vitals import BUFFERS, SHARED
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -89,10 +90,9 @@ async def nproc(process: Process) -> int:
 async def free(process: Process) -> int:
     """Show memory."""
     opts = await kit.options(process, "bkmghtws:", {"human": "h", "mega": "m", "giga": "g"})
-    total = process.machine.memory
-    used, shared, cache = total // 20, 4 << 20, total // 10
-    rest = total - used - cache
-    values = [total, used, rest, shared, cache, total - used]
+    vitals = process.machine.vitals()
+    cache = vitals.cached + BUFFERS
+    values = [vitals.memory, vitals.memory - vitals.free - cache, vitals.free, SHARED, cache, vitals.available]
 
     def shown(value: int) -> str:
         if "h" in opts:
@@ -118,8 +118,9 @@ def up_for(seconds: float) -> str:
 
 async def uptime(process: Process) -> int:
     """Show how long the machine runs."""
-    now, span = process.machine.clock.now(), up_for(process.machine.now() - process.machine.up_since)
-    await process.write(f" {now:%H:%M:%S} up {span},  0 users,  load average: 0.42, 0.35, 0.31\n")
+    now, vitals = process.machine.clock.now(), process.machine.vitals()
+    loads = ", ".join(f"{load:.2f}" for load in vitals.loads)
+    await process.write(f" {now:%H:%M:%S} up {up_for(vitals.up_s)},  0 users,  load average: {loads}\n")
     return 0
 
 

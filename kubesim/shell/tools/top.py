@@ -11,6 +11,7 @@ from kubesim.shell.tools.processes import BUSY
 from kubesim.shell.tools.runners import seconds
 from kubesim.shell.tools.system import up_for
 from kubesim.shell.tools.users import name_of
+from kubesim.shell.vitals import BUFFERS, SHARED
 
 
 async def top(process: Process) -> int:
@@ -55,14 +56,15 @@ async def _pause(process: Process, keyboard: Keyboard | None, every: float) -> b
 def _lines(process: Process) -> list[str]:
     machine = process.machine
     every = sorted(machine.processes.values(), key=lambda each: each.pid)
-    now, total = machine.clock.now(), machine.memory / 1048576
-    used = total / 20  # as /proc/meminfo has it
+    now, vitals = machine.clock.now(), machine.vitals()
+    total, loads = vitals.memory / 1048576, [f"{load:.2f}" for load in vitals.loads]
+    used, cached, idle = (value / 1048576 for value in (vitals.used, vitals.cached + BUFFERS, vitals.free))
     if process.busybox:
         head = [
-            f"Mem: {int(used * 1024)}K used, {int((total - used) * 1024)}K free, 4096K shrd, "
-            "2048K buff, 262144K cached\n",
+            f"Mem: {int((total - idle) * 1024)}K used, {int(idle * 1024)}K free, {SHARED >> 10}K shrd, "
+            f"{BUFFERS >> 10}K buff, {vitals.cached >> 10}K cached\n",
             "CPU:   0% usr   0% sys   0% nic 100% idle   0% io   0% irq   0% sirq\n",
-            f"Load average: 0.42 0.35 0.31 1/{len(every) + 150} {process.pid}\n",
+            f"Load average: {' '.join(loads)} 1/{len(every) + 150} {process.pid}\n",
             "  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n",
         ]
         rows = [
@@ -74,13 +76,12 @@ def _lines(process: Process) -> list[str]:
     busy = min(sum(each.use().cores for each in every) / machine.cpus * 100, 98.0)
     running = sum(_state(process, each) == "R" for each in every)
     head = [
-        f"top - {now:%H:%M:%S} up {up_for(machine.now() - machine.up_since)},  0 users,  "
-        "load average: 0.42, 0.35, 0.31\n",
+        f"top - {now:%H:%M:%S} up {up_for(vitals.up_s)},  0 users,  load average: {', '.join(loads)}\n",
         f"Tasks: {len(every):3d} total, {running:3d} running, {len(every) - running:3d} sleeping,   0 stopped,   "
         "0 zombie\n",
         f"%Cpu(s): {1.2 + busy:4.1f} us,  0.6 sy,  0.0 ni, {98.1 - busy:4.1f} id,  0.0 wa,  0.0 hi,  0.1 si,  "
         "0.0 st\n",
-        f"MiB Mem : {total:8.1f} total, {total * 0.85:8.1f} free, {used:8.1f} used, {total / 10:8.1f} buff/cache\n",
+        f"MiB Mem : {total:8.1f} total, {idle:8.1f} free, {used:8.1f} used, {cached:8.1f} buff/cache\n",
         f"MiB Swap:      0.0 total,      0.0 free,      0.0 used. {total - used:8.1f} avail Mem\n\n",
         "    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n",
     ]

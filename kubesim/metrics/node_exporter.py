@@ -1,0 +1,201 @@
+"""node_exporter: the series of a node, made of the same figures as what its shells show (free, uptime, df, top)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kubesim import data
+from kubesim.gpu.board import KERNEL
+from kubesim.kubelet.host import Node
+from kubesim.metrics.exposition import Exposed, Family
+from kubesim.metrics.promql.values import NAME, Labels
+from kubesim.metrics.scrape import Function
+from kubesim.shell.tools.disks import DISK, USED
+
+_FILE = Path(__file__).with_name("node_exporter.yaml")
+SYSTEM_RECEIVED, SYSTEM_SENT = 21_400.0, 9_800.0
+"""Bytes per second of what does not belong to a pod."""
+PACKET = 940
+"""Bytes of a packet on the average."""
+ROOT = {"device": "/dev/sda1", "device_error": "", "fstype": "ext4", "mountpoint": "/"}
+INODES = 12_902_400
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A node at a moment of time, in seconds since 1970."""
+
+    node: Node
+    at: float
+
+    @property
+    def up(self) -> float:
+        """Seconds since its start."""
+        return self.node.ledger.at(self.at).up_s
+
+    @property
+    def busy(self) -> float:
+        """Core seconds since its start."""
+        return self.node.ledger.at(self.at).busy_s
+
+    @property
+    def network(self) -> tuple[float, float]:
+        """Bytes received and sent since its start."""
+        received, sent = self.node.ledger.network(self.at)
+        return received + SYSTEM_RECEIVED * self.up, sent + SYSTEM_SENT * self.up
+
+
+Measure = Callable[[Moment], float]
+MEASURES: dict[str, Measure] = {
+    "load1": lambda m: round(m.node.ledger.at(m.at).loads[0], 2),
+    "load5": lambda m: round(m.node.ledger.at(m.at).loads[1], 2),
+    "load15": lambda m: round(m.node.ledger.at(m.at).loads[2], 2),
+    "booted": lambda m: float(int(m.node.ledger.booted)),
+    "time": lambda m: m.at,
+    "switches": lambda m: float(int(m.up * 9100 + m.busy * 2300)),
+    "interrupts": lambda m: float(int(m.up * 5200 + m.busy * 900)),
+    "forks": lambda m: float(int(m.up * 3.1)),
+    "running": lambda m: float(round(m.node.ledger.at(m.at).loads[0]) + 1),
+    "oom": lambda m: _killed(m),
+    "faults": lambda m: float(int(m.up * 11_000 + m.busy * 4100)),
+    "major": lambda m: float(int(m.up * 0.05)),
+    "read": lambda m: float(int(m.up * 31_000 + m.busy * 12_000)),
+    "reads": lambda m: float(int(m.up * 0.9 + m.busy * 0.4)),
+    "read_time": lambda m: round(m.up * 0.0011, 3),
+    "written": lambda m: float(int(m.up * 182_000 + m.busy * 9000)),
+    "writes": lambda m: float(int(m.up * 11.8 + m.busy * 0.7)),
+    "write_time": lambda m: round(m.up * 0.021, 3),
+    "io_time": lambda m: round(m.up * 0.0094, 3),
+    "weighted": lambda m: round(m.up * 0.0221, 3),
+    "received": lambda m: float(int(m.network[0])),
+    "sent": lambda m: float(int(m.network[1])),
+    "received_packets": lambda m: float(int(m.network[0] / PACKET)),
+    "sent_packets": lambda m: float(int(m.network[1] / PACKET)),
+    "looped": lambda m: float(int(m.up * 1900)),
+    "retransmitted": lambda m: float(int(m.up * 0.013)),
+    "waiting": lambda m: round(m.up * 0.0019 + m.busy * 0.003, 6),
+    "io_waiting": lambda m: round(m.up * 0.0042, 6),
+    "io_stalled": lambda m: round(m.up * 0.0038, 6),
+}
+Line = tuple[Family, Labels, Measure]
+
+
+def _killed(moment: Moment) -> float:
+    """Return how many processes the kernel's log knows that were killed for want of memory."""
+    log, at = moment.node.gpus.board.log, moment.at
+    return float(sum("out of memory: Killed" in r.text and log.at(r).timestamp() <= at for r in log.records()))
+
+
+def _cpus(node: Node, name: str, help_: str) -> Iterator[Line]:
+    family = Family(name, "counter", help_)
+    vitals = node.ledger.at(node.ledger.booted)
+    for number in range(vitals.cpus):
+        for mode in sorted(vitals.times()):
+            yield family, {"cpu": str(number), "mode": mode}, _of_mode(mode, vitals.cpus)
+
+
+@cache
+def _of_mode(mode: str, cpus: int) -> Measure:
+    return lambda m: round(m.node.ledger.at(m.at).times()[mode] / cpus, 2)
+
+
+def _memory(node: Node, name: str, help_: str) -> Iterator[Line]:
+    for field in node.ledger.at(node.ledger.booted).meminfo():
+        plain = field.replace("(", "_").replace(")", "")
+        shown = plain if plain.startswith("HugePages") else f"{plain}_bytes"
+        yield Family(f"{name}_{shown}", "gauge", help_.format(shown)), {}, _of_field(field)
+
+
+@cache
+def _of_field(field: str) -> Measure:
+    return lambda m: float(m.node.ledger.at(m.at).meminfo()[field] // 1024 * 1024)
+
+
+def _disk(value: Callable[[Node], float]) -> Rows:
+    def rows(node: Node, name: str, help_: str) -> Iterator[Line]:
+        yield Family(name, "gauge", help_), ROOT, lambda m: float(value(m.node))
+
+    return rows
+
+
+def _uname(node: Node, name: str, help_: str) -> Iterator[Line]:
+    labels = {"domainname": "(none)", "machine": "x86_64", "nodename": node.name, "release": KERNEL}
+    more = {"sysname": "Linux", "version": "#1 SMP Tue Mar 4 18:08:31 UTC 2025"}
+    yield Family(name, "gauge", help_), {**labels, **more}, lambda m: 1.0
+
+
+def _interfaces(node: Node, name: str, help_: str) -> Iterator[Line]:
+    address = "42:01:" + ":".join(f"{int(part):02x}" for part in node.ip.split(".") if part.isdecimal())
+    rest = {"adminstate": "up", "broadcast": "ff:ff:ff:ff:ff:ff", "duplex": "full", "ifalias": "", "operstate": "up"}
+    yield Family(name, "gauge", help_), {"address": address, "device": "eth0", **rest}, lambda m: 1.0
+
+
+Rows = Callable[[Node, str, str], Iterator[Line]]
+ROWS: Mapping[str, Rows] = {
+    "cpu*": _cpus,
+    "memory*": _memory,
+    "disk_size*": _disk(lambda node: DISK),
+    "disk_free*": _disk(lambda node: DISK - USED),
+    "disk_files*": _disk(lambda node: INODES),
+    "disk_files_free*": _disk(lambda node: INODES - INODES // 13),
+    "disk_zero*": _disk(lambda node: 0),
+    "uname*": _uname,
+    "interface*": _interfaces,
+}
+
+
+@cache
+def _table() -> list[list[Any]]:
+    return list(data.read(_FILE))
+
+
+def _lines(node: Node, wanted: str) -> Iterator[Line]:
+    """Yield what is told of a node under one name ("" for all)."""
+    for name, kind, help_, value, *labels in _table():
+        if wanted and wanted != name and not (value == "memory*" and wanted.startswith(name)):
+            continue
+        if value in ROWS:
+            yield from (line for line in ROWS[value](node, name, help_) if wanted in ("", line[0].name))
+        else:
+            measure = MEASURES[value] if isinstance(value, str) else _fixed(float(value))
+            for found in _each(labels[0] if labels else {}):
+                yield Family(name, kind, help_), found, measure
+
+
+def _each(labels: Mapping[str, Any]) -> Iterator[Labels]:
+    """Yield the labels of a row, once for each value of a list among them."""
+    name = next((name for name, value in labels.items() if isinstance(value, list)), "")
+    for value in labels[name] if name else ("",):
+        yield {**labels, name: value} if name else labels
+
+
+@cache
+def _fixed(value: float) -> Measure:
+    return lambda m: value
+
+
+def series(node: Node, name: str, end: float) -> Iterator[Function]:
+    """Yield the series of one metric ("" for all) of a node; ``end`` is the last moment that is asked for."""
+    node.ledger.look(end)
+    for family, labels, measure in _lines(node, name):
+        yield Function({NAME: family.name, **labels}, _since(node, measure))
+
+
+def _since(node: Node, measure: Measure) -> Callable[[float], float | None]:
+    """Return a measure as it is known since the node was started."""
+
+    def call(moment: float) -> float | None:
+        return measure(Moment(node, moment)) if moment >= node.ledger.booted else None
+
+    return call
+
+
+def exposed(node: Node, at: float) -> Iterator[Exposed]:
+    """Yield the lines of the exporter's page."""
+    node.ledger.look(at)
+    for family, labels, measure in _lines(node, ""):
+        yield Exposed(family, labels, measure(Moment(node, at)))
