@@ -21,7 +21,9 @@ from kubesim.controllers.base import (
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.collectives import TIMEOUT_S, watchdog
 from kubesim.kubelet.behaviours import workload
+from kubesim.kubelet.crew import mpi_ranks
 from kubesim.kubelet.duties import Post
+from kubesim.kubelet.gpus import User
 from kubesim.kubelet.ranks import HANGING, WORKING
 from kubesim.network.gate import Gate
 from kubesim.times import stamp
@@ -252,15 +254,18 @@ class Launch:
 
     def __init__(self, post: Post) -> None:
         self._post = post
-        self._running: list[tuple[str, int]] = []
-        """(node, process) of each rank that uses a GPU."""
+        self._running: list[tuple[str, str, list[int]]] = []
+        """(node, container, processes) of each worker's ranks that use GPUs."""
         self._task = asyncio.ensure_future(self._run())
 
     def stop(self) -> None:
         """End every rank."""
         self._task.cancel()
-        for node, pid in self._running:
-            self._post.machines.gpus(node).stop(pid, self._post.clock.now())
+        for node, owner, pids in self._running:
+            gpus = self._post.machines.gpus(node)
+            gpus.stop(pids, self._post.clock.now())
+            gpus.guests.pop(owner, None)
+            gpus.lost.pop(owner, None)
 
     async def _run(self) -> None:
         labels = self._post.pod["metadata"].get("labels") or {}
@@ -271,7 +276,7 @@ class Launch:
             if worker is None:
                 return
             self._set_to_work(rank, worker)
-        if self._running and len(workers) > 1:
+        if any(pids for *_, pids in self._running) and len(workers) > 1:
             await self._look_after([worker for worker in workers if worker is not None])
 
     async def _look_after(self, workers: list[Obj]) -> None:
@@ -335,15 +340,24 @@ class Launch:
             gpus = self._post.machines.gpus(node)
         except KeyError:
             return
-        program = workload("training", meta["uid"])
+        program, now = workload("training", meta["uid"]), self._post.clock.now()
+        ids = {each["name"]: each["containerID"] for each in worker["status"].get("containerStatuses") or ()}
         for container in worker["spec"]["containers"]:
             owner = f"{meta['namespace']}/{meta['name']}/{container['name']}"
-            argv, now = ("python",), self._post.clock.now()
-            pid = gpus.start(
-                owner, program, argv, now, lambda error: self._post.die(ABORTED.format(family=27281, rank=rank))
-            )
-            if pid:
-                self._running.append((node, pid))
+            key, count = ids.get(container["name"], "").rpartition("/")[2], gpus.seen_by(owner)
+            found = mpi_ranks(self._post.argv, rank, count)
+            gpus.guests[owner], gpus.lost[owner] = found, lambda member, name: self._fail(rank)
+            users = [
+                User(gpus.numbers.of(key, each.pid, now), each.argv[0], each.device)
+                for each in found
+                if each.device != -1
+            ]
+            pids = gpus.start(owner, program, users, now, lambda error: self._fail(rank))
+            self._running.append((node, owner, pids))
+
+    def _fail(self, rank: int) -> None:
+        """End with the ranks, one of which has died."""
+        self._post.die(ABORTED.format(family=27281, rank=rank))
 
 
 def begin(post: Post) -> Operator:

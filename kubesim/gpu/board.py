@@ -135,9 +135,9 @@ class Board:
             for task in [task for task in device.tasks.values() if task.owner == owner]:
                 device.end(task.pid, at)
 
-    def start(self, task: Task) -> None:
-        """Let a process run on everything its container has (a container without any uses none)."""
-        for slot in self.given.get(task.owner, ("", ()))[1]:
+    def start(self, task: Task, only: int | None = None) -> None:
+        """Let a process run on everything its container has, or on the GPU that it sees under a number."""
+        for slot in self.given.get(task.owner, ("", ()))[1][slice(only, None if only is None else only + 1)]:
             self.devices[slot.device].start(
                 Task(task.pid, task.name, task.owner, task.load, task.since, slot.instance)
             )

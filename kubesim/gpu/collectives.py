@@ -21,6 +21,8 @@ TALKATIVE = ("INFO", "TRACE")
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 WAITS = frozenset({"timeout", "dist_timeout", "ddp_timeout", "nccl_timeout"})
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+CHILD_PID = 67
+"""The number of the first process that torchrun starts, in a container in which it is the first itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
     name = argv[0].rpartition("/")[2] if argv else ""
     script = next((word for word in argv if word.endswith(".py")), "train.py").rpartition("/")[2][:LONGEST]
     wait = next((_number(value, 0) for key, value in given.items() if key in WAITS), 0) or TIMEOUT_S
-    if name == "torchrun" or any(word in LAUNCHERS for word in argv):
+    if is_launcher(argv):
         return _launched(argv, env, devices, wait, script)
     size = _number(env.get("WORLD_SIZE", ""), 1)
     if size < 2 or not name.startswith("python"):
@@ -81,10 +83,40 @@ def _launched(
     return Membership(place, size, each, master, _number(port or option("master_port"), PORT), wait, True, "", script)
 
 
+def is_launcher(argv: Sequence[str]) -> bool:
+    """Whether a command line is torchrun's, which starts the processes that compute."""
+    name = argv[0].rpartition("/")[2] if argv else ""
+    return name == "torchrun" or any(word in LAUNCHERS for word in argv)
+
+
+def script_at(argv: Sequence[str]) -> int:
+    """Return where in torchrun's command line the script (or ``-m``) stands; its length where there is none."""
+    modules = (at for at, word in enumerate(argv[:-1]) if word == "-m" and argv[at + 1] not in LAUNCHERS)
+    return next((at for at, word in enumerate(argv) if word.endswith(".py")), next(modules, len(argv)))
+
+
 def processes(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) -> int:
     """Return how many processes torchrun starts in a pod; ``devices`` is the number of the pod's GPUs."""
     asked = _options(argv).get("nproc_per_node") or env.get("PET_NPROC_PER_NODE", "1")
     return max(_number(asked, devices if asked in ("gpu", "auto") else 1), 1)
+
+
+def ended(local: int, rank: int, pid: int, signal: int, script: str, host: str, at: datetime, code: int = 0) -> str:
+    """Return what torchrun prints when one of its processes has ended, by a signal (its number) or with a code."""
+    names = {6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+    why = f"Signal {signal} ({names.get(signal, f'SIG{signal}')}) received by PID {pid}"
+    return text(
+        "child",
+        stamp=f"{at:%m%d %H:%M:%S}.{at.microsecond:06d}",
+        time=f"{at:%Y-%m-%d_%H:%M:%S}",
+        host=host,
+        rank=rank,
+        local=local,
+        pid=pid,
+        script=script,
+        code=-signal if signal else code,
+        trace=why if signal else "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+    )
 
 
 def interface(asked: str) -> str:

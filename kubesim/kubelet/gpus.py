@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -16,6 +15,7 @@ from kubesim.gpu.demand import wanted_mib
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import Product, products
+from kubesim.kubelet.crew import Member, Numbers
 from kubesim.kubelet.programs import Program
 from kubesim.times import micro, parse
 
@@ -23,7 +23,6 @@ UPTIME = timedelta(days=9, hours=5, minutes=41)
 """How long a fresh cluster's nodes have been up."""
 MIG_PREFIX = "nvidia.com/mig-"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
-FIRST_PID = 4000
 ON_CPU = "training-cpu"
 """What does the work of training without its devices."""
 GONE_S = 300.0
@@ -49,6 +48,15 @@ NO_TOOLKIT = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """A process that uses GPUs, by its number on the node. ``device``: the one that it uses; None: all there are."""
+
+    pid: int
+    name: str
+    device: int | None = None
+
+
 @dataclass
 class NodeGpus:
     """The devices of one node; the board is made when it is first wanted."""
@@ -61,6 +69,12 @@ class NodeGpus:
     """Process -> called with the CUDA error that ends it."""
     plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)
     """The containers whose device plugin speaks for the devices now; each is called with what it logs."""
+    numbers: Numbers = field(default_factory=Numbers)
+    """Those of the pods' processes on the node."""
+    guests: dict[str, tuple[Member, ...]] = field(default_factory=dict)
+    """Container -> the processes that another pod has started in it (the ranks of mpirun)."""
+    lost: dict[str, Callable[[Member, str], None]] = field(default_factory=dict)
+    """Container -> called with one of them and the signal that has ended it."""
     stopped_at: datetime | None = None
     """When the last of them went; None where one is there, or never was: then nobody's pod manages the devices."""
     changed: Callable[[], None] = lambda: None
@@ -176,19 +190,18 @@ class NodeGpus:
         return {}
 
     def start(
-        self, owner: str, program: Program, argv: tuple[str, ...], at: datetime, die: Callable[[int], None]
-    ) -> int:
-        """Let a process of a container use its devices, if it is one that does; returns its number, 0 for others."""
-        if owner not in self.given or program.load == ON_CPU:
-            return 0
-        name = argv[0] if argv else ""
-        load = loads().get(program.load) or (loads()["small"] if "python" in name else None)
+        self, owner: str, program: Program, users: Sequence[User], at: datetime, die: Callable[[int], None]
+    ) -> list[int]:
+        """Let processes of a container use its devices, if they are such as do; returns their numbers."""
+        if owner not in self.given or program.load == ON_CPU or not users:
+            return []
+        load = loads().get(program.load) or (loads()["small"] if "python" in users[0].name else None)
         if load is None:
-            return 0
-        pid = FIRST_PID + zlib.crc32(f"{owner}/{at.isoformat()}/{len(self.victims)}".encode()) % 4_000_000
-        self.victims[pid] = die
-        self.board.start(Task(pid, name, owner, load, at))
-        return pid
+            return []
+        for user in users:
+            self.victims[user.pid] = die
+            self.board.start(Task(user.pid, user.name, owner, load, at), user.device)
+        return [user.pid for user in users]
 
     def turn(self, owner: str, load: str, at: datetime) -> None:
         """Let the processes of a container do something else to their devices from now on."""
@@ -196,12 +209,17 @@ class NodeGpus:
             for task in [task for task in device.tasks.values() if task.owner == owner]:
                 device.turn(task.pid, loads()[load], at)
 
-    def stop(self, pid: int, at: datetime) -> None:
-        """One process is gone."""
-        self.victims.pop(pid, None)
-        for device in self.board.devices:
-            if pid in device.tasks:
-                device.end(pid, at)
+    def stop(self, pids: Iterable[int], at: datetime) -> None:
+        """Processes are gone."""
+        for pid in pids:
+            self.victims.pop(pid, None)
+            for device in self.board.devices:
+                if pid in device.tasks:
+                    device.end(pid, at)
+
+    def seen_by(self, owner: str) -> int:
+        """Return how many GPUs a container sees."""
+        return len(self.board.visible(owner)) if owner in self.given else 0
 
     def end(self, owner: str, at: datetime) -> None:
         """The container's processes are gone."""

@@ -18,6 +18,7 @@ from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
 from kubesim.shell.files import Directory, File
+from kubesim.shell.hostside import HostProcess
 
 HOST_FILES = {
     "hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n169.254.169.254\tmetadata\n",
@@ -60,6 +61,8 @@ class Node:
     """Where its kubelet listens."""
     endpoint: HttpServer = field(default_factory=HttpServer)
     """What answers there, once the kubelet runs."""
+    processes: Callable[[], list[HostProcess]] = list
+    """Returns everything that runs on it."""
     ledger: Ledger = field(default_factory=lambda: Ledger(tuple, {}, lambda: 0.0))
     """What it is used for, from then on."""
 

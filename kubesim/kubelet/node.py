@@ -27,6 +27,7 @@ from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
+from kubesim.kubelet.table import table
 from kubesim.kubelet.vitals import Ledger
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
@@ -131,6 +132,7 @@ class Kubelets:
             return [process for worker in here for process in processes(worker)]
 
         self.fabric.attach(node.ip)
+        node.processes = lambda: table(node, [each for each in self._workers.values() if each.node is node])
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
         node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity, node.name, node.ledger)
         self.fabric.listen(node.ip, node.port, node.endpoint)

@@ -137,20 +137,9 @@ class Rank:
     def _die(self, words: str, code: int) -> None:
         """End the process; torchrun tells of it and ends with 1."""
         if self.own.launched:
-            now, signalled = self.post.clock.now(), code == ABORTED
-            pid = 60 + self.port % 30
-            words += "\n" + text(
-                "child",
-                stamp=f"{now:%m%d %H:%M:%S}.{now.microsecond:06d}",
-                time=f"{now:%Y-%m-%d_%H:%M:%S}",
-                host=self._host,
-                rank=self._rank,
-                pid=pid,
-                script=self.own.script,
-                code="-6" if signalled else code,
-                trace=f"Signal 6 (SIGABRT) received by PID {pid}"
-                if signalled
-                else "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+            signal = ABORTED - 128 if code == ABORTED else 0
+            words += "\n" + collectives.ended(
+                0, self._rank, collectives.CHILD_PID, signal, self.own.script, self._host, self.post.clock.now(), code
             )
             code = FAILED
         self.post.die(words, code)
@@ -222,7 +211,7 @@ class Rank:
         """Print what NCCL says where it is told to talk."""
         if self.post.resumed and name in ("set", "said", "connected"):
             return  # it was printed before the restart of the kubelet, which the processes have not seen
-        head = f"{self._host}:1:98 [0]"
+        head = f"{self._host}:{collectives.CHILD_PID if self.own.launched else 1}:98 [0]"
         more = {"head": head, "rank": self._rank, "ranks": self.own.size * self.own.each, **values}
         wanted = WARNED if name in ("none", "exceeded", "lost") else collectives.TALKATIVE
         if self._debug in wanted:

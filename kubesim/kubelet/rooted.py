@@ -8,7 +8,7 @@ from kubesim.kubelet.host import Host
 from kubesim.network.fabric import Request
 from kubesim.shell import proc, rootfs
 from kubesim.shell.files import Device, Directory, File, Listing, Mount, Node
-from kubesim.shell.hostside import HostSide
+from kubesim.shell.hostside import HostProcess, HostSide
 from kubesim.shell.machine import Machine
 
 NVRM = (
@@ -29,11 +29,24 @@ def enter_all(made: Machine, pod: Obj, spec: Obj, host: Host) -> None:
     }
     for item in spec.get("volumeMounts") or ():
         if item["name"] in roots and not item.get("subPath"):
-            enter(made, host, item["mountPath"], shares_processes=bool(pod["spec"].get("hostPID")))
+            enter(made, host, item["mountPath"])
+    if pod["spec"].get("hostPID"):
+        _share_processes(made, host)
 
 
-def enter(made: Machine, host: Host, path: str, *, shares_processes: bool) -> None:
-    """Let a machine have its node's root at ``path``, with the node's /proc and /dev below it."""
+def _share_processes(made: Machine, host: Host) -> None:
+    """Let a machine see everything that runs on its node."""
+
+    def others() -> dict[int, HostProcess]:
+        found = {each.pid: each for each in host.node.processes()}
+        return {pid: each for pid, each in found.items() if each.inner is None or each.inner.machine is not made}
+
+    made.outside = others
+    made.host = made.host or _side(host)
+
+
+def _side(host: Host) -> HostSide:
+    """Return the node as somebody sees it who has its root."""
     node = host.node
     devices = node.gpus.access(OWNER, privileged=True)
 
@@ -41,13 +54,17 @@ def enter(made: Machine, host: Host, path: str, *, shares_processes: bool) -> No
         answer = await node.endpoint.respond(Request("GET", target))
         return answer.status, answer.body
 
-    booted = devices.board.booted
-    made.host = HostSide(node.name, node.disk.root, devices, booted, ask)
-    made.shares_processes = shares_processes
+    return HostSide(node.name, node.disk.root, devices, devices.board.booted, ask, node.processes)
+
+
+def enter(made: Machine, host: Host, path: str) -> None:
+    """Let a machine have its node's root at ``path``, with the node's /proc and /dev below it."""
+    node = host.node
+    made.host = side = _side(host)
     at = path.rstrip("/")
     made.files.mount(f"{at}/proc", Mount(_proc(made), source="proc", kind="proc"))
     made.files.mount(f"{at}/dev", Mount(_devices(made), source="devtmpfs", kind="devtmpfs"))
-    if devices.board.devices:
+    if side.devices.board.devices:
         _add_driver(node.disk.root)
 
 
@@ -86,7 +103,9 @@ def _devices(made: Machine) -> Directory:
 
 def _proc(made: Machine) -> Directory:
     """Return the node's /proc: with what the driver tells."""
-    own = proc.directory(made)
+    assert made.host is not None
+    side = made.host
+    own = proc.directory(made, lambda: {each.pid: each for each in side.processes()})
 
     def find(name: str) -> Node | None:
         assert made.host is not None

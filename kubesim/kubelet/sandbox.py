@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.acting import acting
@@ -23,7 +22,7 @@ from kubesim.client import Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import behaviours, failures, inside, rooted, servers, usage, volumes
+from kubesim.kubelet import behaviours, computed, failures, inside, rooted, servers, volumes
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
@@ -43,9 +42,7 @@ from kubesim.network.pods import PodNetwork
 from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError
 from kubesim.shell.files import Directory, File, View
-from kubesim.shell.machine import Machine, Process, Stdio
-from kubesim.shell.meter import Use
-from kubesim.shell.programs import Program
+from kubesim.shell.machine import Machine, Stdio
 from kubesim.streaming.seam import Duplex, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -129,7 +126,7 @@ class Sandbox:
             return error
         box.started = True
         self.listen(container)
-        self._use_devices(container)
+        computed.use_devices(self, container)
         self._take_up(container)
         return ""
 
@@ -149,7 +146,7 @@ class Sandbox:
                 record.ip,
                 self.owner(container),
                 tuple(box.argv),
-                lambda text, code=failures.KILLED_CODE: self._cut(container, text, code),
+                lambda text, code=failures.KILLED_CODE: self.cut(container, text, code),
                 lambda text: self._say(container, text),
                 resumed,
                 work,
@@ -167,7 +164,7 @@ class Sandbox:
         gate = Gate(reader, host.fabric, record.ip, host.node.tags)
         return PodNetwork(reader, host.fabric, record.ip, lambda: inside.resolv_conf(record), gate)
 
-    def _cut(self, container: Container, text: str, code: int = failures.KILLED_CODE) -> None:
+    def cut(self, container: Container, text: str, code: int = failures.KILLED_CODE) -> None:
         """Let a computed process die now, with a text on standard error."""
         instance = container.instance
         if instance is not None and instance.cut is None:
@@ -202,25 +199,6 @@ class Sandbox:
             return self.host.node.gpus.allocate(self.owner(container), spec, self.host.clock.now())
         except NoDevice as error:
             raise ConfigError(str(error)) from error
-
-    def _use_devices(self, container: Container) -> None:
-        """Let a computed process work its GPUs."""
-        instance, box = container.instance, self.boxes[container.name]
-        if instance is None or box.machine is not None or instance.cut is not None:
-            return
-
-        def die(error: int) -> None:
-            self._cut(container, failures.cuda(error))
-
-        program, argv, gpus = self.worker.program(container), self.worker.argv(container), self.host.node.gpus
-        owner, image = self.owner(container), self.worker.record.images[self.worker.record.spec(container)["image"]]
-        if not gpus.start(owner, program, argv, instance.started_at, die):
-            return
-        if instance.course:
-            gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, self.host.clock.now())
-        if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:
-            text = failures.memory(image, *short, image.behaviour)
-            instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
 
     def owner(self, container: Container) -> str:
         """Return the name under which the devices know a container."""
@@ -264,7 +242,7 @@ class Sandbox:
         box.started = True
         self.listen(container)
         if box.machine is None:
-            self._use_devices(container)
+            computed.use_devices(self, container)
             self._take_up(container, resumed=True)
             return
         began = max(instance.started_at, self.host.clock.now() - timedelta(seconds=LONGEST_S))
@@ -332,8 +310,8 @@ class Sandbox:
 
     def signal(self, container: Container, name: str) -> None:
         """Signal a container's own process, if it really runs."""
-        box = self.boxes.get(container.name)
-        if box is not None and box.machine is not None and (first := box.machine.processes.get(1)) is not None:
+        machine = self.entered(container)
+        if machine is not None and (first := machine.processes.get(machine.first)) is not None:
             first.signal(name)
 
     def message(self, container: Container, code: int) -> str:
@@ -427,18 +405,9 @@ class Sandbox:
         with suppress(ConfigError):
             box.env = {**await environment(sources, self.worker.record, spec), **self._devices(container, spec)}
         machine = await self._machine(container, spec, box, self.host.clock)
-        program = Program("", "", box.argv[0] if box.argv else "/", tuple(box.argv))
-        first = Process(machine, program, box.env, View(machine.files, machine.now), {})
-        if container.instance is not None:
-            first.started = container.instance.started_at
-            first.use = partial(self._use, container, first)
+        computed.enter(self, container, box, machine)
         self._keep_fresh()
         return machine
-
-    def _use(self, container: Container, first: Process) -> Use:
-        """Return what a container's own process uses now."""
-        found, elapsed = usage.of(self.worker, container), first.machine.now() - first.started.timestamp()
-        return found.at(elapsed)
 
     async def _machine(self, container: Container, spec: Obj, box: Box, clock: Clock) -> Machine:
         """Return a new machine with the files of a container's image and its mounts. Raises ``ConfigError``."""
@@ -448,12 +417,31 @@ class Sandbox:
         except MountError as error:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
+        self._number(container, machine)
         machine.on_full = lambda: self._full(container)
         inside.mount(machine, record, spec, mounts, box.env)
         rooted.enter_all(machine, record.pod, spec, self.host)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)
         box.since, machine.files.touched = birth(machine.now()), self.host.written
         return machine
+
+    @property
+    def hostname(self) -> str:
+        """The pod's name as its processes have it."""
+        return inside.hostname(self.worker.record)
+
+    def _number(self, container: Container, machine: Machine) -> None:
+        """Let the node know a container's processes by its own numbers, and with hostPID the container itself."""
+
+        def number(inner: int) -> int:
+            key = container.instance.id if container.instance is not None else self.worker.record.uid
+            at = container.instance.started_at if inner == 1 and container.instance is not None else None
+            return self.host.node.gpus.numbers.of(key, inner, at or self.host.clock.now())
+
+        if self.worker.record.pod["spec"].get("hostPID"):
+            machine.numbering = number
+        else:
+            machine.on_node = number
 
     async def volumes(self) -> Mapping[str, Directory]:
         """Return the pod's volumes by name. Raises ``ConfigError``, ``MountError``."""

@@ -55,8 +55,8 @@ class Stops:
 
     def _terminate(self, container: Container) -> None:
         """Send SIGTERM; a computed process that heeds it ends soon."""
-        self._sandbox.signal(container, "TERM")
         if self._sandbox.real(container):
+            self._sandbox.signal(container, "TERM")
             return
         program = self._sandbox.worker.program(container)
         if program.term_code is not None:

@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kubesim.errors import Obj
-from kubesim.kubelet import behaviours, failures, ranks, usage
+from kubesim.kubelet import behaviours, computed, failures, ranks, usage
+from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.duties import Post
+from kubesim.kubelet.gpus import User
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
@@ -80,22 +83,50 @@ class Work:
             return await process.fail("not found", 127)
         if program.load == "rank":
             return await self._take_part(process, program)
-        dead: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        dead: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        def die(error: int) -> None:
+        def die(text: str) -> None:
             if not dead.done():
-                dead.set_result(error)
+                dead.set_result(text)
 
-        pid = gpus.start(self.owner, program, argv, now, die)
-        if pid and (short := gpus.shortage(self.owner, program, argv, env, now)) is not None:
+        users = self._users(process)
+        used = gpus.start(self.owner, program, users, now, lambda error: die(failures.cuda(error)))
+        if used and (short := gpus.shortage(self.owner, program, argv, env, now)) is not None:
             text = failures.memory(self.image, *short, self.image.behaviour)
             program = failures.cut(program, failures.MEMORY_AT_S, text)
         try:
-            with self._using(process, program.load):
+            with self._using(process, program.load), self._ranks(process, die):
                 return await _played(process, program, dead)
         finally:
-            if pid:
-                gpus.stop(pid, self.host.clock.now())
+            gpus.stop(used, self.host.clock.now())
+
+    def _users(self, process: Process) -> list[User]:
+        """Return the processes of a command line that use GPUs, as the node numbers them."""
+        number, argv = process.machine.on_node, process.argv
+        ranks = crew(argv, process.env, self.host.node.gpus.seen_by(self.owner), process.pid)
+        found = [User(number(each.pid), each.argv[0], each.device) for each in ranks if each.device != -1]
+        return found or [User(number(process.pid), shown(argv)[0])]
+
+    @contextmanager
+    def _ranks(self, process: Process, die: Callable[[str], None]) -> Iterator[None]:
+        """Let the ranks stand beside the process that has started them; where one is killed, all end."""
+        machine, clock = process.machine, self.host.clock
+        found = crew(process.argv, process.env, self.host.node.gpus.seen_by(self.owner), process.pid)
+
+        def lose(member: Member, name: str) -> None:
+            die(computed.last_words(member, machine.hostname, clock.now(), name))
+
+        made = [computed.stand(process, each, partial(lose, each)) for each in found]
+        whole = process.use
+        for each in made:
+            each.use = lambda: whole().part(len(made))
+        if made:
+            process.use = lambda: computed.LAUNCHER
+        try:
+            yield
+        finally:
+            for each in made:
+                each.vanish()
 
     @contextmanager
     def _using(self, process: Process, load: str) -> Iterator[None]:
@@ -132,12 +163,13 @@ class Work:
             gpus.turn(self.owner, behaviours.workload(behaviour, "").load, clock.now())
             told.set()
 
-        pid = gpus.start(self.owner, program, argv, since, lambda error: die(failures.cuda(error)))
+        used = gpus.start(self.owner, program, self._users(process), since, lambda error: die(failures.cuda(error)))
         post = replace(
             self.post(), argv=argv, work="rank", env=dict(process.env), die=die, say=note, go_on=go_on, doing=""
         )
         duty, using = ranks.begin(post), ExitStack()
         using.enter_context(self._using(process, "training"))
+        using.enter_context(self._ranks(process, die))
         try:
             shown = -1.0
             while not last:
@@ -156,8 +188,7 @@ class Work:
             using.close()
             if duty is not None:
                 duty.stop()
-            if pid:
-                gpus.stop(pid, clock.now())
+            gpus.stop(used, clock.now())
 
 
 async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
@@ -170,7 +201,7 @@ async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
             task.cancel()
 
 
-async def _played(process: Process, program: Program, dead: asyncio.Future[int]) -> int:
+async def _played(process: Process, program: Program, dead: asyncio.Future[str]) -> int:
     since = process.machine.now()
     for out in program.run(FOREVER_S, SCAN_LIMIT):
         if await _wait(process, since + out.at - process.machine.now(), dead):
@@ -184,11 +215,11 @@ async def _played(process: Process, program: Program, dead: asyncio.Future[int])
             await process.write(text + "\n")
     while not dead.done():
         await _wait(process, FOREVER_S, dead)
-    await process.error(failures.cuda(dead.result()))
+    await process.error(dead.result())
     return failures.KILLED_CODE
 
 
-async def _wait(process: Process, seconds: float, dead: asyncio.Future[int]) -> bool:
+async def _wait(process: Process, seconds: float, dead: asyncio.Future[str]) -> bool:
     """Let time pass; True where the process has died meanwhile."""
     sleeping = asyncio.ensure_future(process.sleep(max(seconds, 0.0)))
     either: list[asyncio.Future[Any]] = [sleeping, dead]

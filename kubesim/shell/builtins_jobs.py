@@ -175,7 +175,7 @@ async def _kill_one(shell: Shell, word: str, name: str) -> int:
         for pid in pids:
             if name:
                 machine.kill(pid, name)
-            elif pid not in machine.processes:
+            elif pid not in machine.all():
                 raise KeyError(pid)
     except KeyError:
         await _no_process(shell, word)

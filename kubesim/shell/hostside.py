@@ -4,33 +4,69 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from kubesim import data
 from kubesim.gpu.access import Access
-from kubesim.shell.files import Directory, Files, View
+from kubesim.gpu.board import Board
+from kubesim.shell.files import Directory
+from kubesim.shell.meter import Use
 
 Obj = dict[str, Any]
-UNITS = {
-    "kubelet": ("Kubernetes kubelet", "/etc/systemd/system/kubelet.service", 1834, "/usr/bin/kubelet --v=2 "
-                "--config=/etc/kubernetes/kubelet-config.yaml --kubeconfig=/var/lib/kubelet/kubeconfig"),
-    "containerd": ("containerd container runtime", "/lib/systemd/system/containerd.service", 1402,
-                   "/usr/bin/containerd"),
-    "nvidia-persistenced": ("NVIDIA Persistence Daemon", "/lib/systemd/system/nvidia-persistenced.service", 1190,
-                            "/usr/bin/nvidia-persistenced --user nvpd"),
-    "sshd": ("OpenBSD Secure Shell server", "/lib/systemd/system/ssh.service", 1288, "sshd: /usr/sbin/sshd -D"),
-    "systemd-journald": ("Journal Service", "/lib/systemd/system/systemd-journald.service", 611,
-                         "/usr/lib/systemd/systemd-journald"),
-}  # fmt: skip
-"""Unit -> description, file, process, command line."""
-KERNEL_THREADS = ((2, "kthreadd"), (14, "ksoftirqd/0"), (15, "rcu_preempt"), (1077, "nvidia-modeset/"))
-FIRST_POD_PID, OWN_PIDS = 4100, 60_000
+FIRST_POD_PID = 4100
 BOOT_S = 35.0
+_FILE = Path(__file__).with_name("host.yaml")
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A service of the node; ``cpu`` is what it has used since boot."""
+
+    description: str
+    path: str
+    pid: int
+    command: str
+    tasks: int
+    memory: str
+    cpu: str
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(data.read(_FILE))
+
+
+@cache
+def _units() -> dict[str, Unit]:
+    return {name: Unit(*row) for name, row in _table()["units"].items()}
+
+
+def units(board: Board) -> dict[str, Unit]:
+    """Return the services of a node by name, in order."""
+    has = {"gpus": bool(board.devices), "switches": bool(board.devices) and board.product.nvlinks > 0}
+    needs = _table()["needs"]
+    return {name: unit for name, unit in sorted(_units().items()) if has.get(needs.get(name, ""), True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose process it is."""
+
+    uid: int = 0
+    umask: int = 0o022
+
+    @property
+    def gid(self) -> int:
+        """The group."""
+        return self.uid
+
+
+@dataclass(frozen=True, slots=True)
 class HostProcess:
     """A process of the node, in the shape in which ``ps`` knows those of a container."""
 
@@ -38,19 +74,63 @@ class HostProcess:
     parent: int
     argv: list[str]
     started: datetime
-    view: View = field(default_factory=lambda: View(Files(Directory()), lambda: 0.0))
-    terminal: None = None
-    stopped: None = None
+    cgroup: str = "0::/\n"
+    uid: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    use: Callable[[], Use] = Use
+    within: int = 0
+    """Its number in its container; 0 for one of the node's own."""
+    strike: Callable[[str], None] = lambda name: None
+    """Takes a signal."""
+    inner: Any = None
+    """The process of a container's machine that it is."""
 
     @property
     def group(self) -> int:
-        """Every one of them leads a group."""
+        """Most of them lead a group."""
         return self.pid
+
+    @property
+    def view(self) -> Owner:
+        """Whose it is."""
+        return Owner(self.uid)
+
+    @property
+    def terminal(self) -> object | None:
+        """Its terminal, if it has one."""
+        return self.inner.terminal if self.inner is not None else None
+
+    @property
+    def stopped(self) -> object | None:
+        """Whether it is stopped."""
+        return self.inner.stopped if self.inner is not None else None
+
+    @property
+    def cwd(self) -> str:
+        """Its working directory."""
+        return str(self.inner.cwd) if self.inner is not None else "/"
 
     @property
     def name(self) -> str:
         """The program's name."""
-        return self.argv[0].rsplit("/", 1)[-1].strip("[]:") if self.argv else ""
+        first = self.argv[0] if self.argv else ""
+        return first[1:-1] if first.startswith("[") else first.rsplit("/", 1)[-1].rstrip(":")
+
+    def signal(self, name: str, *, inside: bool = False) -> None:
+        """Take a signal from the node."""
+        self.strike(name)
+
+
+def system(board: Board) -> list[HostProcess]:
+    """Return what runs on a node beside its pods."""
+    booted, threads = board.booted, _table()["threads"]
+    found = [HostProcess(1, 0, ["/sbin/init"], booted, "0::/init.scope\n")]
+    names = {**threads["all"], **(threads["gpus"] if board.devices else {})}
+    found += [HostProcess(pid, 0 if pid == 2 else 2, [f"[{name}]"], booted) for pid, name in sorted(names.items())]
+    for name, unit in sorted(units(board).items(), key=lambda item: item[1].pid):
+        cgroup = f"0::/system.slice/{name}.service\n"
+        found.append(HostProcess(unit.pid, 1, unit.command.split(), booted + timedelta(seconds=BOOT_S / 2), cgroup))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +163,13 @@ class HostSide:
     devices: Access
     booted: datetime
     ask: Callable[[str], Awaitable[tuple[int, bytes]]]
+    processes: Callable[[], list[HostProcess]]
+    """Returns everything that runs on it."""
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """Its services."""
+        return units(self.devices.board)
 
     async def pods(self) -> list[Obj]:
         """Return the pods of the node."""
@@ -91,30 +178,6 @@ class HostSide:
     async def containers(self) -> list[Ran]:
         """Return every container that was started, the latest first."""
         return sorted(_ran(await self.pods()), key=lambda each: each.at, reverse=True)
-
-    async def processes(self) -> list[HostProcess]:
-        """Return the node's processes: the kernel's, the system's, and those of its pods."""
-        found = [HostProcess(1, 0, ["/sbin/init"], self.booted)]
-        found += [HostProcess(pid, 0 if pid == 2 else 2, [f"[{name}]"], self.booted) for pid, name in KERNEL_THREADS]
-        for unit, (_, _, pid, command) in UNITS.items():
-            if unit != "nvidia-persistenced" or self.devices.board.devices:
-                found.append(HostProcess(pid, 1, command.split(), self.booted))
-        pid = FIRST_POD_PID
-        shims: dict[str, int] = {}
-        for each in sorted(_ran(await self.pods()), key=lambda ran: (ran.at, ran.id)):
-            uid = each.pod["metadata"]["uid"]
-            if uid not in shims:
-                shims[uid] = pid
-                shim = f"/usr/bin/containerd-shim-runc-v2 -namespace k8s.io -id {sandbox(each.pod)} -address "
-                found.append(HostProcess(pid, 1, [*shim.split(), "/run/containerd/containerd.sock"], each.at))
-                found.append(HostProcess(pid + 21, pid, ["/pause"], each.at))
-                pid += 40
-            if each.state == "Running":
-                argv = [*(each.spec.get("command") or []), *(each.spec.get("args") or [])]
-                argv = argv or [each.spec["image"].rpartition("/")[2].partition(":")[0]]
-                found.append(HostProcess(pid, shims[uid], argv, each.at))
-            pid += 17
-        return found
 
 
 def digest(text: str) -> str:
@@ -155,10 +218,11 @@ Line = tuple[datetime, str, int, str]
 
 async def journal(side: HostSide, unit: str) -> list[Line]:
     """Return what a unit has written, oldest first; nothing for one that there is not."""
-    if unit not in UNITS:
+    known = side.units.get(unit)
+    if known is None:
         return []
-    description, _, pid, _ = UNITS[unit]
-    lines: list[Line] = [(side.booted, "systemd", 1, f"Started {description}.")]
+    pid = known.pid
+    lines: list[Line] = [(side.booted, "systemd", 1, f"Started {known.description}.")]
     pods = await side.pods() if unit in ("kubelet", "containerd") else []
     for pod in pods:
         lines += [(at, unit, pid, text) for at, text in (_kubelet if unit == "kubelet" else _runtime)(pod)]
@@ -166,7 +230,7 @@ async def journal(side: HostSide, unit: str) -> list[Line]:
 
 
 def _klog(at: datetime, level: str, place: str, text: str) -> str:
-    return f"{level}{at:%m%d %H:%M:%S.%f} {UNITS['kubelet'][2]:>7} {place}] {text}"
+    return f"{level}{at:%m%d %H:%M:%S.%f} {_units()['kubelet'].pid:>7} {place}] {text}"
 
 
 def _statuses(pod: Obj) -> list[Obj]:

@@ -17,13 +17,14 @@ from kubesim.clock import Clock
 from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
-from kubesim.shell.handles import CHUNK, Handle, OpenFile, Outside, Reader, Writer
+from kubesim.shell.handles import CHUNK, Handle, OpenFile
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.meter import Meter, Use
 from kubesim.shell.pacing import Pacer, Steps
 from kubesim.shell.programs import Program, find
 from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
+from kubesim.shell.stdio import Stdio, streams
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network
@@ -36,30 +37,6 @@ STALL_S = 1.0  # a gap without a wait is computing if it is shorter: others had 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Tool = Callable[["Process"], Awaitable[int]]
-
-
-class Stdio:
-    """Where a process outside ends: three streams, and a terminal's size if they are one."""
-
-    def __init__(
-        self,
-        stdin: Reader | None = None,
-        stdout: Writer | None = None,
-        stderr: Writer | None = None,
-        *,
-        tty: bool = False,
-        size: tuple[int, int] = (24, 80),
-    ) -> None:
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
-        self.tty = tty
-        self.size = size
-        self.on_resize: Callable[[], None] | None = None
-
-    def resize(self, rows: int, columns: int) -> None:
-        """Tell the terminal's foreground processes of a new window size (SIGWINCH)."""
-        self.size = (rows, columns)
-        if self.on_resize:
-            self.on_resize()
 
 
 @dataclass(eq=False)
@@ -76,6 +53,16 @@ class Machine:
     cpus: int = 2
     memory: int = 4 << 30  # bytes
     memory_limit: int = 0  # bytes that all processes may hold together; 0: no limit
+    first: int = 0
+    """The number of its first process, with which all end."""
+    numbering: Callable[[int], int] = field(default=lambda count: count)
+    """The number of its process made as such-and-such: it has its own (from 1), or its node's (hostPID)."""
+    on_node: Callable[[int], int] = field(default=lambda pid: pid)
+    """The number by which its node knows a process."""
+    muster: Callable[[], None] = field(default=lambda: None)
+    """Called before somebody looks at the processes: those that are computed come and go."""
+    outside: Callable[[], Mapping[int, Any]] = field(default=dict)
+    """The processes beside its own that are seen from inside."""
     on_full: Callable[[], None] = field(default=lambda: None)
     """Called when they hold more: then the kernel kills them all (memory.oom.group)."""
     kernel: str = "5.15.0-1073-gke"
@@ -84,8 +71,6 @@ class Machine:
     kube: KubeAccess | None = None
     devices: Access | None = None
     host: HostSide | None = None
-    shares_processes: bool = False
-    """Whether it sees the processes of its node (hostPID)."""
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1
@@ -109,7 +94,7 @@ class Machine:
     def kill(self, pid: int, name: str) -> None:
         """Signal a process, or with a negative ``pid`` a group, from inside; raises KeyError where there is none."""
         if pid > 0:
-            self.processes[pid].signal(name, inside=True)
+            self.all()[pid].signal(name, inside=True)
             return
         members = [process for process in self.processes.values() if process.group == -pid or pid == -1]
         if not members:
@@ -117,9 +102,15 @@ class Machine:
         for process in members:
             process.signal(name, inside=True)
 
+    def all(self) -> dict[int, Any]:
+        """Return the processes that are seen from inside, by number: its own, and those it shares a view with."""
+        self.muster()
+        return {**self.outside(), **self.processes}
+
     def stop(self) -> None:
         """Kill every process, as the kernel does when the first one ends."""
         for process in list(self.processes.values()):
+            process.fate = None
             process.signal("KILL")
 
     def join(self, share: Share) -> None:
@@ -144,7 +135,13 @@ class Process:
     """One process. ``status`` is None until it has ended; 128 plus the signal's number if one has ended it."""
 
     def __init__(
-        self, machine: Machine, program: Program, env: Mapping[str, str], view: View, fds: Mapping[int, Handle]
+        self,
+        machine: Machine,
+        program: Program,
+        env: Mapping[str, str],
+        view: View,
+        fds: Mapping[int, Handle],
+        pid: int = 0,
     ) -> None:
         if len(machine.processes) >= MOST_PROCESSES:
             raise FileError("EAGAIN")
@@ -154,8 +151,9 @@ class Process:
         self.env = dict(env)
         self.view = view
         self.fds = {number: handle.share() for number, handle in fds.items()}
-        self.pid = machine.next_pid
-        machine.next_pid += 1
+        self.pid = pid or machine.numbering(machine.next_pid)
+        machine.next_pid += not pid
+        machine.first = machine.first or self.pid
         self.parent = 0
         self.group = self.pid
         self.terminal: Terminal | None = None
@@ -166,6 +164,10 @@ class Process:
         self.stopped: asyncio.Event | None = None
         self.on_stop: Callable[[], None] | None = None
         self.use: Callable[[], Use] = Use
+        self.computed = False
+        """Whether it only stands here, as one that the first has started."""
+        self.fate: Callable[[str], None] | None = None
+        """Told of the signal that ends it, where its course is computed."""
         self.steps = 0
         self.held = 0
         self.kept = 0
@@ -232,6 +234,12 @@ class Process:
         self._continue()
         if self._task:
             self._task.cancel()
+        elif self.fate:
+            self.fate(name)
+
+    def vanish(self) -> None:
+        """Be gone: one that only stood here."""
+        self._end(128 + NUMBERS["KILL"])
 
     def _continue(self) -> None:
         if self.stopped:
@@ -295,7 +303,7 @@ class Process:
         self.ended.set()
         if parent:
             parent.signal("CHLD")
-        if self.pid == 1:
+        if self.pid == self.machine.first:
             self.machine.stop()
 
     async def claim(self, size: int) -> None:
@@ -479,22 +487,12 @@ def spawn(
     view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
     program = find(view, argv, whole["PATH"], runtime=True)
     terminal = Terminal(stdio) if stdio.tty else None
-    fds = _streams(stdio, terminal)
+    fds = streams(stdio, terminal)
     process = Process(machine, program, whole, view, fds)
     if terminal:
         process.terminal = terminal
         terminal.attach(machine, process)
     return process.start(machine.tools[program.tool])
-
-
-def _streams(stdio: Stdio, terminal: Terminal | None) -> dict[int, Handle]:
-    if terminal:
-        return {0: terminal, 1: terminal, 2: terminal}
-    return {
-        0: Outside(reader=stdio.stdin),
-        1: Outside(writer=stdio.stdout),
-        2: Outside(writer=stdio.stderr),
-    }
 
 
 __all__ = ["Machine", "Process", "StartError", "Stdio", "Tool", "spawn"]

@@ -61,6 +61,10 @@ class Use:
     seconds: float = 0.0
     memory: int = 3584 << 10
 
+    def part(self, count: int) -> Use:
+        """Return what each of ``count`` processes uses that do it together."""
+        return Use(self.cores / count, self.seconds / count, self.memory // count)
+
     @property
     def reserved(self) -> int:
         """The bytes of its address space: a process that fills its memory has reserved more than a small one."""

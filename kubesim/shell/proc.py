@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.machine import Machine, Process
@@ -25,8 +26,9 @@ def _file(make: Callable[[], str]) -> File:
     return File(mode=0o444, make=lambda: make().encode("utf-8", "surrogateescape"))
 
 
-def directory(machine: Machine) -> Directory:
-    """Return the /proc of a machine."""
+def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None = None) -> Directory:
+    """Return the /proc of a machine, or with ``everyone`` that of its node: with these processes."""
+    seen = everyone or machine.all
     fixed = {
         "cpuinfo": lambda: "".join(
             CPU.format(number=at, cores=max(machine.cpus // 2, 1)) for at in range(machine.cpus)
@@ -46,13 +48,13 @@ def directory(machine: Machine) -> Directory:
             return _file(fixed[name])
         if name == "self":
             running = max(machine.processes, default=1)
-            return Link(target=str(running))
-        if name.isdecimal() and int(name) in machine.processes:
-            return _process(machine.processes[int(name)])
+            return Link(target=str(machine.on_node(running) if everyone else running))
+        if name.isdecimal() and (found := seen().get(int(name))) is not None:
+            return _process(machine, found)
         return None
 
     def names() -> list[str]:
-        return [*(str(pid) for pid in sorted(machine.processes)), *sorted(fixed), "self"]
+        return [*(str(pid) for pid in sorted(seen())), *sorted(fixed), "self"]
 
     return Listing(mode=0o555, find=find, all=names)
 
@@ -91,14 +93,16 @@ def mounts(machine: Machine) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _process(process: Process) -> Directory:
+def _process(machine: Machine, process: Any) -> Directory:
     files: dict[str, Node] = {
         "cmdline": _file(lambda: "".join(word + "\0" for word in process.argv)),
         "comm": _file(lambda: process.name[:15] + "\n"),
         "environ": _file(lambda: "".join(f"{name}={text}\0" for name, text in process.env.items())),
         "status": _file(lambda: _status(process)),
-        "mounts": _file(lambda: mounts(process.machine)),
-        "cgroup": _file(lambda: "0::/\n"),
+        "mounts": _file(lambda: mounts(machine)),
+        "cgroup": _file(lambda: getattr(process, "cgroup", "0::/\n")),
+        "oom_score_adj": _file(lambda: "0\n"),
+        "ns": Directory(mode=0o511, entries={name: Link(target=f"{name}:[{number}]") for name, number in NAMESPACES}),
         "limits": _file(
             lambda: (
                 "Limit                     Soft Limit           Hard Limit           Units     \n"
@@ -106,17 +110,34 @@ def _process(process: Process) -> Directory:
             )
         ),
         "cwd": Link(target=process.cwd),
-        "exe": Link(target=process.program.path or "/bin/sh"),
+        "exe": Link(target=_executable(process)),
     }
     return Directory(mode=0o555, entries=dict(files))
 
 
-def _status(process: Process) -> str:
+NAMESPACES = (("ipc", 4026531839), ("mnt", 4026531841), ("net", 4026531840), ("pid", 4026531836), ("uts", 4026531838))
+"""The node's own, by their kinds."""
+
+
+def _executable(process: Any) -> str:
+    """Return the file that a process runs."""
+    known = process.program.path if isinstance(process, Process) else ""
+    first = str(process.argv[0]) if process.argv else ""
+    return known or (first if first.startswith("/") else f"/usr/bin/{process.name}")
+
+
+def _inside(process: Any) -> str:
+    """Return under which numbers a process is known: on its node, and in its container."""
+    inner = getattr(process, "within", 0) or process.pid
+    return f"NSpid:\t{process.pid}" + (f"\t{inner}\n" if inner != process.pid else "\n")
+
+
+def _status(process: Any) -> str:
     view = process.view
     state = "T (stopped)" if process.stopped else "S (sleeping)"
     return (
         f"Name:\t{process.name[:15]}\nUmask:\t{view.umask:04o}\nState:\t{state}\nTgid:\t{process.pid}\nPid:\t{process.pid}\n"
         f"PPid:\t{process.parent}\nUid:\t{view.uid}\t{view.uid}\t{view.uid}\t{view.uid}\n"
         f"Gid:\t{view.gid}\t{view.gid}\t{view.gid}\t{view.gid}\n"
-        f"VmRSS:\t{process.use().memory >> 10:8d} kB\nThreads:\t1\n"
+        f"{_inside(process)}VmRSS:\t{process.use().memory >> 10:8d} kB\nThreads:\t1\n"
     )

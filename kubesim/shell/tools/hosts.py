@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Directory, Files
-from kubesim.shell.hostside import UNITS, HostSide, Ran, digest, journal, sandbox
+from kubesim.shell.hostside import HostSide, Ran, digest, sandbox
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
 from kubesim.shell.tools import kit
 
-OFFLINE = (
-    "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to "
-    "bus: Host is down\n"
-)
 NO_RUNTIME = (
     'FATA[0000] validate service connection: validate CRI v1 runtime API for endpoint "unix:///run/containerd/'
     'containerd.sock": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while '
@@ -31,6 +28,12 @@ def host_of(process: Process) -> HostSide | None:
     """Return the node, where a process has its root directory as its own."""
     side = process.machine.host
     return side if side is not None and process.view.files.root is side.root else None
+
+
+def seen(process: Process) -> dict[int, Any]:
+    """Return the processes that a process sees, by number: all of the node, where its root is the node's."""
+    side = host_of(process)
+    return {each.pid: each for each in side.processes()} if side is not None else process.machine.all()
 
 
 async def chroot(process: Process) -> int:
@@ -74,95 +77,10 @@ def _shell(bash: bool) -> list[str]:
     return ["/bin/bash"] if bash else ["/bin/sh"]
 
 
-async def systemctl(process: Process) -> int:
-    """Tell of the node's services."""
-    side = host_of(process)
-    if side is None:
-        await process.error(OFFLINE)
-        return 1
-    words = [word for word in process.argv[1:] if not word.startswith("-")]
-    verb, names = (words[0], [word.removesuffix(".service") for word in words[1:]]) if words else ("list-units", [])
-    if verb in ("list-units", "list-unit-files"):
-        return await _units(process)
-    status = 0
-    for name in names:
-        if name not in UNITS:
-            text = f"Unit {name}.service could not be found.\n"
-            if verb in ("is-active", "is-enabled"):
-                await process.write("inactive\n")
-            else:
-                await process.error(
-                    text if verb == "status" else f"Failed to {verb} {name}.service: Unit {name}.service not found.\n"
-                )
-            status = 4 if verb != "restart" else 5
-        elif verb == "status":
-            await _status(process, side, name)
-        elif verb in ("is-active", "is-enabled"):
-            await process.write("active\n" if verb == "is-active" else "enabled\n")
-        elif verb == "cat":
-            await process.write(_file(name))
-        elif verb in ("restart", "stop", "start", "reload", "try-restart"):
-            await process.error(f"Failed to {verb} {name}.service: Interactive authentication required.\n")
-            status = 1
-        else:
-            await process.error(f"Unknown command verb {verb}.\n")
-            return 1
-    return status
-
-
-def _file(name: str) -> str:
-    description, path, _, command = UNITS[name]
-    return (
-        f"# {path}\n[Unit]\nDescription={description}\nAfter=network-online.target\n\n[Service]\n"
-        f"ExecStart={command}\n"
-        "Restart=always\nRestartSec=10\n\n[Install]\nWantedBy=multi-user.target\n"
-    )
-
-
-async def _units(process: Process) -> int:
-    await process.write("  UNIT                         LOAD   ACTIVE SUB     DESCRIPTION\n")
-    for name, (description, *_) in sorted(UNITS.items()):
-        await process.write(f"  {name + '.service':<28} loaded active running {description}\n")
-    await process.write(
-        "\nLOAD   = Reflects whether the unit definition was properly loaded.\n"
-        "ACTIVE = The high-level unit activation state, i.e. generalization of SUB.\n"
-        f"SUB    = The low-level unit activation state, values depend on unit type.\n{len(UNITS)} loaded units "
-        f"listed.\n"
-    )
-    return 0
-
-
-async def _status(process: Process, side: HostSide, name: str) -> None:
-    description, path, pid, command = UNITS[name]
-    ago = _ago((process.machine.clock.now() - side.booted).total_seconds())
-    program = command.split()[0].rpartition("/")[2].rstrip(":")
-    await process.write(
-        f"● {name}.service - {description}\n     Loaded: loaded ({path}; enabled; preset: enabled)\n"
-        f"     Active: active (running) since {side.booted:%a %Y-%m-%d %H:%M:%S} UTC; {ago} ago\n"
-        f"   Main PID: {pid} ({program})\n      Tasks: 24 (limit: 629145)\n     Memory: 112.4M\n        CPU: "
-        f"1min 12.345s\n"
-        f"     CGroup: /system.slice/{name}.service\n             └─{pid} {command}\n\n"
-    )
-    for line in (await journal(side, name))[-10:]:
-        await process.write(shown_line(line, side.name) + "\n")
-
-
 def shown_line(line: tuple[datetime, str, int, str], host: str) -> str:
     """Return a line of a unit's journal as journalctl prints it."""
     at, name, pid, text = line
     return f"{at:%b %d %H:%M:%S} {host} {name}[{pid}]: {text}"
-
-
-def _ago(seconds: float) -> str:
-    days, rest = divmod(int(seconds), 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, rest = divmod(rest, 60)
-    parts = (
-        [f"{days} day{'s' if days > 1 else ''}"] * bool(days)
-        + [f"{hours}h"] * bool(hours)
-        + [f"{minutes}min"] * bool(minutes)
-    )
-    return " ".join(parts[:2]) or f"{rest}s"
 
 
 def _human(seconds: float) -> str:
@@ -336,4 +254,4 @@ async def _version(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {"chroot": chroot, "systemctl": systemctl, "crictl": crictl}
+TOOLS: dict[str, Tool] = {"chroot": chroot, "crictl": crictl}

@@ -7,37 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kubesim.shell.hostside import OWN_PIDS
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.meter import Use
 from kubesim.shell.signals import NAMES, number
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.dates import _clock
+from kubesim.shell.tools.hosts import seen
 from kubesim.shell.tools.users import name_of
 
 BUSY = 0.5
 """Cores from which a process is seen running, in threads."""
 
 
-class Shifted:
-    """A process of a container as its node numbers it."""
-
-    def __init__(self, inner: Process) -> None:
-        self.inner = inner
-        self.pid, self.parent, self.group = inner.pid + OWN_PIDS, inner.parent + OWN_PIDS, inner.group + OWN_PIDS
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
 async def ps(process: Process) -> int:
     """Show processes."""
     words = process.argv[1:]
     flags = "".join(word.lstrip("-") for word in words if "=" not in word and word not in ("-o",))
-    machine = process.machine
-    rows: list[Any] = sorted(machine.processes.values(), key=lambda each: each.pid)
-    if machine.host is not None and machine.shares_processes:
-        rows = [*await machine.host.processes(), *(Shifted(each) for each in rows if each.pid > 1)]
+    rows = sorted(seen(process).values(), key=lambda each: each.pid)
     if process.busybox:
         await process.write("PID   USER     TIME  COMMAND\n")
         for each in rows:
@@ -52,8 +37,8 @@ class _Used:
     """What a process uses, as ps writes it; a process of a node uses nothing worth telling."""
 
     def __init__(self, process: Process, each: Any) -> None:
-        self.each, self.current = each, each is process
-        use = getattr(each, "use", Use)()
+        self.each, self.current = each, getattr(each, "inner", each) is process
+        use = each.use()
         self.seconds, self.busy = use.seconds, use.cores > BUSY
         self.vsz, self.rss = use.reserved >> 10, use.memory >> 10
         self.elapsed = process.machine.now() - each.started.timestamp()
@@ -195,7 +180,7 @@ async def kill(process: Process) -> int:
             pid = int(word) if re.fullmatch(r"-?\d{1,9}", word) else 0
             if pid and name:
                 process.machine.kill(pid, name)
-            elif pid not in process.machine.processes:
+            elif pid not in process.machine.all():
                 raise KeyError(word)
         except KeyError:
             shown = f"can't kill pid {word}: No such process" if process.busybox else f"({word}): No such process"
@@ -221,10 +206,10 @@ async def pgrep(process: Process) -> int:
     except re.error:
         return 2
     found = []
-    for each in list(process.machine.processes.values()):
+    for each in [*seen(process).values()]:
         text = " ".join(each.argv)[:1000] if "f" in opts else each.name
         hit = pattern.fullmatch(text) if "x" in opts else pattern.search(text)
-        if hit and each is not process:
+        if hit and getattr(each, "inner", each) is not process:
             found.append(each)
     for each in found:
         if process.name == "pkill":

@@ -7,6 +7,7 @@ import asyncio
 from kubesim.shell.lineedit import Keyboard
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
+from kubesim.shell.tools.hosts import seen
 from kubesim.shell.tools.processes import BUSY
 from kubesim.shell.tools.runners import seconds
 from kubesim.shell.tools.system import up_for
@@ -55,7 +56,7 @@ async def _pause(process: Process, keyboard: Keyboard | None, every: float) -> b
 
 def _lines(process: Process) -> list[str]:
     machine = process.machine
-    every = sorted(machine.processes.values(), key=lambda each: each.pid)
+    every = sorted(seen(process).values(), key=lambda each: each.pid)
     now, vitals = machine.clock.now(), machine.vitals()
     total, loads = vitals.memory / 1048576, [f"{load:.2f}" for load in vitals.loads]
     used, cached, idle = (value / 1048576 for value in (vitals.used, vitals.cached + BUFFERS, vitals.free))
@@ -106,7 +107,7 @@ def _size(count: int) -> str:
 
 
 def _state(process: Process, each: Process) -> str:
-    return "T" if each.stopped else "R" if each is process or each.use().cores > BUSY else "S"
+    return "T" if each.stopped else "R" if getattr(each, "inner", each) is process or each.use().cores > BUSY else "S"
 
 
 TOOLS: dict[str, Tool] = {"top": top}

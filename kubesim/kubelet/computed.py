@@ -1,0 +1,164 @@
+"""What stands in a container whose own process is computed: that one, those beside it, and what becomes of them.
+
+They are made when somebody looks into the container; until then their GPUs alone know of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kubesim.gpu import collectives
+from kubesim.kubelet import behaviours, failures, usage
+from kubesim.kubelet.crew import Member, crew, shown
+from kubesim.kubelet.gpus import User
+from kubesim.kubelet.records import Container
+from kubesim.shell.files import View
+from kubesim.shell.machine import Machine, Process
+from kubesim.shell.meter import Use
+from kubesim.shell.programs import Program
+from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.sandbox import Box, Sandbox
+
+
+def members(sandbox: Sandbox, container: Container) -> tuple[Member, ...]:
+    """Return the processes beside a container's own: what it has started, or what another pod has started in it."""
+    gpus, owner = sandbox.host.node.gpus, sandbox.owner(container)
+    if owner in gpus.guests:
+        return gpus.guests[owner]
+    box = sandbox.boxes.get(container.name)
+    if box is None or box.main is not None or container.instance is None:
+        return ()
+    argv = sandbox.worker.argv(container)
+    if not collectives.is_launcher(argv):
+        return ()
+    spec = sandbox.worker.record.spec(container)
+    named = {**dict(behaviours.environment(spec, sandbox.worker.record.pod)), **box.env}
+    return crew(argv, named, gpus.seen_by(owner))
+
+
+def users(sandbox: Sandbox, container: Container) -> list[User]:
+    """Return the processes of a container that use its GPUs: the ranks, or its own process."""
+    assert container.instance is not None
+    number = partial(sandbox.host.node.gpus.numbers.of, container.instance.id, at=container.instance.started_at)
+    found = [User(number(each.pid), each.argv[0], each.device) for each in members(sandbox, container)]
+    argv = shown(sandbox.worker.argv(container))
+    return [each for each in found if each.device != -1] or [User(number(1), argv[0] if argv else "")]
+
+
+def use_devices(sandbox: Sandbox, container: Container) -> None:
+    """Let a computed process work its GPUs."""
+    instance, box, host = container.instance, sandbox.boxes[container.name], sandbox.host
+    if instance is None or box.machine is not None or instance.cut is not None:
+        return
+    program, argv, gpus = sandbox.worker.program(container), sandbox.worker.argv(container), host.node.gpus
+    owner, record = sandbox.owner(container), sandbox.worker.record
+    if owner not in gpus.given:
+        return
+
+    def die(error: int) -> None:
+        sandbox.cut(container, failures.cuda(error))
+
+    if not gpus.start(owner, program, users(sandbox, container), instance.started_at, die):
+        return
+    if instance.course:
+        gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, host.clock.now())
+    if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:
+        image = record.images[record.spec(container)["image"]]
+        text = failures.memory(image, *short, image.behaviour)
+        instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
+
+
+def enter(sandbox: Sandbox, container: Container, box: Box, machine: Machine) -> None:
+    """Let a container's processes stand in its machine."""
+    argv = shown(box.argv)
+    program = Program("", "", argv[0] if argv else "/", argv)
+    first = Process(machine, program, box.env, View(machine.files, machine.now), {})
+    if container.instance is None:
+        return
+    first.started = container.instance.started_at
+    first.use = partial(_use, sandbox, container, first, first=True)
+    first.fate = partial(_end, sandbox, container)
+    if (code := sandbox.worker.program(container).term_code) is not None:
+        first.handlers["TERM"] = lambda name: sandbox.cut(container, "", code)
+    machine.muster = partial(_muster, sandbox, container, box, first)
+    machine.muster()
+
+
+def _muster(sandbox: Sandbox, container: Container, box: Box, first: Process) -> None:
+    """Let those stand in the machine that are there now."""
+    machine = first.machine
+    wanted = {machine.numbering(each.pid): each for each in members(sandbox, container)}
+    for pid, each in [*machine.processes.items()]:
+        if each.computed and pid not in wanted:
+            each.vanish()
+    for pid, member in wanted.items():
+        if pid not in machine.processes:
+            made = stand(first, member, partial(_lose, sandbox, container, member, machine.hostname))
+            made.use = partial(_use, sandbox, container, made, first=False)
+
+
+def stand(first: Process, member: Member, fate: Callable[[str], None]) -> Process:
+    """Let one of the processes that another has started stand beside it; ``fate`` is told what has killed it."""
+    machine = first.machine
+    program, env = Program("", "", member.argv[0], member.argv), {**first.env, **dict(member.env)}
+    view = View(machine.files, machine.now, first.cwd, first.view.uid, first.view.gid)
+    made = Process(machine, program, env, view, {}, pid=machine.numbering(member.pid))
+    made.parent, made.group, made.computed = machine.numbering(member.parent), first.group, True
+    machine.next_pid = max(machine.next_pid, member.pid + 1)
+    made.started, made.fate = first.started, fate
+    return made
+
+
+def use(sandbox: Sandbox, container: Container, others: int, *, first: bool) -> Use:
+    """Return what one of a container's processes uses now: the ``others`` do the work, where there are some."""
+    if container.instance is None:
+        return Use()
+    elapsed = (sandbox.host.clock.now() - container.instance.started_at).total_seconds()
+    whole = usage.of(sandbox.worker, container).at(elapsed)
+    return whole if not others else LAUNCHER if first else whole.part(others)
+
+
+def _use(sandbox: Sandbox, container: Container, process: Process, *, first: bool) -> Use:
+    others = sum(each.computed for each in process.machine.processes.values())
+    return use(sandbox, container, others, first=first)
+
+
+LAUNCHER = Use(0.01, 6.4, 402 << 20)
+"""What torchrun itself uses, whose ranks compute."""
+
+
+def strike(sandbox: Sandbox, container: Container, member: Member | None, name: str) -> None:
+    """Let a signal from the node reach a container's own process (``member`` None) or one beside it."""
+    if name in HARMLESS or name in STOPPING:
+        return
+    if member is not None:
+        _lose(sandbox, container, member, sandbox.hostname, name)
+    elif name == "KILL":
+        _end(sandbox, container, name)
+    elif name == "TERM" and (code := sandbox.worker.program(container).term_code) is not None:
+        sandbox.cut(container, "", code)
+
+
+def _end(sandbox: Sandbox, container: Container, name: str) -> None:
+    """The container's own process is killed from outside."""
+    sandbox.cut(container, "", 128 + NUMBERS[name])
+
+
+def _lose(sandbox: Sandbox, container: Container, member: Member, host: str, name: str) -> None:
+    """A rank is killed: torchrun notices, tells and ends; mpirun in another pod does."""
+    if (lost := sandbox.host.node.gpus.lost.get(sandbox.owner(container))) is not None:
+        lost(member, name)
+    else:
+        sandbox.cut(container, last_words(member, host, sandbox.host.clock.now(), name), 1)
+
+
+def last_words(member: Member, host: str, at: datetime, name: str) -> str:
+    """Return what torchrun prints where a signal has ended one of its ranks."""
+    script = next((word for word in member.argv if word.endswith(".py")), "train.py").rpartition("/")[2]
+    local = int(dict(member.env).get("LOCAL_RANK", "0"))
+    return collectives.ended(local, member.rank, member.pid, NUMBERS[name], script, host, at)

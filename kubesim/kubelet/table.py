@@ -1,0 +1,98 @@
+"""Everything that runs on a node, by the node's own numbers: made when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kubesim.errors import Obj
+from kubesim.kubelet import computed
+from kubesim.kubelet.crew import PAUSE, SHIM, shown
+from kubesim.kubelet.host import Node
+from kubesim.kubelet.records import Container
+from kubesim.shell.hostside import HostProcess, sandbox, system
+from kubesim.shell.machine import Process
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.pod import PodWorker
+
+SHIM_WORDS = "/usr/bin/containerd-shim-runc-v2 -namespace k8s.io -id {id} -address /run/containerd/containerd.sock"
+CGROUP = "0::/kubepods.slice/{above}kubepods{quality}-pod{uid}.slice/cri-containerd-{id}.scope\n"
+
+
+def table(node: Node, workers: Iterable[PodWorker]) -> list[HostProcess]:
+    """Return the node's processes: the kernel's, the system's, and those of its pods."""
+    here = [worker for worker in workers if not worker.gone]
+    keys = [worker.record.uid for worker in here]
+    keys += [each.instance.id for worker in here for each in worker.record.containers if each.instance is not None]
+    node.gpus.numbers.keep(keys)
+    found = system(node.gpus.board)
+    for worker in sorted(here, key=lambda worker: (worker.record.bound_at, worker.record.uid)):
+        found += _pod(worker)
+    return found
+
+
+def _pod(worker: PodWorker) -> Iterator[HostProcess]:
+    record, number = worker.record, worker.node.gpus.numbers.of
+    running = [each for each in record.containers if each.running and each.name in worker.sandbox.boxes]
+    started = [each.instance.started_at for each in running if each.instance is not None]
+    if not started:
+        return
+    at = min(started)
+    shim = number(record.uid, SHIM, at - timedelta(seconds=1))
+    words, cgroup = SHIM_WORDS.format(id=sandbox(record.pod)), "0::/system.slice/containerd.service\n"
+    yield HostProcess(shim, 1, words.split(), at, cgroup=cgroup)
+    own = _cgroup(record.pod, sandbox(record.pod))
+    yield HostProcess(number(record.uid, PAUSE, at), shim, ["/pause"], at, own, 65535)
+    for container in running:
+        yield from _container(worker, container, shim)
+
+
+def _container(worker: PodWorker, container: Container, shim: int) -> Iterator[HostProcess]:
+    """Yield the processes of a container: those of its machine, or those that would stand in one."""
+    box, instance, record = worker.sandbox.boxes[container.name], container.instance, worker.record
+    assert instance is not None
+    cgroup = _cgroup(record.pod, instance.id)
+    if box.machine is not None:
+        box.machine.muster()
+        numbers = {pid: box.machine.on_node(pid) for pid in box.machine.processes}
+        for pid, inner in [*box.machine.processes.items()]:
+            yield _seen(inner, numbers[pid], numbers.get(inner.parent, shim), cgroup)
+        return
+    number, spec = worker.node.gpus.numbers.of, record.spec(container)
+    context = {**(record.pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+    uid = int(context.get("runAsUser") or 0)
+    parents = {1: number(instance.id, 1, instance.started_at)}
+    others = computed.members(worker.sandbox, container)
+    yield HostProcess(
+        parents[1], shim, [*shown(worker.argv(container))], instance.started_at, cgroup=cgroup, uid=uid, env=box.env,
+        use=partial(computed.use, worker.sandbox, container, len(others), first=True),
+        strike=partial(computed.strike, worker.sandbox, container, None),
+    )  # fmt: skip
+    for each in others:
+        parents[each.pid] = number(instance.id, each.pid, instance.started_at)
+        yield HostProcess(
+            parents[each.pid], parents.get(each.parent, shim), [*each.argv], instance.started_at, cgroup, uid,
+            env={**box.env, **dict(each.env)},
+            use=partial(computed.use, worker.sandbox, container, len(others), first=False),
+            strike=partial(computed.strike, worker.sandbox, container, each),
+        )  # fmt: skip
+
+
+def _seen(each: Process, pid: int, parent: int, cgroup: str) -> HostProcess:
+    """Return a process of a container as its node has it."""
+    return HostProcess(
+        pid, parent, each.argv, each.started, cgroup=cgroup, uid=each.view.uid, env=each.env, use=lambda: each.use(),
+        within=each.pid, strike=each.signal, inner=each,
+    )  # fmt: skip
+
+
+def _cgroup(pod: Obj, ident: str) -> str:
+    """Return the control group of a container, as systemd's driver names it."""
+    found = (pod.get("status") or {}).get("qosClass", "Guaranteed")
+    quality = "" if found == "Guaranteed" else f"-{found.lower()}"
+    above = f"kubepods{quality}.slice/" if quality else ""
+    uid = pod["metadata"]["uid"].replace("-", "_")
+    return CGROUP.format(above=above, quality=quality, uid=uid, id=ident)
