@@ -239,14 +239,19 @@ class Board:
         self._tell_devices(self.booted)
 
     def set_mig(self, index: int, on: bool, at: datetime) -> None:
-        """Switch MIG mode (it needs an idle device). Raises mig.MigError."""
+        """Switch MIG mode (it needs an idle device; an Ampere waits for its next reset). Raises mig.MigError."""
         device = self.devices[index]
         if not self.product.mig:
             raise mig.MigError("Not Supported")
+        if device.mig_mode == on:
+            device.set(at, mig_pending=None)
+            return
         if device.tasks or device.instances:
+            if on and self.product.family == "ampere":
+                device.set(at, mig_pending=on)
             raise mig.MigError("In use by another client")
+        device.set(at, mig_pending=on)
         device.reset(at)
-        device.change(at, mig_mode=on)
         self.changed()
 
     def create_instance(self, index: int, profile: str, at: datetime) -> Instance:

@@ -79,6 +79,29 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Settings:
+    """What an administrator has set; watts and MHz, pairs are (lowest, highest). A reset ends all but persistence."""
+
+    persistence: bool = True
+    compute_mode: str = "Default"
+    power_limit: float = 0.0
+    """0 for the product's own."""
+    gpu_clocks: tuple[int, int] | None = None
+    memory_clocks: tuple[int, int] | None = None
+    applications: tuple[int, int] | None = None
+    """(memory, graphics)."""
+    accounting: bool = False
+    mig_pending: bool | None = None
+    """The MIG mode after the next reset, where it differs from that of now."""
+
+    @classmethod
+    def load(cls, saved: dict[str, Any]) -> Settings:
+        """Return what ``asdict`` has told, after a journey through JSON."""
+        pairs: dict[str, Any] = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
+        return cls(**{**saved, **pairs})
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What a device is like from ``since`` on; ``heat`` (degrees) and ``energy_mj`` are those of that moment."""
 
@@ -90,6 +113,7 @@ class State:
     """(instance, owner) of those to whom it is given."""
     instances: tuple[Instance, ...] = ()
     mig_mode: bool = False
+    settings: Settings = Settings()
     trouble: Trouble = Trouble()
     ecc: Ecc = Ecc()
     remap: Remap = Remap()
@@ -113,8 +137,6 @@ class Device:
         self.pci_address = f"0000{domain}:{bus.upper()}:{number.upper()}.0"
         """The address as nvidia-smi prints it: 00000000:04:00.0."""
         self.numa = product.numa_node(index, count)
-        self.persistence = True
-        self.compute_mode = "Default"
         self.announced = False
         """Whether the kernel log has named this device since the driver was loaded: it does before its first Xid."""
         self._states = [State(booted, float(product.temperature["idle"]))]
@@ -156,6 +178,16 @@ class Device:
         return self.state.mig_mode
 
     @property
+    def settings(self) -> Settings:
+        """What was set of it."""
+        return self.state.settings
+
+    @property
+    def power_limit(self) -> float:
+        """The watts that it may draw."""
+        return limit(self.product, self.settings)
+
+    @property
     def usable(self) -> bool:
         """Whether a new process could use it."""
         return not (self.trouble.lost or self.trouble.reset_required)
@@ -185,12 +217,30 @@ class Device:
         """Set what is wrong with it (fields of ``Trouble``), from ``at`` on."""
         self.change(at, trouble=replace(self.trouble, **changes))  # type: ignore[arg-type]
 
+    def set(self, at: datetime, **changes: object) -> None:
+        """Set something of it (fields of ``Settings``), from ``at`` on."""
+        self.change(at, settings=replace(self.settings, **changes))  # type: ignore[arg-type]
+
+    def forget_errors(self, at: datetime, *, aggregate: bool) -> None:
+        """Count memory errors from zero again: those since the driver was loaded, or those of ever."""
+        ecc = self.state.ecc
+        pairs = (
+            ((ecc.corrected[0], 0), (ecc.uncorrected[0], 0))
+            if aggregate
+            else (ecc.reset().corrected, ecc.reset().uncorrected)
+        )
+        self.change(at, ecc=Ecc(*pairs))
+
     def reset(self, at: datetime) -> None:
-        """Reset the device: the volatile is zero again, pending remaps take effect, its processes are gone."""
+        """Reset the device: the volatile is zero again, what was pending takes effect, its processes are gone."""
         self.announced = False
+        pending = self.settings.mig_pending
         self.change(
             at,
             tasks=(),
+            settings=Settings(persistence=self.settings.persistence),
+            mig_mode=self.mig_mode if pending is None else pending,
+            instances=() if pending is False else self.instances,
             trouble=Trouble(narrow=self.trouble.narrow),
             ecc=self.state.ecc.reset(),
             remap=replace(self.state.remap, pending=False),
@@ -203,6 +253,7 @@ class Device:
         state, links = self.state, sorted(self.trouble.links_down)
         trouble = {**asdict(self.trouble), "links_down": links}
         cut = {"mig": state.mig_mode, "instances": [item.dump() for item in state.instances]}
+        cut["settings"] = asdict(state.settings)
         counts = {"ecc": asdict(state.ecc), "remap": asdict(state.remap), "replays": state.replays, "xid": state.xid}
         return {"trouble": trouble, "announced": self.announced, **counts, **cut}
 
@@ -218,6 +269,7 @@ class Device:
             remap=Remap(**saved["remap"]),
             replays=saved["replays"],
             xid=saved["xid"],
+            settings=Settings.load(saved.get("settings") or {}),
             mig_mode=saved.get("mig", False),
             instances=tuple(Instance.load(self.product, item) for item in saved.get("instances", ())),
         )
@@ -231,22 +283,31 @@ class Device:
         return task.load.held(self.total(task.instance), task.elapsed(at))
 
     def used(self, at: datetime, instance: int | None = None) -> int:
-        """Return the MiB that processes hold, of the whole device or of one instance."""
+        """Return the MiB that processes hold of an instance, or of the whole with the driver's own in instances."""
         tasks = [t for t in self.state_at(at).tasks if instance is None or t.instance == instance]
-        return min(sum(self.held(task, at) for task in tasks), self.total(instance) - self.product.reserved // 2)
+        own = sum(item.own_mib for item in self.state_at(at).instances) if instance is None else 0
+        return min(
+            sum(self.held(task, at) for task in tasks) + own, self.total(instance) - self.product.reserved // 2
+        )
+
+
+def limit(product: Product, settings: Settings) -> float:
+    """Return the watts that a device may draw: what was set, else what its product has."""
+    return settings.power_limit or float(product.power["limit"])
 
 
 def mean_power(product: Product, state: State) -> float:
     """Return the watts that a state draws in the long mean: the busiest process decides."""
-    idle, limit = product.power["idle"], product.power["limit"]
+    idle, most = product.power["idle"], product.power["limit"]
     share = max((task.load.mean(task.load.power) for task in state.tasks), default=0.0)
-    return idle + (limit - idle) * min(share, 1.0) * (0.5 if state.trouble.hot or state.trouble.power_brake else 1.0)
+    slow = 0.5 if state.trouble.hot or state.trouble.power_brake else 1.0
+    return min(idle + (most - idle) * min(share, 1.0) * slow, limit(product, state.settings))
 
 
 def temperature(product: Product, state: State, at: datetime) -> float:
     """Return the degrees of a moment of a state: it nears what its power leads to."""
-    sensors, idle, limit = product.temperature, product.power["idle"], product.power["limit"]
-    share = (mean_power(product, state) - idle) / (limit - idle)
+    sensors, idle, most = product.temperature, product.power["idle"], product.power["limit"]
+    share = (mean_power(product, state) - idle) / (most - idle)
     target = sensors["idle"] + (sensors["busy"] - sensors["idle"]) * share
     if state.trouble.hot:
         target = sensors["slowdown"] + 1

@@ -37,6 +37,11 @@ class Instance:
         """The memory slices it covers."""
         return frozenset(range(self.start, self.start + self.size))
 
+    @property
+    def own_mib(self) -> int:
+        """The MiB that the driver keeps in it."""
+        return round(8.6 * self.profile.slices)
+
     def dump(self) -> dict[str, Any]:
         """Return what ``load`` takes."""
         where = {"start": self.start, "size": self.size}

@@ -35,8 +35,13 @@ class MigProfile:
 
     @property
     def memory_mib(self) -> int:
-        """Memory of one instance."""
-        return int(self.memory_gib * 1024)
+        """Memory of one instance, in steps of 128 MiB (the table has it as nvidia-smi rounds it)."""
+        return round(self.memory_gib * 8) * 128
+
+    @property
+    def ofas(self) -> int:
+        """Optical flow engines: the one of a device, for the whole or for an instance with media."""
+        return int(self.slices == 7 or "+me" in self.name)
 
     @property
     def resource(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.gpu.devices import Device, State, energy_mj, temperature
+from kubesim.gpu.devices import limit as power_limit
 from kubesim.gpu.loads import Load, Range, swing, warm
 
 SLOWED = 0.45
@@ -38,7 +39,13 @@ class Reading:
         share = min(self._strongest("power", lambda load: load.power), 1.0)
         flicker = swing((-0.006, 0.006), self.at.timestamp() % 86400, 4, self.device.seed)
         brake = 0.5 if self.state.trouble.hot or self.state.trouble.power_brake else 1.0
-        return round(max(idle + (limit - idle) * share * brake + limit * flicker * 0.3, idle * 0.95), 2)
+        drawn = max(idle + (limit - idle) * share * brake + limit * flicker * 0.3, idle * 0.95)
+        return round(min(drawn, self.limit * (1 + flicker * 0.3)), 2)
+
+    @property
+    def limit(self) -> float:
+        """Watts that it may draw."""
+        return power_limit(self.device.product, self.state.settings)
 
     @property
     def throttle(self) -> frozenset[str]:
@@ -46,7 +53,8 @@ class Reading:
         reasons = {
             "hw_thermal_slowdown": self.state.trouble.hot,
             "hw_power_brake_slowdown": self.state.trouble.power_brake,
-            "sw_power_cap": self.power > self.device.product.power["limit"] * 0.985,
+            "sw_power_cap": self.power > self.limit * 0.985,
+            "applications_clocks_setting": self._held,
             "gpu_idle": not self.state.tasks,
         }
         return frozenset(name for name, holds in reasons.items() if holds)
@@ -54,16 +62,37 @@ class Reading:
     @property
     def sm_clock(self) -> int:
         """Clock of the multiprocessors."""
+        low, high = self.state.settings.gpu_clocks or (0, self._ceiling)
         if not self.state.tasks:
-            return self.device.product.clocks["idle"][0]
+            return min(max(self.device.product.clocks["idle"][0], low), high)
         capped = 0.93 if "sw_power_cap" in self.throttle else 1.0
-        return round(self.device.product.clocks["most"][0] * self._slow * capped / 15) * 15
+        most = min(self._ceiling, high)
+        return most if capped * self._slow == 1.0 else round(most * self._slow * capped / 15) * 15
+
+    @property
+    def video_clock(self) -> int:
+        """Clock of the video engines."""
+        idle, most = self.device.product.clocks["video"]
+        return most if self.state.tasks else idle
+
+    @property
+    def _held(self) -> bool:
+        """Whether its applications clocks keep it below what it could do."""
+        return bool(self.state.tasks) and self._ceiling < self.device.product.clocks["most"][0]
+
+    @property
+    def _ceiling(self) -> int:
+        """The highest clock that its multiprocessors may have."""
+        chosen = self.state.settings.applications
+        return chosen[1] if chosen else self.device.product.clocks["most"][0]
 
     @property
     def mem_clock(self) -> int:
         """Clock of the memory; products that idle in P0 keep it up."""
         idle, most = self.device.product.clocks["idle"][1], self.device.product.clocks["most"][1]
-        return most if self.state.tasks or self.device.product.idle_state == "P0" else idle
+        now = most if self.state.tasks or self.device.product.idle_state == "P0" else idle
+        low, high = self.state.settings.memory_clocks or (0, most)
+        return min(max(now, low), high)
 
     @property
     def performance(self) -> str:

@@ -10,7 +10,7 @@ from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.devices import Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import products
-from kubesim.gpu.smi import cli
+from kubesim.gpu.smi import cli, query
 from kubesim.gpu.smi.view import View
 
 BOOT = datetime(2026, 11, 2, 8, 0, tzinfo=UTC)
@@ -67,7 +67,7 @@ def test_a_container_sees_its_own_devices_and_no_processes(board):
 
 def test_fields_come_as_comma_separated_values(board):
     out, _ = smi(board, "--query-gpu=index,name,utilization.gpu,memory.used,clocks.sm --format=csv -i 0,2")
-    assert out.splitlines()[0] == "index, name, utilization.gpu [%], memory.used [MiB], clocks.sm [MHz]"
+    assert out.splitlines()[0] == "index, name, utilization.gpu [%], memory.used [MiB], clocks.current.sm [MHz]"
     assert out.splitlines()[2] == "2, NVIDIA H100 80GB HBM3, 0 %, 0 MiB, 345 MHz"
     plain, _ = smi(board, "--query-gpu=memory.total,power.limit --format=csv,noheader,nounits --id=0")
     assert plain == "81559, 700.00\n"
@@ -75,11 +75,12 @@ def test_fields_come_as_comma_separated_values(board):
 
 def test_every_field_has_a_value_in_every_state(board):
     board.xid(3, 48, NOW)
-    names = ",".join(cli.query.FIELDS)
+    fields = [field.name for field in query.switches()["gpu"].fields]
+    names = ",".join(fields)
     out, status = smi(board, f"--query-gpu={names} --format=csv,noheader")
     assert status == 0
     assert len(out.splitlines()) == 8
-    assert all(len(line.split(", ")) == len(cli.query.FIELDS) for line in out.splitlines())
+    assert all(len(line.split(", ")) == len(fields) for line in out.splitlines())
 
 
 def test_processes_can_be_asked_for(board):
@@ -127,8 +128,9 @@ def test_temperatures_and_pages_are_told_as_each_generation_does():
     board.repair(0, BOOT)
     board.xid(0, 64, NOW)
     out, _ = smi(board, "-q -d ECC,ROW_REMAPPER")
-    assert "Unrepairable Memory                            : Yes" in out
-    assert "Max                                        : 2560 bank(s)" in out
+    assert "Remapping Failure Occurred                     : Yes" in out
+    assert "Max                                        : 2559 bank(s)" in out
+    assert "None                                       : 1 bank(s)" in out
 
 
 def test_links_tell_their_errors_and_what_they_can(board):
@@ -178,7 +180,7 @@ def test_instances_are_made_listed_and_removed_on_the_node_only(board):
     assert smi(board, "-i 2 -mig 1")[0].startswith("Enabled MIG Mode for GPU 00000000:0A:00.0")
     assert smi(board, "mig -i 2 -cgi 9,14 -C")[0].count("Successfully created GPU instance") == 2
     assert "|   2  MIG 3g.40gb           9        2           4:4     |" in smi(board, "mig -lgi")[0]
-    assert "  MIG 3g.40gb      Device  0: (UUID: MIG-" in smi(board, "-L")[0]
+    assert "  MIG 3g.40gb     Device  0: (UUID: MIG-" in smi(board, "-L")[0]
     assert smi(board, "mig -cgi 0")[0].startswith("Unable to create a GPU instance on GPU  2 using profile 0: Insuff")
     assert smi(board, "mig -cgi 9", OWNER)[1] in (4, 6)
     assert smi(board, "mig -dgi -gi 2")[0] == "Successfully destroyed GPU instance ID  2 from GPU  2\n"
@@ -191,7 +193,11 @@ def test_a_container_may_change_nothing(board):
 
 
 def test_a_device_is_reset_when_nothing_uses_it(board):
-    assert "could not be reset" in smi(board, "-r -i 0")[0]
+    out, status = smi(board, "-r -i 0")
+    assert status == 255
+    assert out.startswith(
+        "The following GPUs could not be reset:\n  GPU 00000000:04:00.0: In use by another client\n\n1 device"
+    )
     board.xid(5, 95, NOW)
     assert smi(board, "--query-gpu=gpu_recovery_action --format=csv,noheader -i 5")[0] == "Reset\n"
     assert smi(board, "-r -i 5")[0] == "GPU 00000000:85:00.0 was successfully reset.\nAll done.\n"

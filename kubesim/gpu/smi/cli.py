@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
-from kubesim.gpu.mig import MigError
+from kubesim import data
 from kubesim.gpu.products import driver
-from kubesim.gpu.smi import details, instances, monitor, query, table, topology
+from kubesim.gpu.smi import details, instances, monitor, query, setters, table, topology, xml
 from kubesim.gpu.smi.view import NONE_FOUND, View
 
 NO_PERMISSION = 4
+_USAGE = Path(__file__).with_name("usage.yaml")
 LOST_STATUS = 255
+NONE_STATUS = 6
 MISMATCH_STATUS = 18
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {version}\n"
-_LONG = re.compile(r"--(query-gpu|query-compute-apps|format|id|loop|loop-ms|display|filename)(?:=(.*))?$", re.S)
-_BAD_COMBINATION = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"
+BAD_COMBINATION = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"
 _HELP_HINT = "Please run 'nvidia-smi --help' for help.\n"
 
 
@@ -27,6 +29,8 @@ class Call:
     page: str = "table"
     only: list[str] = field(default_factory=list)
     sections: list[str] = field(default_factory=list)
+    switch: str = ""
+    """Which ``--query-...``, with its ``fields``."""
     fields: str = ""
     options: query.Options = field(default_factory=query.Options)
     csv: bool = False
@@ -37,6 +41,8 @@ class Call:
     """How many passes; 0 for no end."""
     file: str = ""
     value: str = ""
+    stamp: str = ""
+    xml: bool = False
 
 
 class BadUsage(Exception):
@@ -45,53 +51,70 @@ class BadUsage(Exception):
 
 def parse(argv: list[str]) -> Call:
     """Return what ``argv`` (without the program's name) asks for. Raises BadUsage."""
-    if argv and argv[0] in ("topo", "mig", "nvlink", "pmon", "dmon"):
+    if argv and argv[0] in ("topo", "mig", "nvlink"):
         return _subcommand(argv)
+    if argv and argv[0] in ("dmon", "pmon"):
+        return _monitor(argv)
     call, rest = Call(), list(argv)
     while rest:
         _option(call, rest.pop(0), rest)
-    if call.fields and not call.csv:
+    if call.switch and not call.csv:
         raise BadUsage('"--format=" must be specified when using "--query-..." options.\n')
+    if call.xml and call.page != "details":
+        raise BadUsage(BAD_COMBINATION)
     return call
 
 
 def run(view: View, call: Call) -> tuple[str, int]:
     """Return what is printed and the exit status of one pass."""
     if call.page == "help":
-        return HELP, 0
+        return usage().help.format(version=driver().version), 0
+    if call.page == "properties":
+        return query.switches()[call.value].help, 0
     if view.board.mismatched:
         return MISMATCH.format(version=".".join(view.board.library.split(".")[:2])), MISMATCH_STATUS
     if not view.board.devices or (view.owner and not view.all()):
-        return NONE_FOUND + "\n", 6
+        return NONE_FOUND + "\n", NONE_STATUS
     if (lost := view.lost()) and call.page not in ("list", "reset"):
         return "\n".join(lost) + "\n", LOST_STATUS
     try:
         return _PAGES[call.page](view, call)
+    except query.NoDevices as error:
+        return f"{error}\n", NONE_STATUS
     except (query.UnknownField, details.UnknownSection) as error:
         return f"{error}\n", 2
 
 
 def _option(call: Call, word: str, rest: list[str]) -> None:
-    if match := _LONG.match(word):
-        _long(call, match[1], match[2] if match[2] is not None else _value(word, rest))
-    elif word in _FLAGS:
-        call.page = _FLAGS[word]
-    elif word in _SHORT:
-        _long(call, _SHORT[word], _value(word, rest))
-    elif word in ("-l", "--loop"):
-        call.loop_s = float(rest.pop(0)) if rest and rest[0].isdecimal() else 5.0
-    elif word in _SETTERS:
-        call.page, call.value = _SETTERS[word], _value(word, rest)
+    name, mark, value = word.removeprefix("--").partition("=")
+    long = name if word.startswith("--") else usage().short.get(word, "")
+    if long in ("loop", "l"):
+        given = value if mark else rest.pop(0) if rest and rest[0].isdecimal() else "5"
+        call.loop_s = _seconds(given)
+    elif long in usage().flags and not mark:
+        _flag(call, long)
+    elif long in usage().valued:
+        _valued(call, long, value if mark else _value(word, rest))
     else:
-        raise BadUsage(_BAD_COMBINATION)
+        raise BadUsage(BAD_COMBINATION)
 
 
-def _long(call: Call, name: str, value: str) -> None:
+def _flag(call: Call, name: str) -> None:
+    if name == "xml-format":
+        call.xml = True
+    elif name.startswith("help-query-"):
+        call.page, call.value = "properties", name.removeprefix("help-query-")
+    else:
+        call.page = {"query": "details", "list-gpus": "list", "gpu-reset": "reset"}.get(name, name)
+        if name in setters.SETTERS:
+            call.page, call.words = "set", [name]
+
+
+def _valued(call: Call, name: str, value: str) -> None:
+    if name in setters.SETTERS:
+        call.page, call.words, call.value = "set", [name], value
+        return
     match name:
-        case "query-gpu":
-            call.page, call.fields = "query", value
-        case "query-compute-apps":
-            call.page, call.fields = "apps", value
         case "format":
             words = [word.strip() for word in value.split(",")]
             call.csv = "csv" in words
@@ -102,8 +125,10 @@ def _long(call: Call, name: str, value: str) -> None:
             call.sections += value.split(",")
         case "filename":
             call.file = value
+        case "loop-ms":
+            call.loop_s = _seconds(value) / 1000
         case _:
-            call.loop_s = _seconds(value) / (1000 if name == "loop-ms" else 1)
+            call.page, call.switch, call.fields = "query", name.removeprefix("query-"), value
 
 
 def _value(word: str, rest: list[str]) -> str:
@@ -124,16 +149,30 @@ def _subcommand(argv: list[str]) -> Call:
     for index, word in enumerate(words[:-1]):
         if word in ("-i", "--id", "-gi"):
             (call.only if word != "-gi" else call.sections).extend(words[index + 1].split(","))
-    if name in ("dmon", "pmon"):
-        call.loop_s, call.passes = 1.0, _passes(words)
     return call
 
 
-def _passes(words: list[str]) -> int:
-    following = words[words.index("-c") + 1 :] if "-c" in words else ["0"]
-    if not following or not following[0].isdecimal():
-        raise BadUsage('Option "-c" needs a number.\n')
-    return int(following[0])
+def _monitor(argv: list[str]) -> Call:
+    call, rest = Call(page=argv[0], loop_s=1.0, value="puc" if argv[0] == "dmon" else "u"), argv[1:]
+    while rest:
+        word = rest.pop(0)
+        value = _value(word, rest)
+        match word:
+            case "-c" | "--count" if value.isdecimal():
+                call.passes = int(value)
+            case "-d" | "--delay" if value.isdecimal() and int(value):
+                call.loop_s = float(value)
+            case "-i" | "--id":
+                call.only += value.split(",")
+            case "-s" | "--select" if set(value) <= set(monitor.GROUPS):
+                call.value = value
+            case "-o" | "--options" if set(value) <= {"D", "T"}:
+                call.stamp = value
+            case "-f" | "--filename":
+                call.file = value
+            case _:
+                raise BadUsage(f"Invalid value for option {word}. Run 'nvidia-smi {argv[0]} -h' for help.\n")
+    return call
 
 
 def _list(view: View, call: Call) -> tuple[str, int]:
@@ -141,8 +180,8 @@ def _list(view: View, call: Call) -> tuple[str, int]:
     for seen in view.present():
         lines.append(f"GPU {seen.number}: {seen.device.product.name} (UUID: {seen.device.uuid})")
         lines += [
-            f"  MIG {item.profile.name:<12} Device {number:>2}: (UUID: {item.uuid})"
-            for number, item in enumerate(sorted(seen.instances, key=lambda item: item.id))
+            f"  MIG {item.profile.name:<12}Device {number:>2}: (UUID: {item.uuid})"
+            for number, item in enumerate(seen.cut)
         ]
     return "\n".join(lines) + "\n", 0
 
@@ -182,117 +221,51 @@ def _mig(view: View, call: Call) -> tuple[str, int]:
     return "Invalid combination of input arguments. Please run 'nvidia-smi mig -h' for help.\n", 2
 
 
-def _switch(view: View, call: Call) -> tuple[str, int]:
-    if view.owner:
-        return "Unable to enable MIG Mode: Insufficient Permissions\n", NO_PERMISSION
-    out = ""
-    for seen in query.chosen(view, call.only):
-        on, address = call.value == "1", seen.device.pci_address
-        try:
-            view.board.set_mig(seen.device.index, on, view.at)
-        except MigError as error:
-            return f"Unable to {'enable' if on else 'disable'} MIG Mode for GPU {address}: {error}\n", 19
-        out += f"{'Enabled' if on else 'Disabled'} MIG Mode for GPU {address}\n"
-    return out + "All done.\n", 0
-
-
-def _persist(view: View, call: Call) -> tuple[str, int]:
-    if view.owner:
-        return "Unable to set persistence mode: Insufficient Permissions\n", NO_PERMISSION
-    out = ""
-    for seen in query.chosen(view, call.only):
-        seen.device.persistence = call.value == "1"
-        out += (
-            f"{'En' if seen.device.persistence else 'Dis'}abled persistence mode for GPU {seen.device.pci_address}.\n"
-        )
-    return out + "All done.\n", 0
-
-
-def _compute(view: View, call: Call) -> tuple[str, int]:
-    mode = _COMPUTE_MODES.get(call.value) or next((m for m in _COMPUTE_MODES.values() if m == call.value.title()), "")
-    if not mode or mode == "Exclusive_Thread":
-        return f"Invalid compute mode: {call.value}\n", 2
-    if view.owner:
-        return "Unable to set the compute mode: Insufficient Permissions\n", NO_PERMISSION
-    out = ""
-    for seen in query.chosen(view, call.only):
-        seen.device.compute_mode = mode.replace("Exclusive_Process", "E. Process")
-        out += f"Set compute mode to {mode.upper()} for GPU {seen.device.pci_address}.\n"
-    return out + "All done.\n", 0
-
-
 def _version(view: View, call: Call) -> tuple[str, int]:
     version, cuda = driver().version, driver().cuda
-    rows = (("NVIDIA-SMI", version), ("NVML", version.rsplit(".", 1)[0]), ("DRIVER", version), ("CUDA", cuda))
-    return "".join(f"{name + ' version':<20}: {value}\n" for name, value in rows), 0
+    nvml = version.rsplit(".", 1)[0]
+    rows = (
+        ("NVIDIA-SMI version", version),
+        ("NVML version", nvml),
+        ("DRIVER version", version),
+        ("CUDA Version", cuda),
+    )
+    return "".join(f"{name:<20}: {value}\n" for name, value in rows), 0
 
 
-def _reset(view: View, call: Call) -> tuple[str, int]:
-    if view.owner:
-        return "GPU Reset couldn't run because of insufficient permissions.\n", NO_PERMISSION
-    out = ""
-    for seen in [item for item in view.all() if not call.only or str(item.number) in call.only]:
-        address = seen.device.pci_address
-        try:
-            view.board.reset(seen.device.index, view.at)
-        except MigError as error:
-            reason = "GPU is lost" if seen.device.trouble.lost else "is currently in use by one or more processes"
-            return f"GPU {address} could not be reset: {reason} ({error}).\n", 19
-        out += f"GPU {address} was successfully reset.\n"
-    return out + "All done.\n", 0
+def _details(view: View, call: Call) -> tuple[str, int]:
+    return (xml.page(view, call.only) if call.xml else details.page(view, call.sections, call.only)), 0
 
 
-_FLAGS = {
-    "-L": "list", "--list-gpus": "list", "-q": "details", "--query": "details", "-h": "help", "--help": "help",
-    "-r": "reset", "--gpu-reset": "reset", "--version": "version",
-}  # fmt: skip
-_SETTERS = {
-    "-pm": "persist", "--persistence-mode": "persist", "-mig": "switch", "--multi-instance-gpu": "switch",
-    "-c": "compute", "--compute-mode": "compute",
-}  # fmt: skip
-_COMPUTE_MODES = {"0": "Default", "1": "Exclusive_Thread", "2": "Prohibited", "3": "Exclusive_Process"}
-_SHORT = {"-i": "id", "-d": "display", "-f": "filename", "-lms": "loop-ms"}
 _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {
-    "table": lambda view, call: (table.page(view), 0),
-    "details": lambda view, call: (details.page(view, call.sections, call.only), 0),
-    "query": lambda view, call: (query.gpus(view, call.fields, call.options, call.only), 0),
-    "apps": lambda view, call: (query.apps(view, call.fields, call.options, call.only), 0),
+    "table": lambda view, call: (table.page(view, call.only), 0),
+    "details": _details,
+    "query": lambda view, call: (query.answer(view, call.switch, call.fields, call.options, call.only), 0),
     "list": _list,
     "topo": _topo,
     "nvlink": _nvlink,
     "mig": _mig,
-    "switch": _switch,
-    "persist": _persist,
-    "reset": _reset,
-    "compute": _compute,
+    "set": lambda view, call: setters.run(view, call.words[0], call.value, call.only),
+    "reset": lambda view, call: setters.reset(view, call.only),
     "version": _version,
-    "dmon": monitor.devices,
-    "pmon": monitor.processes,
+    "dmon": lambda view, call: (monitor.devices(view, call.value, call.stamp, call.only), 0),
+    "pmon": lambda view, call: (monitor.processes(view, call.value, call.stamp, call.only), 0),
 }
-HELP = """\
-NVIDIA System Management Interface -- v580.95.05
 
-nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...
 
-    -h,   --help                Print usage information and exit.
-    -L,   --list-gpus           Display a list of GPUs connected to the system.
-    -i,   --id=                 Target a specific GPU.
-    -f,   --filename=           Log to a specified file, rather than to stdout.
-    -l,   --loop=               Probe until Ctrl+C at specified second interval.
-    -lms, --loop-ms=            The same, in milliseconds.
-    -q,   --query               Display GPU info.
-    -d,   --display=            Display only selected information: MEMORY, UTILIZATION, ECC, TEMPERATURE, POWER,
-                                CLOCK, COMPUTE, PIDS, PERFORMANCE, PAGE_RETIREMENT, ENCODER_STATS, ROW_REMAPPER.
-    --query-gpu=                Information about GPU; needs --format=csv[,noheader][,nounits].
-    --query-compute-apps=       List of currently active compute processes, in the same way.
-    -pm   0|1                   Set persistence mode.
-    -mig  0|1                   Set MIG mode.
-    -r    --gpu-reset           Reset the GPU.
-    -c    MODE                  Set compute mode: 0 DEFAULT, 2 PROHIBITED, 3 EXCLUSIVE_PROCESS.
-    --version                   Print versions.
-    dmon | pmon [-c N]          Follow devices or processes, a line each second.
-    topo -m                     Display the connections between the devices.
-    topo -p2p r|w|n|a|p         Display which devices reach each other.
-    nvlink -s|-e|-c             Display the state, the errors or the capabilities of the NVLinks.
-    mig  -lgip|-lgi|-cgi|-dgi   List and change GPU instances.
-"""
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The options that stand alone, those with a value, the short ones' long names, and the help (``usage.yaml``)."""
+
+    flags: frozenset[str]
+    valued: frozenset[str]
+    short: dict[str, str]
+    help: str
+
+
+@cache
+def usage() -> Usage:
+    """Return what the command line knows."""
+    read = data.read(_USAGE)
+    short = {f"-{also}": name for kind in ("flags", "valued") for name, also in read[kind].items() if also}
+    return Usage(frozenset(read["flags"]), frozenset(read["valued"]), short, read["help"])

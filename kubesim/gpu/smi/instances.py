@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubesim.gpu.mig import COMPUTE_SLICES, MigError, memory_slices, profile, remaining, room
+from kubesim.gpu.mig import MigError, memory_slices, profile, remaining, room
 from kubesim.gpu.smi.query import chosen
-from kubesim.gpu.smi.table import multiprocessors
+from kubesim.gpu.smi.table import jpegs, multiprocessors
 from kubesim.gpu.smi.view import Seen, View
 
 _PROFILE_HEAD = """\
@@ -139,12 +139,11 @@ def _profiles(seen: Seen) -> list[str]:
     product, lines = seen.device.product, list[str]()
     for item in product.mig.values():
         free = f"{remaining(product, seen.device.instances, item)}/{item.most}"
-        media = int(item.slices == COMPUTE_SLICES or "+me" in item.name)
         sms = multiprocessors(product, item.slices)
         lines += [
             f"|{seen.number:>4}  MIG {item.name:<14}{item.id:>4}{free:>8}{item.memory_gib:>12.2f}"
             f"{'No':>9}{sms:>7}{item.decoders:>6}{0:>6}   |",
-            f"|{'':57}{item.copy_engines:>7}{item.decoders:>6}{media:>6}   |",
+            f"|{'':57}{item.copy_engines:>7}{jpegs(product, item):>6}{item.ofas:>6}   |",
             _RULE,
         ]
     return lines

@@ -1,21 +1,33 @@
-"""``nvidia-smi --query-gpu`` and its relatives: named fields as comma-separated values."""
+"""``nvidia-smi --query-gpu`` and its relatives: named properties as comma-separated values (``fields.yaml``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+from kubesim import data
 from kubesim.gpu.devices import Task
-from kubesim.gpu.products import driver
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
+from kubesim.gpu.products import Product
+from kubesim.gpu.smi.values import GETTERS, NOT_SUPPORTED
+from kubesim.gpu.smi.view import NONE_FOUND, NOT_AVAILABLE, Seen, View
 
-NOT_SUPPORTED = "[N/A]"
-_BIT_REASONS = {"gpu_idle": 0x1, "sw_power_cap": 0x4, "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80}
+_FILE = Path(__file__).with_name("fields.yaml")
+STEP_MHZ = 15
+"""What lies between two clocks that a device can be given."""
 
 
 class UnknownField(Exception):
-    """A field that nvidia-smi does not know; the message is its own."""
+    """A property that nvidia-smi does not know; the message is its own."""
+
+
+class NoDevices(Exception):
+    """``-i`` names no device that is there."""
+
+    def __init__(self) -> None:
+        super().__init__(NONE_FOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,214 +38,175 @@ class Options:
     units: bool = True
 
 
-Getter = Callable[[Seen, View], object]
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A property: its name, what it is, its unit, another name, and what it says where no device is asked."""
+
+    name: str
+    about: str
+    unit: str = ""
+    also: str = ""
+    value: object = NOT_SUPPORTED
+
+    def get(self, seen: Seen, view: View) -> object:
+        """Return what a device says."""
+        getter = GETTERS.get(self.name)
+        return self.value if getter is None else getter(seen, view)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """How a field is read, and the unit in its heading."""
+class Switch:
+    """One ``--query-...``: what its help begins with, and its properties by all of their names."""
 
-    get: Getter
-    unit: str = ""
+    name: str
+    title: str
+    fields: tuple[Field, ...]
 
+    def find(self, names: Iterable[str]) -> list[Field]:
+        """Return properties by their names. Raises UnknownField."""
+        known = {name: field for field in self.fields for name in (field.name, field.also) if name}
+        wanted = [name.strip() for name in names]
+        if missing := [name for name in wanted if name not in known]:
+            raise UnknownField(f'Field "{missing[0]}" is not a valid field to query.\n')
+        return [known[name] for name in wanted]
 
-def _number(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _active(name: str) -> Getter:
-    return lambda seen, view: "Active" if name in seen.reading.throttle else "Not Active"
-
-
-def _ecc(kind: str, age: int) -> Getter:
-    return lambda seen, view: getattr(seen.device.state.ecc, kind)[age]
-
-
-def _reasons(seen: Seen, view: View) -> str:
-    return f"0x{sum(bit for name, bit in _BIT_REASONS.items() if name in seen.reading.throttle):016X}"
-
-
-def _yes(value: bool) -> str:
-    return "Yes" if value else "No"
-
-
-def _link(seen: Seen) -> tuple[int, int]:
-    pci = seen.device.product.pci
-    return seen.device.trouble.narrow or (pci["generation"], pci["width"])
-
-
-FIELDS: dict[str, Field] = {
-    "timestamp": Field(lambda s, v: _stamp(v.at)),
-    "driver_version": Field(lambda s, v: driver().version),
-    "count": Field(lambda s, v: len(v.present())),
-    "name": Field(lambda s, v: s.device.product.name),
-    "serial": Field(lambda s, v: s.device.serial),
-    "uuid": Field(lambda s, v: s.device.uuid),
-    "index": Field(lambda s, v: s.number),
-    "vbios_version": Field(lambda s, v: s.device.product.vbios),
-    "compute_cap": Field(lambda s, v: s.device.product.compute),
-    "display_mode": Field(lambda s, v: "Disabled"),
-    "display_active": Field(lambda s, v: "Disabled"),
-    "persistence_mode": Field(lambda s, v: "Enabled" if s.device.persistence else "Disabled"),
-    "compute_mode": Field(lambda s, v: s.device.compute_mode),
-    "accounting.mode": Field(lambda s, v: "Disabled"),
-    "driver_model.current": Field(lambda s, v: NOT_SUPPORTED),
-    "pci.bus_id": Field(lambda s, v: s.device.pci_address),
-    "pci.domain": Field(lambda s, v: "0x" + s.device.bus.split(":")[0]),
-    "pci.bus": Field(lambda s, v: "0x" + s.device.bus.split(":")[1].upper()),
-    "pci.device": Field(lambda s, v: "0x" + s.device.bus.split(":")[2].upper()),
-    "pci.device_id": Field(lambda s, v: "0x" + s.device.product.pci["device"]),
-    "pci.sub_device_id": Field(lambda s, v: "0x" + s.device.product.pci["subsystem"]),
-    "pcie.link.gen.current": Field(lambda s, v: _link(s)[0]),
-    "pcie.link.gen.gpucurrent": Field(lambda s, v: _link(s)[0]),
-    "pcie.link.gen.max": Field(lambda s, v: s.device.product.pci["generation"]),
-    "pcie.link.gen.gpumax": Field(lambda s, v: s.device.product.pci["generation"]),
-    "pcie.link.gen.hostmax": Field(lambda s, v: s.device.product.pci["generation"]),
-    "pcie.link.width.current": Field(lambda s, v: _link(s)[1]),
-    "pcie.link.width.max": Field(lambda s, v: s.device.product.pci["width"]),
-    "fan.speed": Field(lambda s, v: NOT_SUPPORTED, "%"),
-    "pstate": Field(lambda s, v: s.reading.performance),
-    "clocks_event_reasons.supported": Field(lambda s, v: "0x00000000000001FF"),
-    "clocks_event_reasons.active": Field(_reasons),
-    "clocks_event_reasons.gpu_idle": Field(_active("gpu_idle")),
-    "clocks_event_reasons.applications_clocks_setting": Field(_active("applications_clocks_setting")),
-    "clocks_event_reasons.sw_power_cap": Field(_active("sw_power_cap")),
-    "clocks_event_reasons.hw_slowdown": Field(
-        lambda s, v: (
-            "Active" if _BIT_REASONS.keys() & s.reading.throttle - {"gpu_idle", "sw_power_cap"} else "Not Active"
+    @property
+    def help(self) -> str:
+        """The answer to ``--help-query-...``."""
+        title = f"{self.title}\n\n" if self.title else ""
+        entries = (
+            f'"{field.name}"' + (f' or "{field.also}"' if field.also else "") + f"\n{field.about}\n\n"
+            for field in self.fields
         )
-    ),
-    "clocks_event_reasons.hw_thermal_slowdown": Field(_active("hw_thermal_slowdown")),
-    "clocks_event_reasons.hw_power_brake_slowdown": Field(_active("hw_power_brake_slowdown")),
-    "clocks_event_reasons.sw_thermal_slowdown": Field(_active("sw_thermal_slowdown")),
-    "clocks_event_reasons.sync_boost": Field(_active("sync_boost")),
-    "memory.total": Field(lambda s, v: s.device.product.memory, "MiB"),
-    "memory.reserved": Field(lambda s, v: s.reading.reserved, "MiB"),
-    "memory.used": Field(lambda s, v: s.reading.used, "MiB"),
-    "memory.free": Field(lambda s, v: s.reading.free, "MiB"),
-    "utilization.gpu": Field(lambda s, v: NOT_SUPPORTED if s.device.mig_mode else s.reading.util, "%"),
-    "utilization.memory": Field(lambda s, v: NOT_SUPPORTED if s.device.mig_mode else s.reading.memory_util, "%"),
-    "utilization.encoder": Field(lambda s, v: 0, "%"),
-    "utilization.decoder": Field(lambda s, v: 0, "%"),
-    "encoder.stats.sessionCount": Field(lambda s, v: 0),
-    "ecc.mode.current": Field(lambda s, v: "Enabled"),
-    "ecc.mode.pending": Field(lambda s, v: "Enabled"),
-    "ecc.errors.corrected.volatile.device_memory": Field(_ecc("corrected", 0)),
-    "ecc.errors.corrected.volatile.total": Field(_ecc("corrected", 0)),
-    "ecc.errors.corrected.aggregate.device_memory": Field(_ecc("corrected", 1)),
-    "ecc.errors.corrected.aggregate.total": Field(_ecc("corrected", 1)),
-    "ecc.errors.uncorrected.volatile.device_memory": Field(_ecc("uncorrected", 0)),
-    "ecc.errors.uncorrected.volatile.total": Field(_ecc("uncorrected", 0)),
-    "ecc.errors.uncorrected.aggregate.device_memory": Field(_ecc("uncorrected", 1)),
-    "ecc.errors.uncorrected.aggregate.total": Field(_ecc("uncorrected", 1)),
-    "retired_pages.single_bit_ecc.count": Field(lambda s, v: NOT_SUPPORTED),
-    "retired_pages.double_bit.count": Field(lambda s, v: NOT_SUPPORTED),
-    "retired_pages.pending": Field(lambda s, v: NOT_SUPPORTED),
-    "remapped_rows.correctable": Field(lambda s, v: s.device.state.remap.corrected),
-    "remapped_rows.uncorrectable": Field(lambda s, v: s.device.state.remap.uncorrected),
-    "remapped_rows.pending": Field(lambda s, v: int(s.device.state.remap.pending)),
-    "remapped_rows.failure": Field(lambda s, v: int(s.device.state.remap.failed)),
-    "temperature.gpu": Field(lambda s, v: s.reading.temperature),
-    "temperature.gpu.tlimit": Field(lambda s, v: s.device.product.temperature["slowdown"] - s.reading.temperature),
-    "temperature.memory": Field(lambda s, v: s.reading.memory_temperature or NOT_AVAILABLE),
-    "power.management": Field(lambda s, v: "Enabled"),
-    "power.draw": Field(lambda s, v: _number(s.reading.power), "W"),
-    "power.draw.average": Field(lambda s, v: _number(s.reading.power), "W"),
-    "power.draw.instant": Field(lambda s, v: _number(s.reading.power), "W"),
-    "power.limit": Field(lambda s, v: _number(s.device.product.power["limit"]), "W"),
-    "enforced.power.limit": Field(lambda s, v: _number(s.device.product.power["limit"]), "W"),
-    "power.default_limit": Field(lambda s, v: _number(s.device.product.power["limit"]), "W"),
-    "power.min_limit": Field(lambda s, v: _number(s.device.product.power["least"]), "W"),
-    "power.max_limit": Field(lambda s, v: _number(s.device.product.power["limit"]), "W"),
-    "clocks.current.graphics": Field(lambda s, v: s.reading.sm_clock, "MHz"),
-    "clocks.current.sm": Field(lambda s, v: s.reading.sm_clock, "MHz"),
-    "clocks.current.memory": Field(lambda s, v: s.reading.mem_clock, "MHz"),
-    "clocks.max.graphics": Field(lambda s, v: s.device.product.clocks["most"][0], "MHz"),
-    "clocks.max.sm": Field(lambda s, v: s.device.product.clocks["most"][0], "MHz"),
-    "clocks.max.memory": Field(lambda s, v: s.device.product.clocks["most"][1], "MHz"),
-    "mig.mode.current": Field(lambda s, v: s.mig if s.mig != NOT_AVAILABLE else NOT_SUPPORTED),
-    "mig.mode.pending": Field(lambda s, v: s.mig if s.mig != NOT_AVAILABLE else NOT_SUPPORTED),
-    "gpu_recovery_action": Field(lambda s, v: recovery(s)),
-}
-ALIASES = {
-    "gpu_name": "name", "gpu_uuid": "uuid", "gpu_serial": "serial", "gpu_bus_id": "pci.bus_id",
-    "clocks.gr": "clocks.current.graphics", "clocks.sm": "clocks.current.sm", "clocks.mem": "clocks.current.memory",
-    "clocks.max.gr": "clocks.max.graphics", "clocks.max.mem": "clocks.max.memory",
-    "gpu_compute_mode": "compute_mode",
-} | {name.replace("event", "throttle"): name for name in FIELDS if "event_reasons" in name}  # fmt: skip
-APP_FIELDS: dict[str, Callable[[Seen, View, Task], object]] = {
-    "timestamp": lambda s, v, t: _stamp(v.at),
-    "gpu_name": lambda s, v, t: s.device.product.name,
-    "gpu_bus_id": lambda s, v, t: s.device.pci_address,
-    "gpu_serial": lambda s, v, t: s.device.serial,
-    "gpu_uuid": lambda s, v, t: s.device.uuid,
-    "pid": lambda s, v, t: t.pid,
-    "process_name": lambda s, v, t: t.name,
-    "used_gpu_memory": lambda s, v, t: s.device.held(t, v.at),
-}
-APP_ALIASES = {"name": "process_name", "used_memory": "used_gpu_memory"}
-APP_UNITS = {"used_gpu_memory": "MiB"}
+        return (
+            f'List of valid properties to query for the switch "--query-{self.name}=":\n\n{title}{"".join(entries)}\n'
+        )
 
 
-def gpus(view: View, fields: str, options: Options, only: Iterable[str] = ()) -> str:
-    """Return the answer to ``--query-gpu=fields``. Raises UnknownField."""
-    names = [name.strip() for name in fields.split(",")]
-    known = [FIELDS.get(ALIASES.get(name, name)) for name in names]
-    picked = [(name, field) for name, field in zip(names, known, strict=True) if field is not None]
-    if len(picked) < len(names):
-        raise UnknownField(_unknown(names[known.index(None)]))
-    head = ", ".join(f"{name} [{field.unit}]" if field.unit else name for name, field in picked)
-    rows = [
-        ", ".join(_cell(field.get(seen, view), field.unit, options) for _, field in picked)
-        for seen in chosen(view, only)
-    ]
-    return _lines(head, rows, options)
+@cache
+def switches() -> dict[str, Switch]:
+    """Return every ``--query-...`` by what follows that."""
+    return {name: _switch(name, entry) for name, entry in data.read(_FILE).items()}
 
 
-def apps(view: View, fields: str, options: Options, only: Iterable[str] = ()) -> str:
-    """Return the answer to ``--query-compute-apps=fields``. Raises UnknownField."""
-    names = [name.strip() for name in fields.split(",")]
-    resolved = [APP_ALIASES.get(name, name) for name in names]
-    if missing := [name for name, key in zip(names, resolved, strict=True) if key not in APP_FIELDS]:
-        raise UnknownField(_unknown(missing[0]))
-    head = ", ".join(f"{key} [{APP_UNITS[key]}]" if key in APP_UNITS else key for key in resolved)
-    rows = [
-        ", ".join(_cell(APP_FIELDS[key](seen, view, task), APP_UNITS.get(key, ""), options) for key in resolved)
-        for seen in chosen(view, only)
-        for task in view.tasks(seen)
-    ]
-    return _lines(head, rows, options)
+def _switch(name: str, entry: dict[str, Any]) -> Switch:
+    fields = tuple(
+        Field(key, **{"also" if k == "as" else k: v for k, v in more.items()})
+        for key, more in entry["fields"].items()
+    )
+    return Switch(name, entry["title"], fields)
+
+
+@cache
+def field(name: str) -> Field:
+    """Return a property of ``--query-gpu``."""
+    return switches()["gpu"].find([name])[0]
+
+
+Row = Callable[[Field], object]
+
+
+def answer(view: View, switch: str, names: str, options: Options, only: Iterable[str] = ()) -> str:
+    """Return the answer to ``--query-<switch>=<names>``. Raises UnknownField, NoDevices."""
+    fields = switches()[switch].find(names.split(","))
+    seen = chosen(view, only)
+    head = ", ".join(f"{each.name} [{each.unit}]" if each.unit else each.name for each in fields)
+    rows = (
+        ", ".join(_cell(row(each), each.unit, options) for each in fields)
+        for item in seen
+        for row in _ROWS[switch](view, item)
+    )
+    return "".join(f"{line}\n" for line in ([head] if options.header else []) + [*rows])
 
 
 def chosen(view: View, only: Iterable[str]) -> list[Seen]:
-    """Return the devices that ``-i`` names by number, address or UUID; all where it names none."""
-    wanted = list(only)
-    return [
-        seen
-        for seen in view.present()
-        if not wanted or {str(seen.number), seen.device.uuid, seen.device.pci_address} & set(wanted)
-    ]
+    """Return the devices that ``-i`` names by number, address or UUID; all where it names none. Raises NoDevices."""
+    wanted = {word.strip().lower() for word in only}
+    seen = [item for item in view.present() if not wanted or wanted & _names(item)]
+    if wanted and not seen:
+        raise NoDevices
+    return seen
+
+
+def _names(seen: Seen) -> set[str]:
+    """Return what a device can be called: its number, its UUID, its address with or without (long) domain."""
+    address = seen.device.pci_address.lower()
+    return {str(seen.number), seen.device.uuid.lower(), seen.device.serial, address, address[4:], address[9:]}
 
 
 def _cell(value: object, unit: str, options: Options) -> str:
-    plain = not unit or not options.units or value in (NOT_SUPPORTED, NOT_AVAILABLE)
+    plain = not unit or not options.units or str(value).startswith("[") or value == NOT_AVAILABLE
     return str(value) if plain else f"{value} {unit}"
 
 
-def _lines(head: str, rows: list[str], options: Options) -> str:
-    return "".join(f"{line}\n" for line in ([head] if options.header else []) + rows)
+def _device(view: View, seen: Seen) -> Iterator[Row]:
+    yield lambda each: each.get(seen, view)
 
 
-def _stamp(at: datetime) -> str:
-    return at.strftime("%Y/%m/%d %H:%M:%S.") + f"{at.microsecond // 1000:03}"
+def _whose(view: View, seen: Seen, own: dict[str, object]) -> Row:
+    """Return a row about something of a device; ``own``: what is not of the device itself."""
+
+    def get(each: Field) -> object:
+        known = own.get(each.name)
+        return (
+            known
+            if known is not None
+            else field(each.name).get(seen, view)
+            if each.name in _SHARED
+            else NOT_SUPPORTED
+        )
+
+    return get
 
 
-def _unknown(name: str) -> str:
-    return f'Field "{name}" is not a valid field to query.\n'
+def _apps(view: View, seen: Seen) -> Iterator[Row]:
+    for task in view.tasks(seen):
+        yield _whose(view, seen, _app(view, seen, task))
 
 
-def recovery(seen: Seen) -> str:
-    """Return the word for what would make a device well again."""
-    if seen.device.trouble.stalled:
-        return "Reboot"
-    return "Reset" if seen.device.trouble.reset_required or seen.device.state.remap.pending else "None"
+def _app(view: View, seen: Seen, task: Task) -> dict[str, object]:
+    return {"pid": task.pid, "process_name": task.name, "used_gpu_memory": seen.device.held(task, view.at)}
+
+
+def _retired(view: View, seen: Seen) -> Iterator[Row]:
+    """Pages are retired by products that remap no rows; others say for each cause that they have none."""
+    remap, turing = seen.device.state.remap, seen.device.product.family == "turing"
+    for cause, count in (("Single Bit ECC", remap.corrected), ("Double Bit ECC", remap.uncorrected)):
+        for number in range(count) if turing else (-1,):
+            own: dict[str, object] = {"retired_pages.cause": cause}
+            if number >= 0:
+                own["retired_pages.address"] = f"0x{0x1C2A4C + number * 0x1000:016x}"
+            yield _whose(view, seen, own)
+
+
+def _remapped(view: View, seen: Seen) -> Iterator[Row]:
+    yield _whose(view, seen, {})
+
+
+def _clocks(view: View, seen: Seen) -> Iterator[Row]:
+    for memory, graphics in clocks(seen.device.product):
+        for clock in graphics:
+            yield _whose(view, seen, {"memory": memory, "graphics": clock})
+
+
+def clocks(product: Product) -> list[tuple[int, range]]:
+    """Return the clocks that a product's memory can have, each with those that its multiprocessors can have then."""
+    most, idle = product.clocks["most"], product.clocks["idle"]
+    found = [(most[1], range(most[0], idle[0] - 1, -STEP_MHZ))]
+    return found if idle[1] == most[1] else [*found, (idle[1], range(idle[0], idle[0] - 1, -STEP_MHZ))]
+
+
+_SHARED = {
+    "timestamp", "gpu_name", "gpu_bus_id", "gpu_serial", "gpu_uuid", "remapped_rows.correctable",
+    "remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure",
+    *(f"remapped_rows.histogram.{name}" for name in ("max", "high", "partial", "low", "none")),
+}  # fmt: skip
+"""What other switches tell as ``--query-gpu`` does."""
+_ROWS: dict[str, Callable[[View, Seen], Iterable[Row]]] = {
+    "gpu": _device,
+    "compute-apps": _apps,
+    "accounted-apps": lambda view, seen: (),
+    "retired-pages": _retired,
+    "remapped-rows": _remapped,
+    "supported-clocks": _clocks,
+}

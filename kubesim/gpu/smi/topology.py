@@ -8,6 +8,7 @@ from kubesim.gpu.devices import NVLINK_GBPS, Device
 from kubesim.gpu.smi.query import chosen
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
 
+CUT = "Nvlink queries are not supported for Devices in MIG mode"
 _UNDERLINED, _PLAIN = "\x1b[4m", "\x1b[0m"
 _LEGEND = """
 Legend:
@@ -48,7 +49,9 @@ def links(view: View, only: Iterable[str] = (), ask: str = "-s") -> str:
     lines: list[str] = []
     for seen in chosen(view, only):
         lines.append(f"GPU {seen.number}: {seen.device.product.name} (UUID: {seen.device.uuid})")
-        for number in range(seen.device.product.nvlinks):
+        if seen.device.mig_mode:
+            lines.append(CUT)
+        for number in range(0 if seen.device.mig_mode else seen.device.product.nvlinks):
             lines += _ASKED[ask](seen.device, number)
     return "\n".join(lines) + "\n"
 
@@ -75,7 +78,7 @@ def _reach(one: Device, other: Device, ask: str) -> str:
     linked = connection(one, other).startswith("NV")
     if ask in ("n", "a"):
         return "OK" if linked else "NS"
-    return "OK" if linked or one.numa == other.numa else "CNS"
+    return "OK" if linked else "CNS"
 
 
 def _state(device: Device, number: int) -> list[str]:

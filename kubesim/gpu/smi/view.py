@@ -25,6 +25,11 @@ class Seen:
     reading: Reading
 
     @property
+    def cut(self) -> list[Instance]:
+        """Its instances in the order of their numbers."""
+        return sorted(self.instances, key=lambda item: item.id)
+
+    @property
     def mig(self) -> str:
         """The word of the MIG column."""
         if not self.device.product.mig:

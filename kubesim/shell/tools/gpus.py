@@ -38,14 +38,15 @@ async def nvidia_smi(process: Process) -> int:
     except cli.BadUsage as error:
         await process.write(str(error))
         return 2
-    done = 0
+    done, logged = 0, ""
     while True:
         view = access.view(process.machine.clock.now())
         while view.stalled():  # the real one waits for the firmware, too
             await process.sleep(60)
         out, status = cli.run(view, call)
         if call.file:
-            process.view.write(call.file, out.encode())
+            logged += out
+            process.view.write(call.file, logged.encode())
         else:
             await process.write(out)
         done += 1

@@ -1,0 +1,239 @@
+"""What nvidia-smi changes: power limit, clocks, modes, MIG, resets; each with the driver's refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubesim.gpu.mig import MigError
+from kubesim.gpu.smi.query import chosen, clocks
+from kubesim.gpu.smi.values import enabled
+from kubesim.gpu.smi.view import Seen, View
+
+INVALID, NO_PERMISSION, IN_USE, RESET_FAILED = 2, 4, 19, 255
+EARLY = "Terminating early due to previous errors.\n"
+DONE = "All done.\n"
+USED = (
+    "{} is currently being used by one or more other processes (e.g. CUDA application or a monitoring application "
+    "such as another instance of nvidia-smi). Please first kill all processes using the device and retry the command "
+    "or reboot the system to make MIG mode effective.\n"
+)
+USERS = (
+    "\n{} currently being used by one or more other processes (e.g., Fabric Manager, CUDA application, graphics "
+    "application such as an X server, or a monitoring application such as another instance of nvidia-smi). Please "
+    "first kill all processes using {} and all compute applications running in the system.\n"
+)
+FORGETFUL = (
+    "\nWarning: persistence mode is disabled on device {}. See the Known Issues section of the nvidia-smi(1) man "
+    "page for more information. Run with [--help | -h] switch to get more information on how to enable persistence "
+    "mode.\n\n"
+)
+COMPUTE_MODES = {"0": "Default", "2": "Prohibited", "3": "E. Process"}
+COMPUTE_NAMES = {"Default": "DEFAULT", "Prohibited": "PROHIBITED", "E. Process": "EXCLUSIVE_PROCESS"}
+SWITCH = {"0": False, "DISABLED": False, "1": True, "ENABLED": True}
+
+
+class Refused(Exception):
+    """The driver does not do it: what it prints, and the exit status."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+Do = Callable[[View, Seen, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Setter:
+    """One thing that can be set: how, and what is said to who may not (``{}``: the device's address)."""
+
+    do: Do
+    forbidden: str
+    warns: bool = False
+    """Whether it says that nothing stays set without persistence mode."""
+
+
+def run(view: View, name: str, value: str, only: list[str]) -> tuple[str, int]:
+    """Set one thing of each device that is named; returns what is printed and the exit status. Raises NoDevices."""
+    setter, out = SETTERS[name], ""
+    for seen in chosen(view, only):
+        address = seen.device.pci_address
+        if view.owner:
+            return out + setter.forbidden.format(address, word=_switched(value)) + "\n" + EARLY, NO_PERMISSION
+        try:
+            out += setter.do(view, seen, value)
+        except Refused as error:
+            return f"{out}{error}\n{EARLY}", error.status
+        if setter.warns and not seen.device.settings.persistence:
+            out += FORGETFUL.format(address)
+    return out + DONE, 0
+
+
+def reset(view: View, only: list[str]) -> tuple[str, int]:
+    """Reset devices; those in use stay as they are."""
+    if view.owner:
+        return "GPU Reset couldn't run because of insufficient permissions.\n", NO_PERMISSION
+    out, failed, used = "", "", 0
+    for seen in [item for item in view.all() if not only or {str(item.number), item.device.uuid} & set(only)]:
+        try:
+            view.board.reset(seen.device.index, view.at)
+        except MigError as error:
+            failed += f"  GPU {seen.device.pci_address}: {error}\n"
+            used += not seen.device.trouble.lost
+        else:
+            out += f"GPU {seen.device.pci_address} was successfully reset.\n"
+    if not failed:
+        return out + DONE, 0
+    many = (f"{used} devices are", "these devices") if used > 1 else ("1 device is", "this device")
+    return f"{out}The following GPUs could not be reset:\n{failed}" + (
+        USERS.format(*many) if used else ""
+    ), RESET_FAILED
+
+
+def _switched(value: str) -> str:
+    return "enable" if SWITCH.get(value.upper()) else "disable"
+
+
+def _switch(value: str) -> bool:
+    if value.upper() not in SWITCH:
+        raise Refused(f"Invalid value: {value}", INVALID)
+    return SWITCH[value.upper()]
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise Refused(f"Invalid value: {value}", INVALID) from error
+
+
+def _pair(value: str) -> tuple[int, int]:
+    words = value.split(",") if "," in value else [value, value]
+    if len(words) != 2 or not all(word.strip().isdecimal() and len(word) < 8 for word in words):
+        raise Refused(f"Invalid value: {value}", INVALID)
+    return int(words[0]), int(words[1])
+
+
+def _persistence(view: View, seen: Seen, value: str) -> str:
+    on, address = _switch(value), seen.device.pci_address
+    if seen.device.settings.persistence == on:
+        return f"Persistence mode is already {enabled(on)} for GPU {address}.\n"
+    seen.device.set(view.at, persistence=on)
+    return f"{enabled(on)} persistence mode for GPU {address}.\n"
+
+
+def _accounting(view: View, seen: Seen, value: str) -> str:
+    on, address = _switch(value), seen.device.pci_address
+    if seen.device.settings.accounting == on:
+        return f"Accounting mode is already {enabled(on)} for GPU {address}.\n"
+    seen.device.set(view.at, accounting=on)
+    return f"{enabled(on)} Accounting Mode for GPU {address}.\n"
+
+
+def _compute(view: View, seen: Seen, value: str) -> str:
+    by_name = {name: mode for mode, name in COMPUTE_NAMES.items()}
+    mode, address = COMPUTE_MODES.get(value) or by_name.get(value.upper()), seen.device.pci_address
+    if mode is None:
+        raise Refused(f"Invalid compute mode: {value}", INVALID)
+    if seen.device.settings.compute_mode == mode:
+        return f"Compute mode is already set to {COMPUTE_NAMES[mode]} for GPU {address}.\n"
+    seen.device.set(view.at, compute_mode=mode)
+    return f"Set compute mode to {COMPUTE_NAMES[mode]} for GPU {address}.\n"
+
+
+def _power(view: View, seen: Seen, value: str) -> str:
+    wanted, power, address = _number(value), seen.device.product.power, seen.device.pci_address
+    if not power["least"] <= wanted <= power["limit"]:
+        raise Refused(
+            f"Provided power limit {wanted:.2f} W is not a valid power limit which should be between "
+            f"{power['least']:.2f} W and {power['limit']:.2f} W for GPU {address}",
+            INVALID,
+        )
+    before = seen.device.power_limit
+    seen.device.set(view.at, power_limit=wanted)
+    return f"Power limit for GPU {address} was set to {wanted:.2f} W from {before:.2f} W.\n"
+
+
+def _lock(view: View, seen: Seen, value: str) -> str:
+    low, high = _pair(value)
+    seen.device.set(view.at, gpu_clocks=_within(seen.device.product.clocks, 0, low, high))
+    return f'GPU clocks set to "(gpuClkMin {low}, gpuClkMax {high})" for GPU {seen.device.pci_address}\n'
+
+
+def _lock_memory(view: View, seen: Seen, value: str) -> str:
+    low, high = _pair(value)
+    seen.device.set(view.at, memory_clocks=_within(seen.device.product.clocks, 1, low, high))
+    return f'Memory clocks set to "(memClkMin {low}, memClkMax {high})" for GPU {seen.device.pci_address}\n'
+
+
+def _within(limits: dict[str, list[int]], place: int, low: int, high: int) -> tuple[int, int]:
+    least, most = limits["idle"][place], limits["most"][place]
+    return min(max(low, least), most), min(max(high, least), most)
+
+
+def _applications(view: View, seen: Seen, value: str) -> str:
+    memory, graphics = _pair(value)
+    if not any(memory == known and graphics in possible for known, possible in clocks(seen.device.product)):
+        raise Refused(
+            f'Specified clock combination "(MEM {memory}, SM {graphics})" is not supported for GPU '
+            f"{seen.device.pci_address}. Run 'nvidia-smi -q -d SUPPORTED_CLOCKS' to see list of supported clock "
+            "combinations",
+            INVALID,
+        )
+    seen.device.set(view.at, applications=(memory, graphics))
+    return f'Applications clocks set to "(MEM {memory}, SM {graphics})" for GPU {seen.device.pci_address}\n'
+
+
+def _forget(name: str) -> Do:
+    """Let a setting be as it was at first."""
+
+    def do(view: View, seen: Seen, value: str) -> str:
+        seen.device.set(view.at, **{name: None})
+        return ""
+
+    return do
+
+
+def _errors(view: View, seen: Seen, value: str) -> str:
+    if value.upper() not in ("0", "VOLATILE", "1", "AGGREGATE"):
+        raise Refused(f"Invalid value: {value}", INVALID)
+    aggregate = value.upper() in ("1", "AGGREGATE")
+    seen.device.forget_errors(view.at, aggregate=aggregate)
+    return f"Reset {'aggregate' if aggregate else 'volatile'} ECC errors to zero for GPU {seen.device.pci_address}.\n"
+
+
+def _mig(view: View, seen: Seen, value: str) -> str:
+    """Switch MIG mode: an Ampere needs a reset for it, so that it waits where one is not possible."""
+    on, address = _switch(value), seen.device.pci_address
+    try:
+        view.board.set_mig(seen.device.index, on, view.at)
+    except MigError as error:
+        head = f"Unable to {'enable' if on else 'disable'} MIG Mode for GPU {address}: {error}"
+        if not seen.device.product.mig:
+            return f"{head}\nTreating as warning and moving on.\n"
+        if seen.device.settings.mig_pending is not on:
+            raise Refused(head, IN_USE) from error
+        state = "enable" if on else "disable"
+        return f"Warning: MIG mode is in pending {state} state for GPU {address}:{error}\n{USED.format(address)}"
+    return f"{enabled(on)} MIG Mode for GPU {address}\n"
+
+
+_NO_CLOCKS = "The current user does not have permission to change clocks for GPU {}."
+SETTERS: dict[str, Setter] = {
+    "persistence-mode": Setter(_persistence, "Unable to set persistence mode for GPU {}: Insufficient Permissions"),
+    "accounting-mode": Setter(_accounting, "Unable to set accounting mode for GPU {}: Insufficient Permissions"),
+    "compute-mode": Setter(_compute, "Unable to set the compute mode for GPU {}: Insufficient Permissions"),
+    "power-limit": Setter(
+        _power, "Failed to set power management limit for GPU {}: Insufficient Permissions", warns=True
+    ),
+    "lock-gpu-clocks": Setter(_lock, _NO_CLOCKS, warns=True),
+    "reset-gpu-clocks": Setter(_forget("gpu_clocks"), _NO_CLOCKS),
+    "lock-memory-clocks": Setter(_lock_memory, _NO_CLOCKS, warns=True),
+    "reset-memory-clocks": Setter(_forget("memory_clocks"), _NO_CLOCKS),
+    "applications-clocks": Setter(_applications, _NO_CLOCKS, warns=True),
+    "reset-applications-clocks": Setter(_forget("applications"), _NO_CLOCKS),
+    "reset-ecc-errors": Setter(_errors, "Unable to reset ECC errors for GPU {}: Insufficient Permissions"),
+    "multi-instance-gpu": Setter(_mig, "Unable to {word} MIG Mode for GPU {}: Insufficient Permissions"),
+}
+"""By the long name of the option."""
