@@ -108,6 +108,8 @@ class Injector(HttpServer):
         self._board.repair(fault["gpu_id"], self._post.clock.now())
 
     def _reset(self, body: Obj) -> Obj:
+        if "gpu_id" not in body:
+            raise Refusal(400, f"gpu_id: missing; it names the GPU to reset, 0 to {len(self._board.devices) - 1}")
         gpu = self._device(body)
         try:
             self._board.reset(gpu, self._post.clock.now())

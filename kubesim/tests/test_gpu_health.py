@@ -212,6 +212,17 @@ async def test_an_agent_refuses_what_it_cannot_do(route, body, status):
         assert (await agent(w, route, body))[0] == status
 
 
+async def test_an_agent_resets_no_device_that_is_not_named():
+    async with world(count=1) as w:
+        await w.create("pods", pod("agent", container(INJECTOR)))
+        await w.tick(5)
+        board(w).xid(0, 95, w.clock.now())
+        status, said = await agent(w, "/reset", {})
+        assert (status, said) == (400, {"detail": "gpu_id: missing; it names the GPU to reset, 0 to 7"})
+        assert board(w).devices[0].trouble.reset_required
+        assert (await agent(w, "/reset", {"gpu_id": 0}))[0] == 200
+
+
 async def test_what_is_wrong_with_devices_survives_a_restart_of_the_simulator():
     async with world(count=1) as w:
         board(w).xid(2, 79, w.clock.now())
