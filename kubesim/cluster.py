@@ -347,7 +347,7 @@ class Cluster:
     def let_out(self, kubelets: Sequence[Network] = ()) -> None:
         """Let webhooks be anywhere that this machine reaches, and kubelets of others in some networks."""
         self._caller.outside = True
-        self.nodes.outside = Outside(kubelets, self._as_kubelets_client)
+        self.nodes.fabric.outside = Outside(kubelets, self._as_kubelets_client)
 
     def _as_kubelets_client(self) -> ssl.SSLContext:
         """Return how the API server speaks to kubelets: with a certificate, and trusting any, as is its default."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from kubesim.gpu.nodes import PRODUCTS
 from kubesim.kubeconfig import KubeconfigError
 from kubesim.located import FileError
 from kubesim.manual import Manual
+from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import PkiError
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 from kubesim.serve import Address, ServeError, run_host, run_single
@@ -65,6 +66,13 @@ def _add_serve(commands: Commands) -> None:
     _add_address(serve)
     add("--data", type=Path, metavar="DIR", help="folder to keep the cluster in (default: nothing is kept)")
     add("--history", action="store_true", help="keep also all that the cluster was, for replay and fork")
+    add(
+        "--kubelets",
+        type=_networks,
+        default=LOOPBACK,
+        metavar="NETWORK,...",
+        help="networks in which nodes that join may be; none: nowhere (default: this machine's loopback)",
+    )
     add("--speed", type=_speed, default=1.0, metavar="FACTOR", help="how fast its time passes (default: 1)")
     add(
         "--without",
@@ -142,6 +150,14 @@ def _moment(text: str) -> datetime:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"give a time such as 2026-01-31T12:00:00Z, not {text!r}") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    """Return the networks of a list, such as 10.0.0.0/8,fd00::/8; none for the word."""
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(",")) if text != "none" else ()
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"give networks such as 10.0.0.0/8,127.0.0.0/8, or none: {error}") from error
 
 
 def _speed(text: str) -> float:
@@ -256,6 +272,7 @@ async def _command(given: argparse.Namespace) -> None:
         content,
         speed=given.speed,
         history=given.history,
+        kubelets=given.kubelets,
     )
 
 

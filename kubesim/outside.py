@@ -28,13 +28,16 @@ from aiohttp import (
     ClientTimeout,
     TCPConnector,
 )
+from multidict import CIMultiDict
 from yarl import URL
 
 from kubesim.connections import Connections
+from kubesim.errors import ApiError, Obj
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 LOOPBACK: tuple[Network, ...] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+KUBELET_PORT = 10250
 DIAL_SECONDS = 30.0
 MOST_CONNECTIONS = 256
 MOST_TOLD = 64
@@ -46,6 +49,8 @@ REFUSALS = {
     errno.ETIMEDOUT: "connect: connection timed out",
     errno.ECONNRESET: "read: connection reset by peer",
 }
+PREFERRED = ("InternalIP", "ExternalIP", "Hostname")
+"""Which of a node's addresses is taken: what kubeadm gives as --kubelet-preferred-address-types."""
 log = logging.getLogger(__name__)
 
 
@@ -73,6 +78,21 @@ class Target:
     def url(self, path: str) -> str:
         """Return the URL of a path, which may have a query."""
         return f"http{'s' if self.secure else ''}://{self.place}{path}"
+
+
+def kubelet_of(node: Obj) -> Target:
+    """Return where a node's kubelet is. Raises ``ApiError`` 500 where the node does not tell."""
+    status = node.get("status", {})
+    known, endpoint = (
+        status.get("addresses") or [],
+        (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {},
+    )
+    for kind in PREFERRED:
+        for item in known:
+            if item["type"] == kind:
+                return Target(item["address"], int(endpoint.get("Port") or KUBELET_PORT))
+    listed = " ".join(f"{{{item['type']} {item['address']}}}" for item in known)
+    raise ApiError(500, "", f"no preferred addresses found; known addresses: [{listed}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +124,11 @@ class Outside:
             self._session = None
         await self._connections.end()
 
+    @property
+    def there(self) -> bool:
+        """Whether anything may be reached."""
+        return bool(self._networks)
+
     def allows(self, address: Address) -> bool:
         """Whether an address may be reached."""
         return any(address in network for network in self._networks)
@@ -112,7 +137,8 @@ class Outside:
     async def asked(self, target: Target, call: Call) -> AsyncIterator[ClientResponse]:
         """Send a request and yield the answer, of which only the head has been read. Raises ``DialError``."""
         session, url = self._open(), await self._resolved(target, call.path)
-        headers = {"Host": target.place, **call.headers}
+        headers = CIMultiDict({"Host": target.place})
+        headers.update(call.headers)
         try:
             answer = await session.request(
                 call.method, url, headers=headers, data=call.body, allow_redirects=False, skip_auto_headers=AUTOMATIC
@@ -128,7 +154,7 @@ class Outside:
 
     async def _resolved(self, target: Target, path: str) -> URL:
         """Return a request's URL with an address that may be reached in place of the host. Raises ``DialError``."""
-        for address in await _addresses(target.host):
+        for address in await addresses(target.host):
             if self.allows(address):
                 return URL(Target(str(address), target.port, target.secure).url(path), encoded=True)
         self._tell(target.host)
@@ -157,7 +183,7 @@ AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """What aiohttp would say of itself in requests that are somebody else's."""
 
 
-async def _addresses(host: str) -> list[Address]:
+async def addresses(host: str) -> list[Address]:
     """Return what a host is called by numbers. Raises ``DialError``."""
     try:
         return [ipaddress.ip_address(host)]

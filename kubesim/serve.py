@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from kubesim.garbage import Sweeper
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
 from kubesim.listener import Listener, close
+from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import CertificateAuthority
 
 GRACE_SECONDS = 1.0
@@ -111,11 +112,18 @@ async def listening(handler: Handler, sock: Listener, context: ssl.SSLContext) -
 
 @asynccontextmanager
 async def single(
-    spec: ClusterSpec, address: Address, clock: Clock, data: Path | None = None, content: ClusterFile | None = None
+    spec: ClusterSpec,
+    address: Address,
+    clock: Clock,
+    data: Path | None = None,
+    content: ClusterFile | None = None,
+    *,
+    kubelets: Sequence[Network] = LOOPBACK,
 ) -> AsyncIterator[Cluster]:
     """Run one cluster at the URL root; with ``data`` it is kept there and restored from there.
 
-    ``content`` is what a fresh one has beside what ``spec`` says; a restored one has had it.
+    ``content`` is what a fresh one has beside what ``spec`` says; a restored one has had it. ``kubelets``: the
+    networks in which nodes that join may be.
     """
     sock = listen(address)
     async with AsyncExitStack() as stack:
@@ -136,7 +144,7 @@ async def single(
             await saver.start()
             stack.push_async_callback(saver.stop)
         stack.push_async_callback(cluster.stop)
-        cluster.let_out()
+        cluster.let_out(kubelets)
         await stack.enter_async_context(reachable(cluster, sock, tls_context(authority, address.host, clock)))
         stack.callback(Sweeper(clock).stop)
         yield cluster
@@ -214,6 +222,7 @@ async def run_single(
     *,
     speed: float = 1.0,
     history: bool = False,
+    kubelets: Sequence[Network] = LOOPBACK,
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
     stop, clock = stop_signal(), RealClock(speed)
@@ -222,7 +231,7 @@ async def run_single(
         raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
     if data and history:
         (data / "cluster" / "history").mkdir(parents=True, exist_ok=True)
-    async with single(spec_of(clock), address, clock, data, content) as cluster:
+    async with single(spec_of(clock), address, clock, data, content, kubelets=kubelets) as cluster:
         kubeconfig.write(file, cluster.admin_kubeconfig())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)
         await stop.wait()

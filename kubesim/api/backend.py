@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -21,7 +22,8 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.network.fabric import Fabric
 from kubesim.store import Store
-from kubesim.streaming.seam import Containers
+from kubesim.streaming.remote import Wanted
+from kubesim.streaming.seam import Forward, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,30 @@ class LogRequest:
     since: datetime | None = None
 
 
-class NodeAccess(Containers, Protocol):
-    """What the API server reaches on the nodes: logs and containers by their kubelets, and whatever listens."""
+class NodeAccess(Protocol):
+    """What the API server reaches on the nodes: logs and containers by their kubelets, and whatever listens.
+
+    What is entered raises ``Refused``, ``Unreached`` and ``ApiError``.
+    """
 
     fabric: Fabric
 
-    def read(self, pod: Obj, wanted: LogRequest) -> AsyncIterator[bytes]:
-        """Yield a log in pieces; with ``follow`` until the container ends."""
+    def read(self, pod: Obj, wanted: LogRequest) -> AsyncGenerator[bytes, None]:
+        """Yield a log in pieces; with ``follow`` until the container ends. Raises ``ApiError``."""
+
+    def check(self, pod: Obj) -> None:
+        """Raise ``ApiError`` where nobody knows the way to a pod's node."""
+
+    def exec(
+        self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted
+    ) -> AbstractAsyncContextManager[Run]:
+        """Return what gets ready to run a command beside the container's own process."""
+
+    def attach(self, pod: Obj, container: str, wanted: Wanted) -> AbstractAsyncContextManager[Run]:
+        """Return what gets ready to join the container's own process."""
+
+    def forward(self, pod: Obj, lost: Callable[[], object]) -> AbstractAsyncContextManager[Forward]:
+        """Return what gets ready to reach the pod's ports; ``lost`` is called where the node goes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

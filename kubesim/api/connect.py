@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
@@ -15,13 +16,13 @@ from kubesim.api.negotiate import parse_bool
 from kubesim.api.options import Options
 from kubesim.api.requestinfo import STREAMS, RequestInfo
 from kubesim.api.status import bad_request
-from kubesim.api.streams import container_of, still_allowed
+from kubesim.api.streams import abort, container_of, still_allowed
 from kubesim.asking import answered
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.streaming import portforward, remote
-from kubesim.streaming.seam import Run
+from kubesim.streaming.seam import Run, Unreached
 
 EXECUTING, ATTACHING = "error executing command in container", "error attaching to container"
 FLAGS = ("stdin", "stdout", "stderr", "tty")
@@ -55,7 +56,10 @@ async def answer(
     response: web.StreamResponse | None = None
     with backend.fairness.stream(user):
         async with backend.guard.stream(still_allowed(backend, request, info, user)):
-            response = await serve()
+            try:
+                response = await serve()
+            except Unreached as error:
+                raise ApiError(500, "", str(error)) from error
     return response or web.Response(status=401, headers=NO_CACHE)
 
 
@@ -82,19 +86,20 @@ def _stream(backend: Backend, request: web.Request, info: RequestInfo, pod: Obj,
     container = "" if forwarding else container_of(pod, request.query.get("container", ""))
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {info.name} does not have a host assigned")
+    backend.nodes.check(pod)
 
     async def pace(size: int) -> None:
         if pause := backend.fairness.charge(user, size):
             await backend.clock.sleep(pause)
 
     if forwarding:
-        return lambda: portforward.serve(request, lambda: backend.nodes.forward(pod), pace)
+        return lambda: portforward.serve(request, lambda: backend.nodes.forward(pod, lambda: abort(request)), pace)
     words = request.query.getall("command", [])
-    attaching = info.subresource == "attach"
+    attaching, wanted = info.subresource == "attach", remote.Wanted.read(request.query)
 
-    def begin() -> Run:
-        return backend.nodes.attach(pod, container) if attaching else backend.nodes.exec(pod, container, words)
+    def begin() -> AbstractAsyncContextManager[Run]:
+        nodes = backend.nodes
+        return nodes.attach(pod, container, wanted) if attaching else nodes.exec(pod, container, words, wanted)
 
-    wanted = remote.Wanted.read(request.query)
     command = remote.Command(wanted, begin, ATTACHING if attaching else EXECUTING, pace)
     return lambda: remote.serve(request, command)

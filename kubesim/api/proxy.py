@@ -6,21 +6,22 @@ import ipaddress
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from aiohttp import web
+from aiohttp import ClientError, web
 
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.backend import Backend
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request
+from kubesim.api.streams import abort
 from kubesim.errors import ApiError, Obj
 from kubesim.network.fabric import REASONS, Request
+from kubesim.outside import Call, DialError, Outside, Target, addresses, kubelet_of
 from kubesim.schema.registry import Kind
 from kubesim.shell.errors import NetworkError
 
 SCHEMES = ("", "http", "https")
-KUBELET_PORT = 10250
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-connection", "authorization"}
 )
@@ -41,8 +42,8 @@ def prepared(
     """Return what passes a request on. Raises 404, 400 and 503 where there is nothing to pass it to."""
     asked = _asked(info.name, kind)
     locate = {"pods": _pod, "services": _service, "nodes": _node}[kind.resource]
-    address, port = locate(backend, info, kind, asked)
-    return lambda: _pass_on(backend, request, info, address, port)
+    target = locate(backend, info, kind, asked)
+    return lambda: _pass_on(backend, request, info, target)
 
 
 def _asked(name: str, kind: Kind) -> Asked:
@@ -61,26 +62,35 @@ def _asked(name: str, kind: Kind) -> Asked:
     return asked
 
 
-def _pod(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> tuple[str, int]:
+def _pod(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> Target:
     pod = backend.operations.get(kind, info.namespace, asked.name)
     declared = [port["containerPort"] for item in pod["spec"]["containers"] for port in item.get("ports") or ()]
     port = asked.port or (str(declared[0]) if declared else "80")
-    addresses = pod.get("status", {}).get("podIPs") or [{"ip": ""}]
-    address = addresses[0]["ip"]
-    if not address or not ipaddress.ip_address(address).is_global and not ipaddress.ip_address(address).is_private:
+    told = pod.get("status", {}).get("podIPs") or [{"ip": ""}]
+    _check_address(told[0]["ip"])
+    return Target(told[0]["ip"], _number(port), asked.scheme == "https")
+
+
+def _node(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> Target:
+    """Return a node's kubelet, or another port of the node."""
+    kubelet = kubelet_of(backend.operations.get(kind, "", asked.name))
+    _check_address(kubelet.host)
+    if asked.port in ("", str(kubelet.port)):
+        return kubelet
+    return Target(kubelet.host, _number(asked.port), asked.scheme == "https")
+
+
+def _check_address(address: str) -> None:
+    """Raise 400 for an address that no proxy leads to; what a name stands for is seen when it is called."""
+    try:
+        found = ipaddress.ip_address(address or "0.0.0.0")  # noqa: S104 - what is not told is no address
+    except ValueError:
+        return
+    if found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local:
         raise bad_request("address not allowed")
-    return address, _number(port)
 
 
-def _node(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> tuple[str, int]:
-    node = backend.operations.get(kind, "", asked.name)
-    addresses = {item["type"]: item["address"] for item in node.get("status", {}).get("addresses") or ()}
-    if "InternalIP" not in addresses:
-        raise ApiError(500, "InternalError", f"no preferred addresses found; known addresses: {[*addresses]}")
-    return addresses["InternalIP"], _number(asked.port or str(KUBELET_PORT))
-
-
-def _service(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> tuple[str, int]:
+def _service(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> Target:
     name = _port_name(backend.operations.get(kind, info.namespace, asked.name), asked)
     endpoints = backend.operations.registry.by_resource("endpoints")
     found: Obj = backend.store.get(endpoints, info.namespace, asked.name) or {}
@@ -95,7 +105,7 @@ def _service(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> t
     ]
     if not places:
         raise _unavailable(f'no endpoints available for service "{info.name}"')
-    return random.choice(places)
+    return Target(*random.choice(places), asked.scheme == "https")
 
 
 def _port_name(service: Obj, asked: Asked) -> str:
@@ -115,9 +125,7 @@ def _number(port: str) -> int:
     raise _unavailable(f"error trying to reach service: dial tcp: lookup tcp/{port}: unknown port")
 
 
-async def _pass_on(
-    backend: Backend, request: web.Request, info: RequestInfo, address: str, port: int
-) -> web.StreamResponse:
+async def _pass_on(backend: Backend, request: web.Request, info: RequestInfo, target: Target) -> web.StreamResponse:
     """Send a request to what listens, and its answer back."""
     path = request.rel_url.raw_path
     found_at = re.search(rf"/{info.resource}/[^/]+/proxy(?=/|$)", path)
@@ -129,13 +137,47 @@ async def _pass_on(
     headers = {name.lower(): value for name, value in request.headers.items()}
     headers = {name: value for name, value in headers.items() if name not in HOP_BY_HOP}
     headers |= {"x-forwarded-for": request.remote or "", "x-forwarded-uri": path}
-    asked = Request(request.method, (inner or "/") + query, headers, await request.read(), backend.address)
+    fabric, inner = backend.nodes.fabric, (inner or "/") + query
+    if fabric.leads_out(target.host):
+        body = request.content.iter_any() if request.can_read_body else None
+        call = Call(request.method, inner, headers, body)
+        return await _pass_out(fabric.outside, request, await _resolved(target), call, prefix)
     try:
-        found = await backend.nodes.fabric.find(address, port).respond(asked)
+        asked = Request(request.method, inner, headers, await request.read(), backend.address)
+        found = await fabric.find(target.host, target.port).respond(asked)
     except NetworkError as error:
-        host = f"[{address}]" if ":" in address else address
-        raise _unavailable(f"error trying to reach service: dial tcp {host}:{port}: {REASONS[error.kind]}") from error
+        raise _unreached(f"dial tcp {target.place}: {REASONS[error.kind]}") from error
     return web.Response(status=found.status, body=found.body, headers=_answered(found.headers, prefix))
+
+
+async def _resolved(target: Target) -> Target:
+    """Return a target by its number, so that no name stands for one address now and for another later. Raises 400."""
+    try:
+        found = [str(address) for address in await addresses(target.host)]
+    except DialError as error:
+        raise bad_request(str(error).removeprefix("dial tcp: ")) from error
+    for address in found:
+        _check_address(address)
+    return replace(target, host=found[0])
+
+
+async def _pass_out(
+    outside: Outside, request: web.Request, target: Target, call: Call, prefix: str
+) -> web.StreamResponse:
+    """Send a request to what listens in another process, and its answer back as it comes."""
+    try:
+        async with outside.asked(target, call) as answer:
+            response = web.StreamResponse(status=answer.status, headers=_answered(answer.headers, prefix))
+            await response.prepare(request)
+            async for piece in answer.content.iter_any():
+                await response.write(piece)
+            await response.write_eof()
+            return response
+    except DialError as error:
+        raise _unreached(str(error)) from error
+    except ClientError:
+        abort(request)  # what has been sent is not all, and the client has to see that
+        return response
 
 
 def _answered(headers: Mapping[str, str], prefix: str) -> dict[str, str]:
@@ -145,6 +187,10 @@ def _answered(headers: Mapping[str, str], prefix: str) -> dict[str, str]:
         if name.lower() == "location" and value.startswith("/") and not value.startswith(prefix):
             kept[name] = prefix + value
     return {"Content-Type": "text/plain; charset=utf-8", **NO_CACHE, **kept}
+
+
+def _unreached(why: str) -> ApiError:
+    return _unavailable(f"error trying to reach service: {why}")
 
 
 def _unavailable(message: str) -> ApiError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import timedelta
 
 from aiohttp import web
@@ -48,7 +48,7 @@ async def watch(
         present = backend.store.list(kind, namespace)
         await answered(options.ask, lambda: all_served(kind, present))
     seconds = parse_int("timeoutSeconds", request.query.get("timeoutSeconds", ""))
-    stream = Watch(backend.store, options, lambda: _abort(request))
+    stream = Watch(backend.store, options, lambda: abort(request))
     response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": WATCH_TYPE})
     try:
         with backend.fairness.stream(user):
@@ -124,7 +124,7 @@ def _once() -> Callable[[], bool]:
     return lambda: fresh.pop() if fresh else False
 
 
-def _abort(request: web.Request) -> None:
+def abort(request: web.Request) -> None:
     """Cut off a client that does not read."""
     if request.transport is not None:
         with suppress(AttributeError):  # see kubesim.serve._close
@@ -151,12 +151,14 @@ async def log(backend: Backend, request: web.Request, info: RequestInfo, user: U
     if pod is None:
         raise not_found(pods, info.name)
     wanted = _log_request(backend, request, info, pod)
-    pieces = backend.nodes.read(pod, wanted)
     response: web.StreamResponse = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
     if is_websocket(request):
         response = web.WebSocketResponse(protocols=LOG_PROTOCOLS, compress=False)
     with backend.fairness.stream(user):
-        async with backend.guard.stream(still_allowed(backend, request, info, user)):
+        async with (
+            backend.guard.stream(still_allowed(backend, request, info, user)),
+            aclosing(backend.nodes.read(pod, wanted)) as pieces,
+        ):
             first = await anext(pieces, b"")
             await response.prepare(request)
             if first or is_websocket(request):  # an empty message tells that the socket is open

@@ -184,7 +184,7 @@ class Joined:
             name,
             fabric=self.fabric,
             selector=f"spec.nodeName={name}",
-            cidr=registration.cidr(index),
+            cidr=registration.cidr(self._group, index),
             foreign=True,
         )
         announcer = Announcer(split, self.clock, [name], fresh=[name], selector=only)

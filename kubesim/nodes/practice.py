@@ -1,8 +1,9 @@
-"""A practice cluster's nodes: their kubelets run in this process and speak through the seam."""
+"""A practice cluster's nodes: their kubelets run in this process and speak through the seam; others may join."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
@@ -13,11 +14,14 @@ from kubesim.errors import Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.logs import LogArguments
 from kubesim.kubelet.node import LEASE_NAMESPACE
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
+from kubesim.nodes.foreign import ForeignKubelets
 from kubesim.store import Store
-from kubesim.streaming.seam import Containers, Forward, Refused, Run
+from kubesim.streaming.remote import Wanted
+from kubesim.streaming.seam import Forward, Run, ready
 
 
 class Nodes:
@@ -34,6 +38,8 @@ class Nodes:
         self.touch: Callable[[], None] = lambda: None
         """Called when there is something to keep that no change of an object tells of."""
         self.fabric = Fabric()
+        kind = operations.registry.by_resource("nodes")
+        self._foreign = ForeignKubelets(lambda name: operations.get(kind, "", name), self.fabric)
         self.fabric.door = self._door = Door(server, ca_pem)
 
     async def start(self, state: Obj) -> None:
@@ -53,16 +59,24 @@ class Nodes:
         if self._kubelets is not None:
             await self._kubelets.stop()
         await self._door.close()
+        await self.fabric.outside.close()
 
     def changes(self) -> Obj:
         """Return what the kubelets know beyond the API's objects, as far as it has changed since the last call."""
         return self._kubelets.changes() if self._kubelets is not None else {}
 
-    async def read(self, pod: Obj, wanted: LogRequest) -> AsyncIterator[bytes]:
+    async def read(self, pod: Obj, wanted: LogRequest) -> AsyncGenerator[bytes, None]:
         """Yield a container's log; a pod that no node has taken has an empty one, as upstream answers."""
-        if self._kubelets is None or not pod["spec"].get("nodeName"):
+        if not pod["spec"].get("nodeName"):
             return
-        arguments = {
+        kubelets = self._own(pod)
+        if kubelets is None:
+            async with aclosing(self._foreign.read(pod, wanted)) as told:
+                async for piece in told:
+                    yield piece
+            return
+        place = wanted.namespace, wanted.pod, wanted.container
+        arguments: LogArguments = {
             "previous": wanted.previous,
             "tail_lines": wanted.tail_lines,
             "since_time": wanted.since,
@@ -70,30 +84,48 @@ class Nodes:
             "limit_bytes": wanted.limit_bytes,
         }
         if not wanted.follow:
-            yield self._kubelets.logs(wanted.namespace, wanted.pod, wanted.container, **arguments)  # type: ignore[arg-type]
+            yield kubelets.logs(*place, **arguments)
             return
         left = wanted.limit_bytes
-        pieces = self._kubelets.follow(wanted.namespace, wanted.pod, wanted.container, **arguments)  # type: ignore[arg-type]
-        async for piece in pieces:
+        async for piece in kubelets.follow(*place, **arguments):
             yield piece if left is None else piece[:left]
             left = None if left is None else left - len(piece)
             if left is not None and left <= 0:
                 return
 
-    def exec(self, pod: Obj, container: str, command: Sequence[str]) -> Run:
-        """Return what runs a command in a container. Raises ``Refused``."""
-        return self._containers.exec(pod, container, command)
+    def check(self, pod: Obj) -> None:
+        """Raise ``ApiError`` where nobody knows the way to a pod's kubelet."""
+        if self._own(pod) is None:
+            self._foreign.kubelet(pod)
 
-    def attach(self, pod: Obj, container: str) -> Run:
-        """Return what joins a container's own process. Raises ``Refused``."""
-        return self._containers.attach(pod, container)
+    def exec(
+        self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted
+    ) -> AbstractAsyncContextManager[Run]:
+        """Return what gets ready to run a command in a container."""
+        kubelets = self._own(pod)
+        if kubelets is None:
+            return self._foreign.command("exec", pod, container, command, wanted)
+        return ready(lambda: kubelets.containers.exec(pod, container, command), wanted.check)
 
-    def forward(self, pod: Obj) -> Forward:
-        """Return what reaches a pod's ports. Raises ``Refused``."""
-        return self._containers.forward(pod)
+    def attach(self, pod: Obj, container: str, wanted: Wanted) -> AbstractAsyncContextManager[Run]:
+        """Return what gets ready to join a container's own process."""
+        kubelets = self._own(pod)
+        if kubelets is None:
+            return self._foreign.command("attach", pod, container, (), wanted)
+        return ready(lambda: kubelets.containers.attach(pod, container), wanted.check)
 
-    @property
-    def _containers(self) -> Containers:
-        if self._kubelets is None:
-            raise Refused(404, "pod does not exist")
-        return self._kubelets.containers
+    def forward(self, pod: Obj, lost: Callable[[], object]) -> AbstractAsyncContextManager[Forward]:
+        """Return what gets ready to reach a pod's ports."""
+        kubelets = self._own(pod)
+        if kubelets is None:
+            return self._foreign.forward(pod, lost)
+        return ready(lambda: kubelets.containers.forward(pod))
+
+    def _own(self, pod: Obj) -> Kubelets | None:
+        """Return our kubelets, if the pod's is one of them."""
+        try:
+            if self._kubelets is not None:
+                self._kubelets.endpoint(pod["spec"]["nodeName"])
+        except KeyError:
+            return None
+        return self._kubelets

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from zlib import crc32
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
@@ -56,9 +57,13 @@ class Wanted:
         return made
 
 
-def cidr(index: int) -> str:
-    """Return the addresses of the pods of the ``index``-th node, where the cluster gives it none."""
-    return f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24"
+def cidr(group: Group, index: int) -> str:
+    """Return the addresses of the pods of a group's ``index``-th node, where the cluster gives it none.
+
+    They are those of no practice cluster's nodes (10.64.0.0/10), and hardly those of another group.
+    """
+    number = (crc32(group.name.encode()) + index) % (64 * 256)
+    return f"10.{192 + number // 256}.{number % 256}.0/24"
 
 
 async def register(client: Client, node: Obj, group: Group) -> None:

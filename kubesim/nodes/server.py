@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
+from functools import partial
 
 from aiohttp import web
 
@@ -18,7 +19,7 @@ from kubesim.network.fabric import HttpServer, Request
 from kubesim.nodes.webhooks import Attempt, Guard
 from kubesim.nodes.webhooks import Refused as Unauthorized
 from kubesim.streaming import portforward, remote
-from kubesim.streaming.seam import Refused, Run
+from kubesim.streaming.seam import Refused, Run, ready
 from kubesim.streaming.upgrade import refusal
 from kubesim.times import parse
 
@@ -83,9 +84,8 @@ class KubeletServer:
                 return await self._enter(request, verb, self._pod(namespace, pod), container)
             case ["portForward", namespace, pod, *_]:
                 found = self._pod(namespace, pod)
-                return await portforward.serve(
-                    request, lambda: self._kubelets.containers.forward(found), _pace, parameter="port"
-                )
+                forward = partial(self._kubelets.containers.forward, found)
+                return await portforward.serve(request, lambda: ready(forward), _pace, parameter="port")
         return await self._plain(request)
 
     async def _plain(self, request: web.Request) -> web.StreamResponse:
@@ -158,7 +158,7 @@ class KubeletServer:
             return reached.attach(pod, container) if verb == "attach" else reached.exec(pod, container, words)
 
         doing = "error attaching to container" if verb == "attach" else "error executing command in container"
-        return await remote.serve(request, remote.Command(wanted, begin, doing, _pace))
+        return await remote.serve(request, remote.Command(wanted, lambda: ready(begin, wanted.check), doing, _pace))
 
 
 def _attempt(request: web.Request) -> Attempt:

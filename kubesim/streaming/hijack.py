@@ -1,4 +1,4 @@
-"""Takes a request's connection away from the HTTP server and speaks another protocol on it."""
+"""Takes a connection away from the HTTP server, or the HTTP client, and speaks another protocol on it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class Taken(web.StreamResponse):
         return True
 
 
-class _SpdyProtocol(asyncio.Protocol):
+class SpdyProtocol(asyncio.Protocol):
     """Carries an SPDY connection on a transport, and keeps writes and reads within bounds."""
 
-    def __init__(self, transport: asyncio.Transport, opened: Callable[[SpdyStream], str]) -> None:
+    def __init__(self, transport: asyncio.Transport, opened: Callable[[SpdyStream], str] | None) -> None:
+        """``opened``: as for ``SpdyConnection``."""
         self.gone = asyncio.Event()
         self._transport = transport
         self._writable = asyncio.Event()
@@ -82,7 +83,7 @@ class Hijacked:
             raise ConnectionResetError("the client has gone")
         self._transport = transport
         self._server = request.protocol
-        self._carrier = _SpdyProtocol(transport, opened)
+        self._carrier = SpdyProtocol(transport, opened)
         head = (
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
             f"X-Stream-Protocol-Version: {protocol}\r\n\r\n"

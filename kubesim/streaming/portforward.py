@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from kubesim.errors import ApiError
 from kubesim.streaming.channels import Channels, check_protocols
 from kubesim.streaming.hijack import Hijacked, Taken
 from kubesim.streaming.pipe import FULL_BYTES, Pipe
-from kubesim.streaming.seam import Duplex, Forward, Refused, RuntimeFailure
+from kubesim.streaming.seam import BeginForward, Duplex, Forward, Refused, RuntimeFailure
 from kubesim.streaming.spdy import SpdyConnection, SpdyError, SpdyStream
 from kubesim.streaming.upgrade import Pace, is_upgrade, is_websocket, negotiate_spdy, offered_protocols, refusal
 
@@ -91,9 +91,9 @@ async def forwarded(forward: Forward, port: int, data: Duplex) -> str:
 
 
 async def serve(
-    request: web.Request, begin: Callable[[], Forward], pace: Pace, parameter: str = "ports"
+    request: web.Request, begin: BeginForward, pace: Pace, parameter: str = "ports"
 ) -> web.StreamResponse:
-    """Serve a port-forward request to its end. Raises ``ApiError`` 400 for a request that upgrades nothing.
+    """Serve a port-forward request to its end. Raises as ``remote.serve``.
 
     ``parameter``: what in the query names the ports of a WebSocket; kubelets call it ``port``.
     """
@@ -103,17 +103,20 @@ async def serve(
     tunnel = socket and TUNNEL in offered_protocols(request)
     try:
         ports = _ports(request, parameter) if socket and not tunnel else []
-        forward = begin()
-        protocol = "" if socket else negotiate_spdy(request, (PROTOCOL,))
-        if socket and not tunnel:
-            check_protocols(request)
+        async with begin() as forward:
+            protocol = "" if socket else negotiate_spdy(request, (PROTOCOL,))
+            if socket and not tunnel:
+                check_protocols(request)
+                return await _serve_channels(request, forward, ports, pace)
+            return await _serve_pairs(request, Pairs(forward, pace), protocol)
     except Refused as refused:
         return refusal(refused)
-    if socket and not tunnel:
-        return await _serve_channels(request, forward, ports, pace)
-    pairs = Pairs(forward, pace)
+
+
+async def _serve_pairs(request: web.Request, pairs: Pairs, protocol: str) -> web.StreamResponse:
+    """Serve pairs of streams; without a protocol of SPDY's own they come through a WebSocket."""
     try:
-        if tunnel:
+        if not protocol:
             return await _serve_tunnel(request, pairs)
         async with Hijacked(request, protocol, pairs.opened) as connection:
             await connection.gone()

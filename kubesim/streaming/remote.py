@@ -15,7 +15,7 @@ from kubesim.shell.machine import Stdio
 from kubesim.streaming.channels import V5, Channels, check_protocols
 from kubesim.streaming.hijack import Hijacked, Taken
 from kubesim.streaming.pipe import Pipe
-from kubesim.streaming.seam import Refused, Run, RuntimeFailure
+from kubesim.streaming.seam import Begin, Ended, Lost, Refused, Run, RuntimeFailure, Unreached
 from kubesim.streaming.spdy import SpdyStream
 from kubesim.streaming.upgrade import Pace, is_upgrade, is_websocket, negotiate_spdy, offered_protocols, refusal
 
@@ -67,17 +67,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A remote command. ``begin`` may raise ``Refused``; ``doing`` stands before the runtime's own errors."""
+    """A remote command. ``doing`` stands before the runtime's own errors."""
 
     wanted: Wanted
-    begin: Callable[[], Run]
+    begin: Begin
     doing: str
     pace: Pace
-
-    def start(self) -> Run:
-        """Return what runs. Raises ``Refused``."""
-        self.wanted.check()
-        return self.begin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +115,20 @@ class Sizes:
 
 
 async def serve(request: web.Request, command: Command) -> web.StreamResponse:
-    """Serve a remote command to its end. Raises ``ApiError`` 400 for a request that upgrades nothing."""
+    """Serve a remote command to its end.
+
+    Raises ``ApiError`` 400 for a request that upgrades nothing, ``Unreached`` for a kubelet that is not there.
+    """
     if not is_upgrade(request):
         raise ApiError(400, "BadRequest", "Upgrade request required")
     if is_websocket(request) and V5 in offered_protocols(request):
         return await _serve_channels(request, command, None)
     try:
-        run = command.start()
-        if is_websocket(request):
-            check_protocols(request)
-            return await _serve_channels(request, command, run)
-        return await _serve_spdy(request, command, run, negotiate_spdy(request, SPDY_PROTOCOLS))
+        async with command.begin() as run:
+            if is_websocket(request):
+                check_protocols(request)
+                return await _serve_channels(request, command, run)
+            return await _serve_spdy(request, command, run, negotiate_spdy(request, SPDY_PROTOCOLS))
     except Refused as refused:
         return refusal(refused)
 
@@ -235,14 +233,17 @@ async def _run_channels(channels: Channels, command: Command, run: Run) -> Obj |
 async def _translated(channels: Channels, command: Command) -> Obj | None:
     """Run as the API server does for v5: it is a client of the kubelet and tells failures in words of its own."""
     try:
-        status = await _run_channels(channels, command, command.start())
+        async with command.begin() as run:
+            status = await _run_channels(channels, command, run)
     except Refused as refused:
         return _internal(f"unable to upgrade connection: {refused.text}")
+    except Unreached as error:
+        return _internal(f"error sending request: {error.asked}")
     if status is None or status["status"] == "Success":
         return status
-    if status["reason"] != "NonZeroExitCode":
-        return _internal(status["message"])
-    code = status["details"]["causes"][0]["message"]
+    code = _exit_code(status)
+    if code is None:
+        return _internal(str(status.get("message", "")))
     return {**status, "message": f"{NON_ZERO}: command terminated with exit code {code}"}
 
 
@@ -252,7 +253,7 @@ NON_ZERO = "command terminated with non-zero exit code"
 
 
 async def _outcome(run: Run, stdio: Stdio, doing: str, gone: Gone) -> Obj | None:
-    """Return the Status that tells a program's end; None where the client went first, which ends the program."""
+    """Return the Status that tells a program's end; None where nobody knows it, or the client went first."""
     program = asyncio.ensure_future(run(stdio))
     either: list[asyncio.Future[int] | Gone] = [program, gone]
     try:
@@ -260,9 +261,20 @@ async def _outcome(run: Run, stdio: Stdio, doing: str, gone: Gone) -> Obj | None
         return _ended(program.result()) if program.done() else None
     except RuntimeFailure as failure:
         return _internal(f"{doing}: {failure}")
+    except Ended as ended:
+        return ended.status
+    except Lost:
+        return None
     finally:
         program.cancel()
         await asyncio.wait([program])
+
+
+def _exit_code(status: Obj) -> str | None:
+    """Return what a program returned; None for a failure of another kind."""
+    causes = (status.get("details") or {}).get("causes") or ()
+    codes = (str(cause.get("message")) for cause in causes if cause.get("reason") == "ExitCode")
+    return next(codes, None) if status.get("reason") == "NonZeroExitCode" else None
 
 
 def _ended(code: int) -> Obj:
@@ -292,4 +304,4 @@ def _told(status: Obj, protocol: str) -> bytes:
     """Return a Status as its protocol carries it."""
     if protocol in WITH_STATUS:
         return orjson.dumps(status)
-    return b"" if status["status"] == "Success" else str(status["message"]).encode()
+    return b"" if status["status"] == "Success" else str(status.get("message", "")).encode()

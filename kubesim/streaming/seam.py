@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol, TypeVar
 
 from kubesim.errors import Obj
 from kubesim.shell.machine import Stdio
 
+T = TypeVar("T")
 Run = Callable[[Stdio], Awaitable[int]]
-"""Runs something on these streams and returns its exit code. Raises ``RuntimeFailure``."""
+"""Runs something on these streams and returns its exit code. Raises ``RuntimeFailure``, ``Ended`` and ``Lost``."""
 
 
 class Refused(Exception):
@@ -26,6 +28,26 @@ class RuntimeFailure(Exception):
     """The container runtime's own words for why something did not run."""
 
 
+class Ended(Exception):
+    """What ran elsewhere has not succeeded; ``status`` is what its kubelet says of it."""
+
+    def __init__(self, status: Obj) -> None:
+        super().__init__(status.get("message", ""))
+        self.status = status
+
+
+class Lost(Exception):
+    """What ran elsewhere is out of reach: nobody knows how it ended."""
+
+
+class Unreached(Exception):
+    """A kubelet that cannot be called; the message is a dialler's, ``asked`` that of a client that sent a request."""
+
+    def __init__(self, text: str, asked: str) -> None:
+        super().__init__(text)
+        self.asked = asked
+
+
 class Duplex(Protocol):
     """A connection to a port, seen from either end."""
 
@@ -38,6 +60,18 @@ class Duplex(Protocol):
 
 Forward = Callable[[int, Duplex], Awaitable[None]]
 """Joins a connection with a port of the pod until either ends. Raises ``RuntimeFailure``."""
+
+
+Begin = Callable[[], AbstractAsyncContextManager[Run]]
+"""Gets ready to run something; entering it raises ``Refused`` and ``Unreached``."""
+BeginForward = Callable[[], AbstractAsyncContextManager[Forward]]
+
+
+@asynccontextmanager
+async def ready(begin: Callable[[], T], check: Callable[[], None] = lambda: None) -> AsyncIterator[T]:
+    """Yield what a call returns, after a check: for what is at hand."""
+    check()
+    yield begin()
 
 
 class Containers(Protocol):

@@ -1,4 +1,4 @@
-"""SPDY/3.1, the server's side of what kubectl speaks: streams both ways over one connection.
+"""SPDY/3.1, both sides of what kubectl and kubelets speak: streams both ways over one connection.
 
 Format: "SPDY Protocol - Draft 3.1", sections 2.2 (frames) and 2.6 (control frames). As Kubernetes' own library does,
 it keeps no flow-control windows; a reader that falls behind stops the reading of the whole connection instead.
@@ -6,9 +6,10 @@ it keeps no flow-control windows; a reader that falls behind stops the reading o
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 
 from kubesim.streaming.dictionary import DICTIONARY
@@ -45,7 +46,7 @@ class Reset(IntEnum):
 
 
 class SpdyStream:
-    """One stream that the client opened: its headers (names in lower case), and bytes both ways."""
+    """One stream: the headers with which the other side opened it (names in lower case), and bytes both ways."""
 
     def __init__(self, connection: SpdyConnection, number: int, headers: dict[str, str]) -> None:
         self.number = number
@@ -55,23 +56,32 @@ class SpdyStream:
         self._closed = False
 
     async def read(self, size: int = -1) -> bytes:
-        """Return what the client sent; b"" once it has closed its half."""
+        """Return what the other side sent; b"" once it has closed its half."""
         return await self.incoming.read(size)
 
     async def write(self, data: bytes) -> None:
-        """Send data, no faster than the client takes it; what is written after the end is dropped."""
+        """Send data, no faster than the other side takes it; what is written after the end is dropped."""
         for start in range(0, len(data), LONGEST_DATA):
             if self._closed:
                 return
             self._connection.send_data(self.number, data[start : start + LONGEST_DATA])
             await self._connection.drain()
 
-    def close(self) -> None:
-        """End our half."""
+    def send(self, data: bytes) -> None:
+        """Send a little, at once."""
+        if not self._closed:
+            self._connection.send_data(self.number, data)
+
+    def finish(self) -> None:
+        """End our half; what the other side still sends can be read."""
         if not self._closed:
             self._closed = True
             self._connection.send_data(self.number, b"", FIN)
-            self._connection.forget(self.number)
+
+    def close(self) -> None:
+        """End our half, and let nobody read any more."""
+        self.finish()
+        self._connection.forget(self.number)
 
     def reset(self, why: Reset = Reset.CANCEL) -> None:
         """End both halves at once."""
@@ -81,7 +91,7 @@ class SpdyStream:
         self._connection.forget(self.number)
 
     def lost(self) -> None:
-        """Note that the client has reset the stream or gone."""
+        """Note that the other side has reset the stream or gone."""
         self._closed = True
         self.incoming.end()
 
@@ -89,15 +99,16 @@ class SpdyStream:
 class SpdyConnection:
     """Frames in, frames out. ``feed`` takes what arrives and raises SpdyError; ``lost`` ends every stream.
 
-    ``send`` writes to the client, ``drain`` waits until it has taken enough, ``pause`` and ``resume`` stop and
-    continue the arrival of data. ``opened`` is called with each new stream and returns an error text to refuse it.
+    ``send`` writes to the other side, ``drain`` waits until it has taken enough, ``pause`` and ``resume`` stop and
+    continue the arrival of data. ``opened`` is called with each stream that a client opens and returns an error text
+    to refuse it; without it we are the client, and ``open`` is ours to call.
     """
 
     def __init__(
         self,
         send: Callable[[bytes], object],
         drain: Callable[[], Awaitable[None]],
-        opened: Callable[[SpdyStream], str],
+        opened: Callable[[SpdyStream], str] | None,
         pause: Callable[[], object] = lambda: None,
         resume: Callable[[], object] = lambda: None,
     ) -> None:
@@ -105,6 +116,9 @@ class SpdyConnection:
         self.streams: dict[int, SpdyStream] = {}
         self._send = send
         self._opened = opened
+        self._theirs = 0 if opened is None else 1
+        """What the numbers of the other side's streams and pings leave when halved: a client's are odd."""
+        self._next = 1
         self._pause = pause
         self._resume = resume
         self._paused = False
@@ -116,8 +130,15 @@ class SpdyConnection:
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
+    def open(self, headers: Mapping[str, str]) -> SpdyStream:
+        """Open a stream; only a client does."""
+        number, self._next = self._next, self._next + 2
+        stream = self.streams[number] = SpdyStream(self, number, {})
+        self._control(Control.SYN_STREAM, struct.pack(">IIH", number, 0, 0) + self._block(headers))
+        return stream
+
     def feed(self, data: bytes) -> None:
-        """Take what the client sent, in pieces of any size."""
+        """Take what the other side sent, in pieces of any size."""
         self._buffer += data
         while self._step():
             pass
@@ -213,9 +234,9 @@ class SpdyConnection:
                     stream.lost()
             case Control.PING:
                 (number,) = struct.unpack_from(">I", payload)
-                if number % 2:  # even ones would answer a ping of ours
+                if number % 2 == self._theirs:  # the others would answer a ping of ours
                     self._control(Control.PING, payload[:4])
-            case Control.GOAWAY:
+            case Control.GOAWAY if self._opened is not None:
                 raise SpdyError("the client goes away")
 
     def _open(self, flags: int, payload: bytes) -> None:
@@ -223,7 +244,7 @@ class SpdyConnection:
         (number,) = struct.unpack_from(">I", payload)
         number &= 0x7FFFFFFF
         headers = self._headers(payload[10:])
-        if number % 2 == 0 or number <= self._last:
+        if self._opened is None or number % 2 == 0 or number <= self._last:
             self.send_reset(number, Reset.PROTOCOL_ERROR)
             return
         self._last = number
@@ -237,8 +258,14 @@ class SpdyConnection:
         self.streams[number] = stream
         if flags & FIN:
             stream.incoming.end()
-        nothing = self._deflate.compress(bytes(4)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        self._control(Control.SYN_REPLY, struct.pack(">I", number) + nothing)
+        self._control(Control.SYN_REPLY, struct.pack(">I", number) + self._block({}))
+
+    def _block(self, headers: Mapping[str, str]) -> bytes:
+        """Return a block of headers; all of a connection's share one compressor."""
+        plain = struct.pack(">I", len(headers))
+        for text in itertools.chain.from_iterable(headers.items()):
+            plain += struct.pack(">I", len(text)) + text.encode("latin-1")
+        return self._deflate.compress(plain) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
     def _headers(self, block: bytes) -> dict[str, str]:
         """Read a block of headers; a name with several values keeps the first."""
