@@ -66,11 +66,15 @@ class Recorder:
         """Record a Normal event; ``path`` is a fieldPath such as ``spec.containers{main}``."""
         await self._record(reference(obj, path), "Normal", reason, message, action)
 
-    async def warning(self, obj: Obj, reason: str, message: str, *, path: str = "", action: str = "") -> None:
-        """Record a Warning event."""
-        await self._record(reference(obj, path), "Warning", reason, message, action)
+    async def warning(
+        self, obj: Obj, reason: str, message: str, *, path: str = "", action: str = "", notes: Obj | None = None
+    ) -> None:
+        """Record a Warning event; ``notes`` are its annotations."""
+        await self._record(reference(obj, path), "Warning", reason, message, action, notes)
 
-    async def _record(self, ref: Obj, kind: str, reason: str, message: str, action: str) -> None:
+    async def _record(
+        self, ref: Obj, kind: str, reason: str, message: str, action: str, notes: Obj | None = None
+    ) -> None:
         now = self._clock.now()
         key: tuple[str, ...] = (ref["uid"], ref["name"], ref.get("fieldPath", ""), kind, reason)
         combined = False
@@ -85,15 +89,18 @@ class Recorder:
             key = (*key, ref["resourceVersion"], action) if self._series else (*key, message)
         # As upstream: events tell of the work, they never hold it up (a terminating namespace refuses them).
         with suppress(ConnectionError), tolerating(403, 404, 409):
-            await self._write(key, ref, kind, reason, message, action, now)
+            await self._write(key, ref, kind, reason, message, action, now, notes)
 
     async def _write(
-        self, key: tuple[str, ...], ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime
-    ) -> None:
+        self, key: tuple[str, ...], ref: Obj, kind: str, reason: str, message: str, action: str, now: datetime,
+        notes: Obj | None,
+    ) -> None:  # fmt: skip
         old = self._written.get(key)
         if old is not None and await self._count(old, ref["namespace"] or "default", message, now):
             return
         event = self._event(ref, kind, reason, message, action, now)
+        if notes:
+            event["metadata"]["annotations"] = dict(notes)
         if message.startswith(COMBINED):
             del event["reportingComponent"]  # upstream's combined events have none
         await self._client.create("events", event, namespace=event["metadata"]["namespace"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 
 from kubesim.client import Client
@@ -53,14 +54,25 @@ def node(index: int, gpus: int, created_at: datetime, product: Product) -> Obj:
     }
 
 
-def conditions(since: datetime, heartbeat: datetime) -> list[Obj]:
-    """Return the conditions of a healthy node."""
+CALM = {
+    "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+}
+SHORT = {
+    "MemoryPressure": ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    "DiskPressure": ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+    "PIDPressure": ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+}
+"""Condition -> reason and message where it is False, and where it is True."""
+
+
+def conditions(since: datetime, heartbeat: datetime, pressures: Collection[str] = ()) -> list[Obj]:
+    """Return the conditions of a node that is ready; ``pressures`` are those of what it is short of."""
     texts = [
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        (kind, *(("True", *SHORT[kind]) if kind in pressures else ("False", *calm))) for kind, calm in CALM.items()
     ]
+    texts.append(("Ready", "True", "KubeletReady", "kubelet is posting ready status"))
     times = {"lastHeartbeatTime": stamp(heartbeat), "lastTransitionTime": stamp(since)}
     return [{"type": t, "status": s, "reason": r, "message": m} | times for t, s, r, m in texts]
 

@@ -11,9 +11,10 @@ import orjson
 
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import timings
+from kubesim.kubelet import thresholds, timings
 from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.watch import Watch
 from kubesim.network.dns import DOMAIN
 from kubesim.network.fabric import HttpServer, Request, Response
 
@@ -30,6 +31,7 @@ CONFIG = {
     "nodeLeaseDurationSeconds": timings.LEASE_S,
     "containerLogMaxSize": "10Mi",
     "containerLogMaxFiles": 5,
+    **thresholds.CONFIG,
 }
 """What /configz tells of the kubelet's configuration."""
 
@@ -56,8 +58,13 @@ class KubeletEndpoint(HttpServer):
         capacity: Mapping[str, str] = MappingProxyType({}),
         node: str = "",
         ledger: Ledger | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        """``capacity`` is the node's, as quantities; ``node`` its name; ``ledger`` what it has been used for."""
+        """``capacity`` is the node's, as quantities; ``node`` its name; ``ledger`` what it has been used for.
+
+        ``watch`` knows its disk.
+        """
+        self.watch = watch
         self.node = node
         self.ledger = ledger or Ledger(processes, capacity, lambda: self.started)
         self.started = clock.now().timestamp()

@@ -14,6 +14,7 @@ from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.volumes import NodeDisk
+from kubesim.kubelet.watch import Watch
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
@@ -61,6 +62,8 @@ class Node:
     """Where its kubelet listens."""
     endpoint: HttpServer = field(default_factory=HttpServer)
     """What answers there, once the kubelet runs."""
+    watch: Watch = field(default_factory=Watch)
+    """Hears of what may leave it short of something."""
     processes: Callable[[], list[HostProcess]] = list
     """Returns everything that runs on it."""
     ledger: Ledger = field(default_factory=lambda: Ledger(tuple, {}, lambda: 0.0))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kubesim.errors import Obj
 from kubesim.shell.files import Directory, File, Link, Listing, Node
+from kubesim.shell.sparse import Sparse, kept, space
 
 BLOCK = 4096
 MOST_KEPT = 256 << 10
@@ -15,18 +17,36 @@ Birth = tuple[int, float]
 NEVER: Birth = (0, 0.0)
 
 
-def taken(top: Directory) -> int:
-    """Return the bytes that the files below a directory take, in whole blocks: those of an image are not its own."""
-    total, todo = 0, [top]
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Bytes and entries of a file system."""
+
+    bytes: int = 0
+    inodes: int = 0
+
+    def __add__(self, other: Space) -> Space:
+        return Space(self.bytes + other.bytes, self.inodes + other.inodes)
+
+
+def weigh(top: Directory) -> Space:
+    """Return what lies below a directory takes of a disk, in whole blocks: the files of an image are not its own."""
+    total, count, todo = 0, 1, [top]
     while todo:
         directory = todo.pop()
         below = directory.lower.entries if directory.lower is not None else {}
         for name, node in directory.entries.items():
             if isinstance(node, Directory) and not isinstance(node, Listing):
                 todo.append(node)
+                count += node.lower is None
             elif isinstance(node, File) and not _same(node, below.get(name)):
-                total += -(-len(node.data) // BLOCK) * BLOCK
-    return total
+                total += -(-space(node.data) // BLOCK) * BLOCK
+                count += 1
+    return Space(total, count)
+
+
+def taken(top: Directory) -> int:
+    """Return the bytes that the files below a directory take."""
+    return weigh(top).bytes
 
 
 def _same(node: File, below: object) -> bool:
@@ -49,11 +69,13 @@ def dump(top: Directory, since: Birth = NEVER) -> list[Obj]:
         if node is not None:
             entry |= {"mode": node.mode, "uid": node.uid, "gid": node.gid, "mtime": node.mtime}
         if isinstance(node, File):
-            if len(node.data) > left:
+            if kept(node.data) > left:
                 continue
-            left -= len(node.data)
+            left -= kept(node.data)
+            if isinstance(node.data, Sparse):
+                entry |= {"size": node.data.size, "space": node.data.space}
             entry |= {
-                "file": base64.b64encode(node.data).decode(),
+                "file": base64.b64encode(node.data[: kept(node.data)]).decode(),
                 "program": node.program,
                 "platform": node.platform,
             }
@@ -90,6 +112,8 @@ def _made(entry: Obj, there: Node | None) -> Node:
     file = there if isinstance(there, File) else File()
     file.number = File().number  # later than the birth of its layer
     file.data, file.program, file.platform = base64.b64decode(entry["file"]), entry["program"], entry["platform"]
+    if "size" in entry:
+        file.data = Sparse(file.data, entry["size"], entry["space"])
     return file
 
 

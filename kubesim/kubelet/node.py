@@ -14,7 +14,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, keeping, logs, timings
+from kubesim.kubelet import admit, disposal, keeping, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.duties import Duties
@@ -29,6 +29,7 @@ from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.table import table
 from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.watches import Watches
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
@@ -71,6 +72,7 @@ class Kubelets:
         self._workers: dict[str, PodWorker] = {}
         self.containers = Access(self._workers.get)
         self.machines = Machines(client, clock, self._workers, self._returned, self._enter, self._leave)
+        self.watches = Watches(clock, self._here, self._report)
         self.duties = Duties()
         self._saved = state
         self._changed_pods: set[tuple[str, str]] | None = None
@@ -96,6 +98,7 @@ class Kubelets:
         self._pods.add_handler(self._changed)
         self._queue.start()
         self.machines.start()
+        self.watches.start()
         self._plan_beat()
 
     async def _enter(self, name: str) -> Node:
@@ -112,6 +115,7 @@ class Kubelets:
         """End the kubelet of a node that is gone, with everything on it."""
         node = self._nodes.pop(name)
         self._rooms.pop(name, None)
+        self.watches.leave(name)
         for key in [key for key, worker in self._workers.items() if worker.node is node]:
             worker = self._workers.pop(key)
             worker.stop()
@@ -134,7 +138,9 @@ class Kubelets:
         self.fabric.attach(node.ip)
         node.processes = lambda: table(node, [each for each in self._workers.values() if each.node is node])
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
-        node.endpoint = KubeletEndpoint(pods, read, self._clock, running, node.capacity, node.name, node.ledger)
+        node.endpoint = KubeletEndpoint(
+            pods, read, self._clock, running, node.capacity, node.name, node.ledger, node.watch
+        )
         self.fabric.listen(node.ip, node.port, node.endpoint)
 
     async def stop(self) -> None:
@@ -144,6 +150,7 @@ class Kubelets:
         await cancel(self._beating)
         await self._queue.stop()
         await self.machines.stop()
+        await self.watches.stop()
         await self._pods.stop()
         for worker in self._workers.values():
             worker.stop()
@@ -237,6 +244,7 @@ class Kubelets:
         if (disk := self._saved.pop(f"disk/{name}", None)) is not None:
             self._nodes[name].disk.restore(disk)
         self.machines.take(self._nodes[name])
+        self.watches.take(self._nodes[name], obj)
         await self._report(name)
 
     # Pods.
@@ -276,13 +284,19 @@ class Kubelets:
         if again is not None:
             self._queue.add_after(key, again)
 
+    def _here(self, name: str) -> list[PodWorker]:
+        """Return what runs the pods of a node."""
+        node = self._nodes.get(name)
+        return [worker for worker in self._workers.values() if worker.node is node]
+
     def _note(self, key: str, worker: PodWorker) -> None:
         """Note that a pod's record has changed."""
         if self._changed_pods is not None:
             self._changed_pods.add((key, worker.record.uid))
 
-    def _written(self, key: str) -> None:
+    def _written(self, key: str, node: Node) -> None:
         """Note that a process of a pod has changed a file, to be kept soon."""
+        node.watch.written()
         if self._changed_pods is not None and key not in self._changed_files:
             self._changed_files.add(key)
             self.touch()
@@ -296,7 +310,10 @@ class Kubelets:
             others = (worker.record.pod for worker in self._workers.values() if not worker.gone)
             here = (other for other in others if other["spec"]["nodeName"] == pod["spec"]["nodeName"])
             devices = self._nodes[pod["spec"]["nodeName"]].gpus.refusal(pod)
-            why = (UNEXPECTED, devices) if devices else await room.refusal(self._client, pod, here)
+            why = self.watches.of(pod["spec"]["nodeName"]).refusal(pod) or (
+                (UNEXPECTED, devices) if devices else None
+            )
+            why = why or await room.refusal(self._client, pod, here)
             if why is not None:
                 await self._refuse(pod, *why)
                 return True
@@ -312,6 +329,7 @@ class Kubelets:
 
     def _forget(self, key: str, worker: PodWorker) -> None:
         self._rooms[worker.record.pod["spec"]["nodeName"]].leave(worker.record.uid)
+        disposal.clear(worker.sandbox)
         self._workers.pop(key).stop()
         self._note(key, worker)
         self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)
@@ -331,7 +349,7 @@ class Kubelets:
                 self.machines,
                 self.duties,
                 self._rooms[node.name].resize,
-                lambda: self._written(key),
+                lambda: self._written(key, node),
             ),
             record,
         )
@@ -413,7 +431,7 @@ class Kubelets:
                 return
             raise
         old = {item["type"]: item for item in obj["status"].get("conditions", ())}
-        fresh = conditions(self._clock.now(), self._clock.now())
+        fresh = conditions(self._clock.now(), self._clock.now(), self.watches.of(name).conditions)
         for condition in fresh:
             before = old.get(condition["type"])
             if before is not None and before["status"] == condition["status"]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import behaviours, keeping, knocks, memory, timings
+from kubesim.kubelet import behaviours, disposal, keeping, knocks, memory, timings
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
@@ -23,9 +23,9 @@ from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.reporting import Reporter
 from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.status import PodRecord, group
+from kubesim.kubelet.status import PodRecord, disruption, group
 from kubesim.kubelet.stops import Stops
-from kubesim.kubelet.storage import GRACE_S, Storage
+from kubesim.kubelet.storage import Eviction, Storage
 from kubesim.times import parse
 
 CRASH_CODE = 255
@@ -73,6 +73,7 @@ class PodWorker:
         self._started_ending = False
         self._reporter = Reporter(host.client, record)
         self._storage = Storage(record, self.sandbox)
+        self._eviction: Eviction | None = None
         status = record.pod.get("status", {})
         if status.get("reason") in ("DeadlineExceeded", "Evicted"):
             record.failure = (status["reason"], status.get("message", ""))
@@ -106,6 +107,7 @@ class PodWorker:
             return None
         if all(container.done for container in self.record.main):
             self.sandbox.release()
+            disposal.clear(self.sandbox)
         await self._reporter.report(self.now)
         dues = (
             due[0] if due else None,
@@ -143,9 +145,16 @@ class PodWorker:
             text = "Pod was active on the node longer than the specified deadline"
             await self._recorder.normal(self.record.pod, "DeadlineExceeded", text)
             await self._fail("DeadlineExceeded", text, self._grace)
-        if not self.record.failure[0] and (why := self._storage.sync(self.now)):
-            await self._recorder.warning(self.record.pod, "Evicted", why)
-            await self._fail("Evicted", why, GRACE_S)
+        if not self.record.failure[0] and (found := self._eviction or self._storage.sync(self.now)):
+            why, notes, grace = found
+            await self._recorder.warning(self.record.pod, "Evicted", why, notes=notes)
+            await self._fail("Evicted", why, grace)
+
+    def evict(self, why: str, notes: dict[str, str], grace_s: float) -> None:
+        """End the pod: its node is short of something. ``notes`` are the annotations of the event."""
+        self._eviction = (why, notes, grace_s)
+        self.record.disrupted = disruption(self.record.pod, why, self.now)
+        self.sandbox.host.wake()
 
     async def _fail(self, reason: str, text: str, grace: float) -> None:
         self.record.failure = (reason, text)
@@ -370,7 +379,7 @@ class PodWorker:
             code, at, reason = ending.code, instance.started_at + timedelta(seconds=ending.at), ending.reason
         instance.end(at, code, reason, self.sandbox.message(container, code))
         if reason == OOM_REASON:
-            self.sandbox.tell_of_memory(container, at)
+            memory.report(self.sandbox, container, at)
         self._stops.done(container)
         self.sandbox.ended(container)
         if self._started_ending:
@@ -444,6 +453,7 @@ class PodWorker:
 
     async def _finish_ending(self) -> None:
         """Report the last status and let the API forget the pod."""
+        disposal.clear(self.sandbox)
         self.stop()
         metadata = self.record.pod["metadata"]
         try:

@@ -13,23 +13,22 @@ import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kubesim.acting import acting
-from kubesim.api import quantity
 from kubesim.client import Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import behaviours, computed, failures, inside, rooted, servers, volumes
+from kubesim.kubelet import behaviours, computed, disposal, failures, inside, rooted, servers, usage, volumes
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.layers import NEVER, Birth, birth, taken
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
-from kubesim.kubelet.memory import overrun, tell
+from kubesim.kubelet.memory import limit_of, overrun
 from kubesim.kubelet.monitoring import EXPORTERS
 from kubesim.kubelet.output import show
 from kubesim.kubelet.programs import Exit
@@ -89,6 +88,8 @@ class Sandbox:
     servers: dict[str, list[int]] = field(default_factory=dict)
     refreshing: asyncio.Task[None] | None = None
     execs: int = 0
+    overwhelmed: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Containers that are killed for memory though their own is not full: whose is, and what they held."""
 
     async def check_volumes(self) -> None:
         """Raise ``MountError`` where the pod's volumes cannot be mounted."""
@@ -135,6 +136,7 @@ class Sandbox:
         host, record, box = self.host, self.worker.record, self.boxes[container.name]
         work = "" if box.machine is not None else self.worker.program(container).load
         course = container.instance.course if container.instance is not None else []
+        host.node.watch.started(usage.held_mib(work, limit_of(record.spec(container))))
         host.duties.begin(
             Post(
                 host.client,
@@ -179,7 +181,7 @@ class Sandbox:
             instance.course = [*instance.course, ((now - instance.started_at).total_seconds(), behaviour)]
             self.host.node.gpus.turn(self.owner(container), behaviours.workload(behaviour, "").load, now)
 
-    def _full(self, container: Container) -> None:
+    def full(self, container: Container) -> None:
         """Note that a container's memory is full: everything in it is killed, whoever has filled it."""
         instance = container.instance
         if instance is not None and instance.oom_at is None:
@@ -280,13 +282,6 @@ class Sandbox:
             return None
         return self.worker.program(container).ending
 
-    def tell_of_memory(self, container: Container, at: datetime) -> None:
-        """Let the node's kernel log say that a container's memory was full."""
-        record, node, instance = self.worker.record, self.host.node, container.instance
-        assert instance is not None
-        argv, size = self.worker.argv(container), int(quantity.parse(node.capacity.get("memory", "4Gi")))
-        tell(node.gpus.board.log, at, record.pod, record.spec(container), instance.id, argv[0] if argv else "", size)
-
     def entered(self, container: Container) -> Machine | None:
         """Return the machine of a container in which something runs, or has."""
         box = self.boxes.get(container.name)
@@ -333,7 +328,7 @@ class Sandbox:
         if box is not None and box.main is not None:
             box.main.stop()
         if box is not None and box.machine is not None:
-            box.machine.discard()
+            disposal.discard(self, box.machine)
 
     def release(self) -> None:
         """Give the devices of a pod that is over back to the node."""
@@ -350,7 +345,7 @@ class Sandbox:
             if box.main is not None:
                 box.main.stop()
             if box.machine is not None:
-                box.machine.discard()
+                disposal.discard(self, box.machine)
         if self.refreshing is not None:
             self.refreshing.cancel()
         if self.worker.record.ip != self.host.node.ip:
@@ -418,7 +413,8 @@ class Sandbox:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
-        machine.on_full = lambda: self._full(container)
+        machine.on_full = lambda: self.full(container)
+        machine.on_growth, machine.files.disk = self.host.node.watch.grown, self.host.node.disk.room
         inside.mount(machine, record, spec, mounts, box.env)
         rooted.enter_all(machine, record.pod, spec, self.host)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)

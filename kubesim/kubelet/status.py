@@ -39,6 +39,8 @@ class PodRecord:
     """What its processes had written before kubesim was started again."""
     resize: dict[str, Obj] = field(default_factory=dict)
     """The conditions of a change of its size, by type."""
+    disrupted: Obj | None = None
+    """The condition that says why its kubelet ends it."""
 
     @property
     def name(self) -> str:
@@ -237,8 +239,17 @@ def _conditions(record: PodRecord, phase: str, now: datetime) -> list[Obj]:
     }
     old = {item["type"]: item for item in record.pod.get("status", {}).get("conditions", ())}
     own = [_condition(name, *wanted[name], old.get(name), record, now) for name in OWN_CONDITIONS]
-    others = [item for name, item in old.items() if name not in (*OWN_CONDITIONS, PENDING, IN_PROGRESS)]
-    return [*own, *record.resize.values(), *others]
+    mine = [*record.resize.values(), *([record.disrupted] if record.disrupted else [])]
+    known = {*OWN_CONDITIONS, PENDING, IN_PROGRESS, *(item["type"] for item in mine)}
+    return [*own, *mine, *(item for name, item in old.items() if name not in known)]
+
+
+def disruption(pod: Obj, why: str, now: datetime) -> Obj:
+    """Return the condition of a pod that its kubelet ends for want of something."""
+    reason = {"reason": "TerminationByKubelet", "message": why}
+    found: Obj = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, **reason}
+    generation = pod["metadata"].get("generation")
+    return {**found, "lastTransitionTime": stamp(now)} | ({"observedGeneration": generation} if generation else {})
 
 
 def _truth(names: list[str], phase: str, reason: str, message: str) -> tuple[str, str, str]:

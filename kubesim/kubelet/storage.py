@@ -16,6 +16,8 @@ CHECK_S = 10.0
 """How often a kubelet looks."""
 GRACE_S = 1.0
 """How long the processes of a pod have that has written too much."""
+Eviction = tuple[str, dict[str, str], float]
+"""Why a pod has to go, the annotations of the event, and the seconds that its processes have."""
 VOLUME = 'Usage of EmptyDir volume "{}" exceeds the limit "{}". '
 POD = "Pod ephemeral local storage usage exceeds the total limit of containers {}. "
 CONTAINER = 'Container {} exceeded its local ephemeral storage limit "{}". '
@@ -29,14 +31,13 @@ class Storage:
         self._sandbox = sandbox
         self.due: datetime | None = None
 
-    def sync(self, now: datetime) -> str:
+    def sync(self, now: datetime) -> Eviction | None:
         """Return why the pod has to go, if it has."""
-        if not _bounded(self._record.pod["spec"]):
-            return ""
-        if self.due is not None and now < self.due:
-            return ""
+        if not _bounded(self._record.pod["spec"]) or self.due is not None and now < self.due:
+            return None
         looked, self.due = self.due is not None, now + timedelta(seconds=CHECK_S)
-        return self._excess() if looked else ""
+        why = self._excess() if looked else ""
+        return (why, {}, GRACE_S) if why else None
 
     def _excess(self) -> str:
         spec, sandbox = self._record.pod["spec"], self._sandbox

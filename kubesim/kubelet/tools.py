@@ -137,6 +137,7 @@ class Work:
         since = machine.now()
         process.use = lambda: used.at(machine.now() - since)
         process.held = int(used.memory(FOREVER_S))
+        machine.on_growth()
         machine.meter.occupy(since, used.mean)
         try:
             yield

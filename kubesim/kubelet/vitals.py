@@ -53,6 +53,8 @@ class Ledger:
         """Core seconds, bytes received and sent by what is no longer known one by one."""
         self._looked = self._boot = 0.0
         self._moments: dict[float, Vitals] = {}
+        self.outside = 0
+        """Bytes of memory that are used by what is no pod and no usual part of the node's system."""
 
     @property
     def booted(self) -> float:
@@ -104,7 +106,12 @@ class Ledger:
     def used(self, at: float) -> int:
         """Return the bytes of memory in use at a moment."""
         running = sum(p.usage.memory(at - p.started) for p in self._running.values() if p.started <= at)
-        return int(SYSTEM_MEMORY_MIB * MIB + running)
+        return int(self.own + running)
+
+    @property
+    def own(self) -> int:
+        """The bytes of memory that the node uses beside its pods."""
+        return SYSTEM_MEMORY_MIB * MIB + self.outside
 
     def now(self, moment: float) -> Vitals:
         """Return how the node fares at this moment."""

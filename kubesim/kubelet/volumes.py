@@ -13,8 +13,11 @@ from kubesim.kubelet import layers
 from kubesim.kubelet.environment import ConfigError, Sources, field_value, resource_value, secret_data
 from kubesim.kubelet.status import PodRecord
 from kubesim.shell.files import Directory, File, Link
+from kubesim.shell.share import Disk
 
 DEFAULT_MODE = 0o644
+BASE = 11 << 30
+"""What a node's own system takes of its disk, in bytes."""
 HOST = "/"
 """The name of a node's own tree among its claims."""
 MISSING_KEY = "references non-existent secret"
@@ -48,6 +51,8 @@ class NodeDisk:
     claims: dict[str, Directory] = field(default_factory=dict)
     looked_at: bool = False
     """Whether anything of the host's own tree may have changed."""
+    room: Disk = field(default_factory=lambda: Disk(100 << 30, BASE))
+    """What is used of its space, by whatever takes some."""
 
     @cached_property
     def root(self) -> Directory:

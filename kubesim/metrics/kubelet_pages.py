@@ -15,9 +15,12 @@ import orjson
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.kubelet.consumption import Process
-from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
+from kubesim.kubelet.eviction import Pressure
+from kubesim.kubelet.usage import SYSTEM_CPU
 from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.watch import Watch
 from kubesim.metrics.exposition import Exposed, Family, render
+from kubesim.metrics.filesystems import node_stats, pod_stats
 from kubesim.times import stamp
 
 RSS = 0.92
@@ -42,6 +45,7 @@ class Told(Protocol):
     started: float
     capacity: dict[str, str]
     ledger: Ledger
+    watch: Watch | None
 
     def processes(self) -> Iterator[Process]:
         """Return what runs, and what has run lately."""
@@ -108,12 +112,17 @@ def summary(kubelet: Told, now: float) -> bytes:
     node, pods = _measured(kubelet, now)
     capacity = float(parse(kubelet.capacity.get("memory", "0")))
     own = {"nodeName": kubelet.node, "startTime": _stamp(kubelet.started), **_stats(node, now, capacity)}
-    return orjson.dumps({"node": own, "pods": [_pod_stats(found, now) for found in pods]}, option=orjson.OPT_INDENT_2)
+    told = [_pod_stats(found, now) for found in pods]
+    if isinstance(watch := kubelet.watch, Pressure):
+        at = _stamp(now)
+        own |= node_stats(watch, now, at)
+        told = [pod_stats(watch, found.pod, each, now, at) for found, each in zip(pods, told, strict=True)]
+    return orjson.dumps({"node": own, "pods": told}, option=orjson.OPT_INDENT_2)
 
 
 def _measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
     """Return what a node and its pods use."""
-    node = Used(SYSTEM_CPU, kubelet.ledger.now(now).busy_s, float(SYSTEM_MEMORY_MIB * MIB))
+    node = Used(SYSTEM_CPU, kubelet.ledger.now(now).busy_s, float(kubelet.ledger.own))
     pods: dict[str, PodUse] = {}
     for process in kubelet.processes():
         elapsed = process.elapsed(now)

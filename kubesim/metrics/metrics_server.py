@@ -19,7 +19,8 @@ from kubesim.errors import ApiError, Obj
 from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.endpoint import port_of
 from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
-from kubesim.network.fabric import Fabric, HttpServer, Request, Response
+from kubesim.kubelet.vitals import Ledger
+from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
 from kubesim.schema.registry import Kind
 from kubesim.shell.errors import NetworkError
 from kubesim.times import stamp
@@ -87,12 +88,17 @@ class MetricsServer(HttpServer):
         for node in (await self._client.list("nodes")).items:
             running = self._processes(node)
             if running is not None and chosen.matches(node["metadata"].get("labels") or {}):
-                cpu, memory = SYSTEM_CPU, float(SYSTEM_MEMORY_MIB * MIB)
+                cpu, memory = SYSTEM_CPU, self._own_memory(node)
                 for process in running:
                     used = _used(process, now)
                     cpu, memory = cpu + used[0], memory + used[1]
                 found.append(_metrics("NodeMetrics", node, now) | {"usage": _usage(cpu, memory)})
         return found
+
+    def _own_memory(self, node: Obj) -> float:
+        """Return the bytes that a node uses beside its pods, as its kubelet tells."""
+        ledger = getattr(self._kubelet(node), "ledger", None)
+        return float(ledger.own) if isinstance(ledger, Ledger) else float(SYSTEM_MEMORY_MIB * MIB)
 
     async def _pods(self, namespace: str, selector: str) -> list[Obj]:
         now, chosen = self._clock.now(), parse_labels(selector)
@@ -110,13 +116,16 @@ class MetricsServer(HttpServer):
 
     def _processes(self, node: Obj) -> list[Process] | None:
         """Return what a node's kubelet tells; None where it does not answer."""
+        told = getattr(self._kubelet(node), "processes", None)
+        return [*told()] if told is not None else None
+
+    def _kubelet(self, node: Obj) -> Server | None:
+        """Return what answers on a node's kubelet's port; None where nothing does."""
         addresses = {item["type"]: item["address"] for item in node.get("status", {}).get("addresses") or ()}
         try:
-            server = self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
+            return self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
         except NetworkError:
             return None
-        told = getattr(server, "processes", None)
-        return [*told()] if told is not None else None
 
 
 def _used(process: Process, now: datetime) -> tuple[float, float]:

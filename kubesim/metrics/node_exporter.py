@@ -14,7 +14,6 @@ from kubesim.kubelet.host import Node
 from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME, Labels
 from kubesim.metrics.scrape import Function
-from kubesim.shell.tools.disks import DISK, USED
 
 _FILE = Path(__file__).with_name("node_exporter.yaml")
 SYSTEM_RECEIVED, SYSTEM_SENT = 21_400.0, 9_800.0
@@ -22,7 +21,6 @@ SYSTEM_RECEIVED, SYSTEM_SENT = 21_400.0, 9_800.0
 PACKET = 940
 """Bytes of a packet on the average."""
 ROOT = {"device": "/dev/sda1", "device_error": "", "fstype": "ext4", "mountpoint": "/"}
-INODES = 12_902_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +136,10 @@ Rows = Callable[[Node, str, str], Iterator[Line]]
 ROWS: Mapping[str, Rows] = {
     "cpu*": _cpus,
     "memory*": _memory,
-    "disk_size*": _disk(lambda node: DISK),
-    "disk_free*": _disk(lambda node: DISK - USED),
-    "disk_files*": _disk(lambda node: INODES),
-    "disk_files_free*": _disk(lambda node: INODES - INODES // 13),
+    "disk_size*": _disk(lambda node: node.disk.room.limit),
+    "disk_free*": _disk(lambda node: node.disk.room.limit - node.disk.room.look()),
+    "disk_files*": _disk(lambda node: node.disk.room.inodes),
+    "disk_files_free*": _disk(lambda node: node.disk.room.inodes - node.disk.room.entries),
     "disk_zero*": _disk(lambda node: 0),
     "uname*": _uname,
     "interface*": _interfaces,

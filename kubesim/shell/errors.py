@@ -7,6 +7,7 @@ TEXTS = {
     "ENOENT": "No such file or directory",
     "EBADF": "Bad file descriptor",
     "EAGAIN": "Resource temporarily unavailable",
+    "ENOMEM": "Cannot allocate memory",
     "EACCES": "Permission denied",
     "EBUSY": "Device or resource busy",
     "EEXIST": "File exists",

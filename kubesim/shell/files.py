@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kubesim.shell.errors import FileError
-from kubesim.shell.share import Room
+from kubesim.shell.share import Disk, Room
+from kubesim.shell.sparse import Sparse, kept, space
 
 MOST_LINKS = 40
 LONGEST_NAME = 255
+MOST_ZEROS = 1 << 20
+"""Zeros that somebody writes this far into a file are counted, not kept."""
 _numbers = itertools.count(131_073)
 
 
@@ -157,24 +160,43 @@ class Files:
     nodes: int = 0
     shared: Room | None = None
     """What the containers of its cluster may add together."""
+    disk: Disk | None = None
+    """The disk of its node: where there is one, what is more than is kept is only counted."""
     touched: Callable[[], None] | None = None
     """Called when a process has changed something."""
 
-    def charge(self, size: int, nodes: int = 0) -> None:
-        """Count growth; raises FileError when the disk is full."""
+    def charge(self, size: int, nodes: int = 0, *, on_disk: int | None = None) -> None:
+        """Count growth: ``size`` bytes that are kept, and ``on_disk`` (as many) on the node's disk.
+
+        Raises FileError when a disk is full.
+        """
+        on_disk = size if on_disk is None else on_disk
         if size > 0 and self.used + size > self.limit or nodes > 0 and self.nodes + nodes > self.most_nodes:
+            raise FileError("ENOSPC")
+        if self.disk is not None and not self.disk.take(on_disk):
             raise FileError("ENOSPC")
         size = max(size, -self.used)
         if self.shared is not None and not self.shared.take(size):
+            if self.disk is not None:
+                self.disk.take(-on_disk)
             raise FileError("ENOSPC")
         self.used += size
         self.nodes = max(self.nodes + nodes, 0)
         if self.touched is not None:
             self.touched()
 
+    def keeps(self, size: int) -> bool:
+        """Tell whether so many bytes more can be kept, or have to be because nothing else counts them."""
+        full = (
+            self.used + size > self.limit or self.shared is not None and self.shared.used + size > self.shared.limit
+        )
+        return self.disk is None or not full
+
     def discard(self) -> None:
-        """Let go of everything: the container is gone."""
-        self.charge(-self.used, -self.nodes)
+        """Let go of everything: the container is gone. What of it was on its node's disk is the kubelet's to say."""
+        if self.shared is not None:
+            self.shared.take(-self.used)
+        self.used = self.nodes = 0
         self.root = Directory()
         self.mounts.clear()
 
@@ -343,8 +365,45 @@ class View:
 
     def store(self, node: File, data: bytes | bytearray) -> None:
         """Replace a file's bytes."""
-        self.files.charge(len(data) - len(node.data))
+        self.files.charge(kept(data) - kept(node.data), on_disk=space(data) - space(node.data))
         node.data, node.mtime = data, self.now()
+
+    def overwrite(self, node: File, at: int, data: bytes) -> None:
+        """Put bytes into a file at a position; raises FileError where the disk is full.
+
+        Of a large file whose bytes are zeros, or too many to be kept, only the size is remembered.
+        """
+        old, end = node.data, at + len(data)
+        grown = max(end - len(old), 0)
+        zeros = self.files.disk is not None and at >= MOST_ZEROS and data.count(0) == len(data)
+        if isinstance(old, Sparse) or zeros or not self.files.keeps(grown):
+            self.lengthen(node, end)
+            if isinstance(node.data, Sparse) and at < node.data.head:
+                head = bytearray(node.data[: node.data.head])
+                head[at:end] = data[: len(head) - at]
+                node.data = Sparse(head, node.data.size, node.data.space)
+            return
+        self.files.charge(grown)
+        if not isinstance(old, bytearray):
+            node.data = old = bytearray(old)
+        if at > len(old):
+            old += bytes(at - len(old))
+        old[at:end] = data
+        node.mtime = self.now()
+
+    def lengthen(self, node: File, size: int, *, hole: bool = False) -> None:
+        """Let a file be ``size`` bytes long at least, with zeros that nobody keeps.
+
+        They take space on the disk unless they are a ``hole``; raises FileError where it is full.
+        """
+        more = max(size - len(node.data), 0)
+        taken = 0 if hole else more
+        self.files.charge(0, on_disk=taken)
+        if not isinstance(node.data, Sparse):
+            node.data = Sparse(node.data, len(node.data), len(node.data))
+        node.data.size += more
+        node.data.space += taken
+        node.mtime = self.now()
 
     def write(self, path: str, data: bytes) -> None:
         """Make or replace the file at ``path``."""
@@ -392,8 +451,8 @@ class View:
         self.change(place, path)
         place.directory.drop(place.name)
         node.links -= 1
-        gone = len(node.data) if isinstance(node, File) and node.links < 1 else 0
-        self.files.charge(-gone, -1)
+        gone = node.data if isinstance(node, File) and node.links < 1 else b""
+        self.files.charge(-kept(gone), -1, on_disk=-space(gone))
 
     def rename(self, old: str, new: str) -> None:
         """Move an entry over a free name, a file or an empty directory."""

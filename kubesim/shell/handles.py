@@ -152,14 +152,14 @@ class OpenFile(Handle):
         if not isinstance(node, File):
             raise FileError("EBADF")
         at = len(node.data) if self._append else self.position
-        if not isinstance(node.data, bytearray):
-            node.data = bytearray(node.data)
-        self._view.files.charge(max(at + len(data) - len(node.data), 0))
-        if at > len(node.data):
-            node.data += bytes(at - len(node.data))
-        node.data[at : at + len(data)] = data
-        node.mtime = self._view.now()
+        self._view.overwrite(node, at, data)
         self.position = at + len(data)
+
+    def lengthen(self, count: int) -> None:
+        """Write so many zeros at the position; raises FileError where the disk is full."""
+        if isinstance(self.node, File):
+            self._view.lengthen(self.node, self.position + count)
+            self.position += count
 
 
 _NOISE = random.Random(2026)  # the host's own generator is a host file

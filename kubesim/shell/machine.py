@@ -18,6 +18,7 @@ from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
+from kubesim.shell.holding import Holder
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.meter import Meter, Use
 from kubesim.shell.pacing import Pacer, Steps
@@ -65,6 +66,8 @@ class Machine:
     """The processes beside its own that are seen from inside."""
     on_full: Callable[[], None] = field(default=lambda: None)
     """Called when they hold more: then the kernel kills them all (memory.oom.group)."""
+    on_growth: Callable[[], None] = field(default=lambda: None)
+    """Called when one of them holds much more than before."""
     kernel: str = "5.15.0-1073-gke"
     address: str = "10.0.0.2"
     network: Network | None = None
@@ -131,7 +134,7 @@ class Machine:
         return sum(process.held for process in self.processes.values())
 
 
-class Process:
+class Process(Holder):
     """One process. ``status`` is None until it has ended; 128 plus the signal's number if one has ended it."""
 
     def __init__(
@@ -305,18 +308,6 @@ class Process:
             parent.signal("CHLD")
         if self.pid == self.machine.first:
             self.machine.stop()
-
-    async def claim(self, size: int) -> None:
-        """Hold ``size`` bytes of memory from now on; more than the container may hold ends everything in it."""
-        self.held = size
-        if self.machine.memory_limit and self.machine.held > self.machine.memory_limit:
-            self.machine.on_full()
-            self.machine.stop()
-            await asyncio.sleep(0)
-
-    async def outgrow(self) -> None:
-        """Claim ever more memory: returns only where there is no limit."""
-        await self.claim(self.machine.memory_limit + 1)
 
     async def tick(self, steps: int = 1) -> None:
         """Count work; yields to the event loop, and waits where this machine has had more than its share."""

@@ -6,6 +6,7 @@ process must not notice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -41,6 +42,11 @@ class Room:
     used: int = 0
     above: Room | None = None
 
+    @property
+    def left(self) -> int:
+        """The bytes that still fit."""
+        return max(self.limit - self.used, 0)
+
     def take(self, size: int) -> bool:
         """Count so many bytes more (less, if negative); False, and nothing counted, where they do not fit."""
         if size > 0 and self.used + size > self.limit:
@@ -49,6 +55,31 @@ class Room:
             return False
         self.used = max(self.used + size, 0)
         return True
+
+
+BYTES_OF_ENTRY, OWN_ENTRIES = 16_384, 178_000
+"""ext4 has an entry for so many bytes; a node's own system has so many."""
+
+
+@dataclass(slots=True)
+class Disk(Room):
+    """The disk of a node. ``count`` counts anew what is used of it: what was taken since is near enough."""
+
+    count: Callable[[], tuple[int, int]] | None = None
+    """Returns bytes and entries."""
+    entries: int = OWN_ENTRIES
+
+    @property
+    def inodes(self) -> int:
+        """How many entries its file system has room for."""
+        return self.limit // BYTES_OF_ENTRY
+
+    def look(self) -> int:
+        """Return the bytes that are used, counted anew."""
+        if self.count is not None:
+            used, self.entries = self.count()
+            self.used = min(used, self.limit)
+        return self.used
 
 
 CLUSTER_RATE, CLUSTER_BURST_S = 0.4, 2.0

@@ -55,13 +55,14 @@ async def _du(process: Process, path: str, opts: kit.Options, depth: int) -> int
 async def df(process: Process) -> int:
     """Show how full file systems are."""
     opts = await kit.options(process, "hkmPTaiH", {"human-readable": "h", "print-type": "T"})
-    files = process.view.files
-    rows = [("overlay", "overlay", DISK, USED, "/")]
+    files, disk = process.view.files, process.view.files.disk
+    whole, full = (disk.limit, disk.look()) if disk is not None else (DISK, USED + files.used)
+    rows = [("overlay", "overlay", whole, full, "/")]
     for path, mounted in files.mounts.items():
         if path not in ("/", "/proc"):
             size = SMALL if path in ("/dev", "/dev/shm") else process.machine.memory  # noqa: S108 - a simulated path
             rows.append(
-                (mounted.source, mounted.kind, *((size, 0) if mounted.kind == "tmpfs" else (DISK, USED)), path)
+                (mounted.source, mounted.kind, *((size, 0) if mounted.kind == "tmpfs" else (whole, full)), path)
             )
     if opts.args:
         paths = [process.view.place(name).path for name in opts.args if process.view.find(name)]
@@ -75,7 +76,6 @@ async def df(process: Process) -> int:
     source = max([15, *(len(row[0]) for row in rows)]) if not human else max([10, *(len(row[0]) for row in rows)])
     await process.write(f"{'Filesystem':<{source}}{kinds} {' ' if human else ''}{sizes} Mounted on\n")
     for name, kind, size, used, place in rows:
-        used += files.used if place == "/" else 0
         free = size - used
         shown = [ls.human(value) if human else str(value // 1024) for value in (size, used, free)]
         wide = (5, 5, 5) if human else (9, 8, 9)

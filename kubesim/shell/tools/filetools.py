@@ -221,63 +221,6 @@ async def mktemp(process: Process) -> int:
     return 0
 
 
-async def truncate(process: Process) -> int:
-    """Cut or lengthen files."""
-    opts = await kit.options(process, "s:c", {"size=": "s"})
-    wanted = kit.number(opts.get("s").lstrip("+-"))
-    if wanted is None:
-        await kit.usage(process, "you must specify either '--size' or '--reference'")
-        return 1
-    for name in opts.args:
-        try:
-            node = process.view.file(name)
-            if isinstance(node, File):
-                before = len(node.data)
-                sizes = {"+": before + wanted, "-": max(before - wanted, 0)}
-                size = sizes.get(opts.get("s")[0], wanted)
-                if size > process.view.files.limit:
-                    raise FileError("EFBIG", name)
-                process.view.store(node, bytes(node.data[:size]) + bytes(max(size - before, 0)))
-        except FileError as error:
-            return await process.fail(f"failed to truncate '{name}' at {wanted} bytes: {error.text}")
-    return 0
-
-
-async def dd(process: Process) -> int:
-    """Copy blocks."""
-    words = dict(word.partition("=")[::2] for word in process.argv[1:])
-    block = kit.number(words.get("bs", "512")) or 512
-    count = kit.number(words.get("count", "")) if "count" in words else None
-    try:
-        source = process.open(words["if"]) if "if" in words else process.fds[0]
-        target = process.open(words["of"], "w") if "of" in words else process.fds[1]
-    except FileError as error:
-        return await process.fail(f"failed to open '{error.path}': {error.text}")
-    done = full = 0
-    block = min(block, 1 << 20)
-    while count is None or full < count:
-        data = await source.read(block)
-        await process.tick(8)
-        if not data:
-            break
-        try:
-            await target.write(data)
-        except FileError as error:
-            return await process.fail(f"error writing '{words.get('of', 'standard output')}': {error.text}")
-        done += len(data)
-        full += 1
-    if words.get("status") != "none":
-        await process.error(
-            f"{full}+0 records in\n{full}+0 records out\n{done} bytes copied, 0.001 s, {human_rate(done)}\n"
-        )
-    return 0
-
-
-def human_rate(done: int) -> str:
-    """Return dd's rate for so many bytes in a millisecond."""
-    return f"{done / 1000:.1f} MB/s"
-
-
 async def sync(process: Process) -> int:
     """Nothing waits to be written."""
     return 0
@@ -290,7 +233,5 @@ TOOLS: dict[str, Tool] = {
     "touch": touch,
     "ln": ln,
     "mktemp": mktemp,
-    "truncate": truncate,
-    "dd": dd,
     "sync": sync,
 }

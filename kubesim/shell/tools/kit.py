@@ -250,7 +250,7 @@ async def everything(process: Process, handle: Handle, limit: int = MOST_DATA) -
 
 async def exhausted(process: Process, handle: Handle, size: int) -> NoReturn:
     """End a program that has read too much: by the kernel's hand if it reads on to the limit of its container."""
-    while process.machine.memory_limit and size < MOST_COUNTED and (piece := await handle.read(CHUNK)):
+    while size < MOST_COUNTED and (piece := await handle.read(CHUNK)):
         size += len(piece)
         await process.tick()
         await process.claim(size)

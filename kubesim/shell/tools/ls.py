@@ -8,6 +8,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Device, Directory, File, Link, Node
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.quoting import quote
+from kubesim.shell.sparse import space
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.users import name_of
 
@@ -48,7 +49,8 @@ def size(node: Node) -> int:
 
 def blocks(node: Node) -> int:
     """Return the KiB that an entry takes on disk."""
-    return (size(node) + 4095) // 4096 * 4 if isinstance(node, File | Directory) else 0
+    taken = space(node.data) if isinstance(node, File) and not node.make else size(node)
+    return (taken + 4095) // 4096 * 4 if isinstance(node, File | Directory) else 0
 
 
 def human(count: float) -> str:

@@ -171,7 +171,7 @@ async def python3(process: Process) -> int:
 
 async def _run(process: Process, text: str) -> int:
     started = process.machine.now()
-    answered, limit = await _answered(process, text), process.machine.memory_limit
+    answered, limit = await _answered(process, text), process.machine.memory_limit or process.machine.memory
     run = python.script(answered, _packages(process), process.env, unbuffered=True, memory=limit)
     for out in run(FOREVER_S, MOST_STEPS):
         await process.tick(8)

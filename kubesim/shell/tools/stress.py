@@ -68,7 +68,7 @@ async def _work(process: Process, size: int, cores: float, limit: float) -> None
     meter, machine = process.machine.meter, process.machine
     meter.occupy(machine.now(), cores)
     try:
-        await process.claim(size)
+        await process.fill(size)
         await process.sleep(limit)
     finally:
         meter.occupy(machine.now(), -cores)

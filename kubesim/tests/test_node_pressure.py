@@ -1,0 +1,254 @@
+"""Nodes that are short of memory or disk: their kubelets say so, reclaim what they can, and let pods go."""
+
+import re
+
+import orjson
+import pytest
+
+from kubesim.conditions import condition_of
+from kubesim.gpu.kernel_log import dmesg
+from kubesim.network.fabric import Request
+from kubesim.tests.containers import run, state
+from kubesim.tests.world import container, deployment, pod, world
+
+GIB = 1 << 30
+SCRATCH = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+MOUNT = [{"name": "scratch", "mountPath": "/scratch"}]
+
+
+async def node(w, number=0):
+    return await w.client.get("nodes", w.node_names[number])
+
+
+async def pressures(w, number=0):
+    found = (await node(w, number))["status"]["conditions"]
+    return {c["type"]: (c["status"], c["reason"]) for c in found if c["type"].endswith("Pressure")}
+
+
+async def taints(w, number=0):
+    return [(t["key"], t["effect"]) for t in (await node(w, number))["spec"].get("taints") or ()]
+
+
+def capacity(w, number=0):
+    return w.kubelets.watches.of(w.node_names[number]).capacity
+
+
+async def summary(w, number=0):
+    endpoint = w.kubelets.endpoint(w.node_names[number])
+    return orjson.loads((await endpoint.respond(Request("GET", "/stats/summary"))).body)
+
+
+def kernel(w, number=0):
+    board = w.kubelets.machines.gpus(w.node_names[number]).board
+    return "\n".join(dmesg(board.log, record) for record in board.log.records())
+
+
+async def fill(w, name, size, path="/tmp/core"):
+    assert (await run(w, name, "fallocate", "-l", size, path))[0] == 0
+
+
+async def test_a_node_whose_disk_a_pod_fills_is_under_disk_pressure_and_lets_the_pod_go():
+    async with world(count=1) as w:
+        await w.create("pods", pod("quiet", container("nginx:1.27")))
+        await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
+        await w.tick(5)
+        assert (await pressures(w))["DiskPressure"] == ("False", "KubeletHasNoDiskPressure")
+        await fill(w, "writer", "75G")
+        await w.tick(15)
+        assert (await pressures(w))["DiskPressure"] == ("True", "KubeletHasDiskPressure")
+        assert ("node.kubernetes.io/disk-pressure", "NoSchedule") in await taints(w)
+        status = (await w.pod("writer"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert re.fullmatch(
+            r"The node was low on resource: ephemeral-storage\. "
+            r"Threshold quantity: 10120387530, available: \d+(Ki)?\. "
+            r"Container main was using 7864\d{4}Ki, request is 0, has larger consumption of ephemeral-storage\. ",
+            status["message"],
+        )
+        found = condition_of(status, "DisruptionTarget")
+        assert (found["status"], found["reason"], found["message"]) == (
+            "True",
+            "TerminationByKubelet",
+            status["message"],
+        )
+        assert (await w.pod("quiet"))["status"]["phase"] == "Running"
+        (event,) = await w.events("Evicted")
+        assert event["message"] == status["message"]
+        assert event["metadata"]["annotations"]["starved_resource"] == "ephemeral-storage"
+        assert event["metadata"]["annotations"]["offending_containers"] == "main"
+        assert await w.messages("EvictionThresholdMet") == ["Attempting to reclaim ephemeral-storage"]
+        assert await w.messages("FreeDiskSpaceFailed")
+        await w.check_models()
+
+
+async def test_the_pressure_is_over_five_minutes_after_its_cause():
+    async with world(count=1) as w:
+        await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
+        await w.tick(5)
+        await fill(w, "writer", "75G")
+        await w.tick(20)
+        assert (await pressures(w))["DiskPressure"][0] == "True"
+        await w.tick(240)
+        assert (await pressures(w))["DiskPressure"][0] == "True"
+        await w.tick(90)
+        assert (await pressures(w))["DiskPressure"] == ("False", "KubeletHasNoDiskPressure")
+        assert await taints(w) == []
+        assert w.kubelets.watches.of(w.node_names[0])._until is None
+
+
+async def test_what_lies_in_a_volume_goes_with_its_pod():
+    async with world(count=1) as w:
+        await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d", volumeMounts=MOUNT), **SCRATCH))
+        await w.tick(5)
+        before = (await summary(w))["node"]["fs"]["usedBytes"]
+        await fill(w, "writer", "75G", "/scratch/core")
+        found = await summary(w)
+        assert found["node"]["fs"]["usedBytes"] - before == pytest.approx(75 * GIB, rel=0.01)
+        assert found["pods"][0]["volume"][0]["usedBytes"] == pytest.approx(75 * GIB, rel=0.01)
+        await w.tick(20)
+        assert (await w.pod("writer"))["status"]["reason"] == "Evicted"
+        assert (await summary(w))["node"]["fs"]["usedBytes"] == pytest.approx(before, rel=0.01)
+
+
+async def test_a_controller_makes_another_pod_on_a_node_that_has_room():
+    async with world(count=2) as w:
+        await w.create("deployments.apps", deployment("web", replicas=1))
+        await w.tick(40)
+        (first,) = [p for p in await w.items("pods") if p["status"]["phase"] == "Running"]
+        await fill(w, first["metadata"]["name"], "75G")
+        await w.tick(30)
+        running = [p for p in await w.items("pods") if p["status"]["phase"] == "Running"]
+        assert [p["spec"]["nodeName"] != first["spec"]["nodeName"] for p in running] == [True]
+
+
+async def test_a_node_that_is_short_of_memory_refuses_pods_that_ask_for_none():
+    async with world(count=1) as w:
+        watch = w.kubelets.watches.of(w.node_names[0])
+        watch.use("memory", capacity(w) - 1540 * (1 << 20))
+        await w.tick(15)
+        assert (await pressures(w))["MemoryPressure"] == ("True", "KubeletHasInsufficientMemory")
+        watch.use("memory", 0)
+        bound = pod("poor", container("busybox:1.36", "sleep", "60"), nodeName=w.node_names[0])
+        await w.create("pods", bound)
+        asks = container("busybox:1.36", "sleep", "60", resources={"requests": {"memory": "8Mi"}})
+        await w.create("pods", pod("rich", asks, nodeName=w.node_names[0]))
+        await w.tick(5)
+        status = (await w.pod("poor"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert status["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
+        assert (await w.pod("rich"))["status"]["phase"] == "Running"
+
+
+async def test_who_uses_most_beyond_its_request_goes_first():
+    async with world(count=1) as w:
+        whole = capacity(w)
+        asks = {"requests": {"memory": str(900 * GIB)}}
+        await w.create("pods", pod("asks", container("polinux/stress", "sleep", "1d", resources=asks)))
+        await w.create("pods", pod("takes", container("polinux/stress", "sleep", "1d")))
+        await w.tick(5)
+        watch = w.kubelets.watches.of(w.node_names[0])
+        for name, size in (("asks", 850 * GIB), ("takes", watch.allocatable - 850 * GIB + 50 * (1 << 20))):
+            machine = w.kubelets._workers[f"default/{name}"].sandbox.entered(
+                w.kubelets._workers[f"default/{name}"].record.main[0]
+            )
+            first = next(iter(machine.processes.values()))
+            first.held = size
+        watch.grown()
+        await w.tick(20)
+        gone = (await w.pod("takes"))["status"]
+        assert (gone["phase"], gone["reason"]) == ("Failed", "Evicted")
+        assert "The node was low on resource: memory. Threshold quantity: 100Mi, available: " in gone["message"]
+        assert "Container main was using " in gone["message"]
+        assert gone["message"].endswith(", request is 0, has larger consumption of memory. ")
+        assert (await w.pod("asks"))["status"]["phase"] == "Running"
+        assert whole > watch.allocatable
+
+
+async def test_critical_pods_are_spared():
+    async with world(count=1) as w:
+        vital = pod("vital", container("busybox:1.36", "sleep", "1d"), nodeName=w.node_names[0])
+        vital["metadata"]["annotations"] = {
+            "kubernetes.io/config.mirror": "a1",
+            "kubernetes.io/config.source": "file",
+        }
+        await w.create("pods", vital)
+        await w.tick(5)
+        await fill(w, "vital", "75G")
+        await w.tick(30)
+        assert (await pressures(w))["DiskPressure"][0] == "True"
+        assert await w.events("Evicted") == []
+
+
+async def test_a_process_that_takes_all_memory_at_once_is_killed_by_the_kernel():
+    async with world(count=1) as w:
+        await w.create("pods", pod("eater", container("busybox:1.36", "sleep", "1d"), restartPolicy="Never"))
+        await w.tick(5)
+        watch = w.kubelets.watches.of(w.node_names[0])
+        watch.use("memory", watch.capacity - 20 * GIB)
+        worker = w.kubelets._workers["default/eater"]
+        first = next(iter(worker.sandbox.entered(worker.record.main[0]).processes.values()))
+        await first.claim(30 * GIB)
+        await w.tick(5)
+        ended = state(await w.pod())["state"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+        text = kernel(w)
+        assert "sleep invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP)" in text
+        assert "constraint=CONSTRAINT_NONE" in text
+        assert "global_oom" in text
+        assert "Out of memory: Killed process " in text
+        (told,) = await w.messages("SystemOOM")
+        assert told.startswith("System OOM encountered, victim process: sleep, pid: ")
+
+
+async def test_pods_that_outgrow_what_is_theirs_are_killed_in_their_group():
+    async with world(count=1) as w:
+        await w.create("pods", pod("eater", container("busybox:1.36", "sleep", "1d"), restartPolicy="Never"))
+        await w.tick(5)
+        watch = w.kubelets.watches.of(w.node_names[0])
+        worker = w.kubelets._workers["default/eater"]
+        first = next(iter(worker.sandbox.entered(worker.record.main[0]).processes.values()))
+        await first.claim(watch.for_pods + GIB)
+        await w.tick(5)
+        assert state(await w.pod())["state"]["terminated"]["reason"] == "OOMKilled"
+        assert "oom_memcg=/kubepods.slice,task_memcg=/kubepods.slice/kubepods-besteffort.slice/" in kernel(w)
+        assert await w.messages("SystemOOM") == []
+
+
+async def test_a_program_that_grows_is_evicted_before_the_kernel_has_to():
+    async with world(count=1) as w:
+        await w.create("pods", pod("eater", container("busybox:1.36", "tail", "/dev/zero"), restartPolicy="Never"))
+        await w.tick(5)
+        assert (await w.pod())["status"]["phase"] == "Running"
+        await w.tick(600)
+        status = (await w.pod())["status"]
+        assert status["phase"] == "Failed"
+        assert (
+            status.get("reason") == "Evicted" or state(await w.pod())["state"]["terminated"]["reason"] == "OOMKilled"
+        )
+
+
+async def test_images_that_nobody_uses_go_before_any_pod():
+    async with world(count=1) as w:
+        await w.create("pods", pod("old", container("nginx:1.27"), nodeName=w.node_names[0]))
+        await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
+        await w.tick(5)
+        await w.client.delete("pods", "old", "default", grace_seconds=0)
+        await w.tick(180)
+        watch = w.kubelets.watches.of(w.node_names[0])
+        assert "nginx:1.27" in watch.images.names
+        room = w.kubelets._nodes[w.node_names[0]].disk.room
+        least = int(room.limit * 0.15)
+        await fill(w, "writer", str(room.limit - room.look() - least + 20_000_000))
+        await w.tick(15)
+        assert "nginx:1.27" not in watch.images.names
+        assert "busybox:1.36" in watch.images.names
+        assert (await w.pod("writer"))["status"]["phase"] == "Running"
+        assert await w.events("Evicted") == []
+        assert await w.events("EvictionThresholdMet")
+
+
+async def test_an_idle_node_is_not_looked_at():
+    async with world(count=3) as w:
+        await w.create("deployments.apps", deployment("web"))
+        await w.tick(120)
+        assert not w.kubelets.watches._queue._timers
