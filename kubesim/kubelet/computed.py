@@ -73,33 +73,34 @@ def use_devices(sandbox: Sandbox, container: Container) -> None:
         instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
 
 
-def enter(sandbox: Sandbox, container: Container, box: Box, machine: Machine) -> None:
-    """Let a container's processes stand in its machine."""
+def enter(sandbox: Sandbox, container: Container, box: Box, machine: Machine, at: str) -> None:
+    """Let a container's processes stand in its machine, in the directory ``at``."""
     argv = shown(box.argv)
     program = Program("", "", argv[0] if argv else "/", argv)
-    first = Process(machine, program, box.env, View(machine.files, machine.now), {})
+    first = Process(machine, program, box.env, View(machine.files, machine.now, at), {})
     if container.instance is None:
         return
+    beside: dict[int, Process] = {}
     first.started = container.instance.started_at
-    first.use = partial(_use, sandbox, container, first, first=True)
+    first.use = lambda: use(sandbox, container, len(beside), first=True)
     first.fate = partial(_end, sandbox, container)
     if (code := sandbox.worker.program(container).term_code) is not None:
         first.handlers["TERM"] = lambda name: sandbox.cut(container, "", code)
-    machine.muster = partial(_muster, sandbox, container, box, first)
+    machine.muster = partial(_muster, sandbox, container, first, beside)
     machine.muster()
 
 
-def _muster(sandbox: Sandbox, container: Container, box: Box, first: Process) -> None:
-    """Let those stand in the machine that are there now."""
+def _muster(sandbox: Sandbox, container: Container, first: Process, beside: dict[int, Process]) -> None:
+    """Let those stand ``beside`` the first process that are there now."""
     machine = first.machine
     wanted = {machine.numbering(each.pid): each for each in members(sandbox, container)}
-    for pid, each in [*machine.processes.items()]:
-        if each.computed and pid not in wanted:
-            each.vanish()
+    for pid in [pid for pid in beside if pid not in wanted]:
+        beside.pop(pid).vanish()
     for pid, member in wanted.items():
         if pid not in machine.processes:
             made = stand(first, member, partial(_lose, sandbox, container, member, machine.hostname))
-            made.use = partial(_use, sandbox, container, made, first=False)
+            made.use = lambda: use(sandbox, container, len(beside), first=False)
+            beside[pid] = made
 
 
 def stand(first: Process, member: Member, fate: Callable[[str], None]) -> Process:
@@ -108,7 +109,7 @@ def stand(first: Process, member: Member, fate: Callable[[str], None]) -> Proces
     program, env = Program("", "", member.argv[0], member.argv), {**first.env, **dict(member.env)}
     view = View(machine.files, machine.now, first.cwd, first.view.uid, first.view.gid)
     made = Process(machine, program, env, view, {}, pid=machine.numbering(member.pid))
-    made.parent, made.group, made.computed = machine.numbering(member.parent), first.group, True
+    made.parent, made.group = machine.numbering(member.parent), first.group
     machine.next_pid = max(machine.next_pid, member.pid + 1)
     made.started, made.fate = first.started, fate
     return made
@@ -121,11 +122,6 @@ def use(sandbox: Sandbox, container: Container, others: int, *, first: bool) -> 
     elapsed = (sandbox.host.clock.now() - container.instance.started_at).total_seconds()
     whole = usage.of(sandbox.worker, container).at(elapsed)
     return whole if not others else LAUNCHER if first else whole.part(others)
-
-
-def _use(sandbox: Sandbox, container: Container, process: Process, *, first: bool) -> Use:
-    others = sum(each.computed for each in process.machine.processes.values())
-    return use(sandbox, container, others, first=first)
 
 
 LAUNCHER = Use(0.01, 6.4, 402 << 20)

@@ -61,6 +61,8 @@ class Image:
     """The release of the distribution (``shell/releases.yaml``); empty for the one that the base is by itself."""
     env: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What every process of the image has in its environment."""
+    workdir: str = "/"
+    """Where its programs start."""
     stands_in: bool = False
     """Whether nothing is known of it: its programs only seem to run."""
 
@@ -231,6 +233,7 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
         base=entry.get("base", "none"),
         scripts=entry.get("scripts", False),
         release=_release(reference.tag, entry.get("release", "")),
+        workdir=entry.get("workdir", "/"),
         env={
             name: value.format(version=reference.tag.partition("-")[0])
             for name, value in entry.get("env", {}).items()

@@ -185,6 +185,14 @@ def _folder(files: Files, path: str) -> tuple[Directory, str]:
     return here, name
 
 
+def folder(record: PodRecord, spec: Obj, made: Machine) -> str:
+    """Return where a container's programs start, which the runtime makes where it is missing."""
+    path = posixpath.normpath("/" + (spec.get("workingDir") or record.images[spec["image"]].workdir).lstrip("/"))
+    if View(made.files, made.now).find(path) is None:
+        _folder(made.files, f"{path}/.")
+    return path
+
+
 def hostname(record: PodRecord) -> str:
     """Return the host name of a pod."""
     spec = record.pod["spec"]

@@ -38,10 +38,10 @@ from kubesim.kubelet.volumes import MountError
 from kubesim.network.fabric import REASONS
 from kubesim.network.gate import Gate
 from kubesim.network.pods import PodNetwork
-from kubesim.shell import machine as machines
 from kubesim.shell.errors import FileError, NetworkError, StartError
 from kubesim.shell.files import Directory, File, View
 from kubesim.shell.machine import Machine, Stdio
+from kubesim.shell.spawn import spawn
 from kubesim.streaming.seam import Duplex, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -222,8 +222,12 @@ class Sandbox:
             tty=bool(spec.get("tty")),
         )
         try:
-            process = machines.spawn(
-                box.machine, box.argv, env=box.env, cwd=spec.get("workingDir") or "/", stdio=main.stdio
+            process = spawn(
+                box.machine,
+                box.argv,
+                env=box.env,
+                cwd=inside.folder(self.worker.record, spec, box.machine),
+                stdio=main.stdio,
             )
         except (StartError, FileError) as error:
             return behaviours.OCI_ERROR.format(cause=str(error).removeprefix("exec: "))
@@ -358,7 +362,9 @@ class Sandbox:
         spec = self.worker.record.spec(container)
         box, machine = await self.inside(container)
         try:
-            process = machines.spawn(machine, [*command], env=box.env, cwd=spec.get("workingDir") or "/", stdio=stdio)
+            process = spawn(
+                machine, [*command], env=box.env, cwd=inside.folder(self.worker.record, spec, machine), stdio=stdio
+            )
         except (StartError, FileError) as error:
             self.execs += 1
             number = hashlib.sha256(f"{self.worker.record.uid}{container.name}{self.execs}".encode()).hexdigest()
@@ -400,7 +406,7 @@ class Sandbox:
         with suppress(ConfigError):
             box.env = {**await environment(sources, self.worker.record, spec), **self._devices(container, spec)}
         machine = await self._machine(container, spec, box, self.host.clock)
-        computed.enter(self, container, box, machine)
+        computed.enter(self, container, box, machine, inside.folder(self.worker.record, spec, machine))
         self._keep_fresh()
         return machine
 

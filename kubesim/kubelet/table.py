@@ -69,7 +69,7 @@ def _container(worker: PodWorker, container: Container, shim: int) -> Iterator[H
     yield HostProcess(
         parents[1], shim, [*shown(worker.argv(container))], instance.started_at, cgroup=cgroup, uid=uid, env=box.env,
         use=partial(computed.use, worker.sandbox, container, len(others), first=True),
-        strike=partial(computed.strike, worker.sandbox, container, None),
+        strike=partial(computed.strike, worker.sandbox, container, None), within=1,
     )  # fmt: skip
     for each in others:
         parents[each.pid] = number(instance.id, each.pid, instance.started_at)
@@ -77,7 +77,7 @@ def _container(worker: PodWorker, container: Container, shim: int) -> Iterator[H
             parents[each.pid], parents.get(each.parent, shim), [*each.argv], instance.started_at, cgroup, uid,
             env={**box.env, **dict(each.env)},
             use=partial(computed.use, worker.sandbox, container, len(others), first=False),
-            strike=partial(computed.strike, worker.sandbox, container, each),
+            strike=partial(computed.strike, worker.sandbox, container, each), within=each.pid,
         )  # fmt: skip
 
 

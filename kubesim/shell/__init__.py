@@ -1,4 +1,4 @@
 """The emulated shell: what runs inside simulated containers. It starts no host process and touches no host file.
 
-``machine.spawn`` starts a program of a container's image; ``rootfs`` says which programs and files an image has.
+``spawn.spawn`` starts a program of a container's image; ``rootfs`` says which programs and files an image has.
 """

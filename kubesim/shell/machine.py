@@ -1,8 +1,8 @@
 """A container from inside: its processes and everything that their programs see.
 
-``spawn`` starts a program as the container runtime does. A program is a tool: an async function of its process. Time
-passes on the machine's clock; a process that only computes yields to the event loop and, after a while, gets only a
-share of it.
+``spawn.spawn`` starts a program as the container runtime does. A program is a tool: an async function of its process.
+Time passes on the machine's clock; a process that only computes yields to the event loop and, after a while, gets
+only a share of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kubesim.shell.pacing import Pacer, Steps
 from kubesim.shell.programs import Program, find
 from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
-from kubesim.shell.stdio import Stdio, streams
+from kubesim.shell.stdio import Stdio
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network
@@ -167,8 +167,6 @@ class Process(Holder):
         self.stopped: asyncio.Event | None = None
         self.on_stop: Callable[[], None] | None = None
         self.use: Callable[[], Use] = Use
-        self.computed = False
-        """Whether it only stands here, as one that the first has started."""
         self.fate: Callable[[str], None] | None = None
         """Told of the signal that ends it, where its course is computed."""
         self.steps = 0
@@ -457,33 +455,4 @@ async def no_session(shell: Any) -> int:
     return 0
 
 
-def spawn(
-    machine: Machine,
-    argv: list[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: str = "/",
-    stdio: Stdio | None = None,
-) -> Process:
-    """Start a program as the container runtime does; the first of a machine is its PID 1.
-
-    Raises StartError with the runtime's words where there is no such program, it may not run or is for another
-    platform.
-    """
-    stdio = stdio or Stdio()
-    whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, **machine.env, **(env or {})}
-    whole.setdefault("HOME", "/root" if machine.uid == 0 else "/")
-    if stdio.tty:
-        whole.setdefault("TERM", "xterm")
-    view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
-    program = find(view, argv, whole["PATH"], runtime=True)
-    terminal = Terminal(stdio) if stdio.tty else None
-    fds = streams(stdio, terminal)
-    process = Process(machine, program, whole, view, fds)
-    if terminal:
-        process.terminal = terminal
-        terminal.attach(machine, process)
-    return process.start(machine.tools[program.tool])
-
-
-__all__ = ["Machine", "Process", "StartError", "Stdio", "Tool", "spawn"]
+__all__ = ["Machine", "Process", "StartError", "Stdio", "Tool"]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from kubesim.shell.handles import Handle, Outside, Reader, Writer
-
-if TYPE_CHECKING:
-    from kubesim.shell.terminal import Terminal
+from kubesim.shell.handles import Reader, Writer
 
 
 class Stdio:
@@ -33,14 +29,3 @@ class Stdio:
         self.size = (rows, columns)
         if self.on_resize:
             self.on_resize()
-
-
-def streams(stdio: Stdio, terminal: Terminal | None) -> dict[int, Handle]:
-    """Return the descriptors of a process that the runtime starts."""
-    if terminal:
-        return {0: terminal, 1: terminal, 2: terminal}
-    return {
-        0: Outside(reader=stdio.stdin),
-        1: Outside(writer=stdio.stdout),
-        2: Outside(writer=stdio.stderr),
-    }

@@ -7,7 +7,8 @@ import asyncio
 from kubesim.clock import RealClock
 from kubesim.shell import rootfs
 from kubesim.shell.files import Directory
-from kubesim.shell.machine import Stdio, spawn
+from kubesim.shell.machine import Stdio
+from kubesim.shell.spawn import spawn
 
 KINDS = {"bash": "toolbox", "dash": "toolbox", "ash": "busybox"}
 FOLDER = "/tmp/w"

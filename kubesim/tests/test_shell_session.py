@@ -9,7 +9,8 @@ import pytest
 from kubesim.clock import ManualClock, RealClock, settle
 from kubesim.shell.errors import StartError
 from kubesim.shell.files import Directory, Mount
-from kubesim.shell.machine import Stdio, spawn
+from kubesim.shell.machine import Stdio
+from kubesim.shell.spawn import spawn
 from kubesim.tests import shell_world
 from kubesim.tests.shell_world import Keys, Screen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubesim.shell.machine import Process, Tool
@@ -18,19 +18,110 @@ BUSY = 0.5
 """Cores from which a process is seen running, in threads."""
 
 
+FLAGS = re.compile(r"-?[AaedfFlyxuwTHcjm]*")
+COLUMN_FLAG = re.compile(r"-?[AaedfFlyxuwTHcjm]*o(.*)", re.S)
+PICKED = re.compile(r"(?:-?p|-q|--pid=|--ppid=|-C)(.*)", re.S)
+
+
+@dataclass
+class Asked:
+    """What a command line of ps asks for: letters, columns, whose (``--ppid``, ``-C``, ``-p``), the order."""
+
+    flags: str = ""
+    columns: list[str] = field(default_factory=list)
+    picked: dict[str, set[str]] = field(default_factory=dict)
+    order: str = ""
+    forest: bool = False
+
+
+def _read(words: list[str]) -> Asked:
+    asked, rest = Asked(), iter(words)
+    for word in rest:
+        if word == "--forest":
+            asked.forest = True
+        elif word.startswith("--sort"):
+            asked.order = word.partition("=")[2] or next(rest, "")
+        elif word in ("--ppid", "--pid"):
+            asked.picked.setdefault(word, set()).update(next(rest, "").split(","))
+        elif FLAGS.fullmatch(word):
+            asked.flags += word.lstrip("-") + ("-" if word.startswith("-") else "")
+        elif (found := COLUMN_FLAG.fullmatch(word)) is not None and not word.startswith("--"):
+            asked.flags += word[: word.index("o")].lstrip("-")
+            asked.columns += [piece for piece in (found[1] or next(rest, "")).split(",") if piece]
+        elif (found := PICKED.fullmatch(word)) is not None:
+            key = word[: len(word) - len(found[1])].rstrip("=").lstrip("-")
+            kind = {"p": "--pid", "q": "--pid", "pid": "--pid", "ppid": "--ppid", "C": "-C"}[key]
+            asked.picked.setdefault(kind, set()).update((found[1] or next(rest, "")).split(","))
+        elif word.replace(",", "").isdecimal():
+            asked.picked.setdefault("--pid", set()).update(word.split(","))
+    asked.forest = asked.forest or "H" in asked.flags or ("f" in asked.flags and "-" not in asked.flags)
+    return asked
+
+
+def _picks(asked: Asked, each: Any) -> bool:
+    """Whether somebody who names processes means this one."""
+    values = {"--pid": str(each.pid), "--ppid": str(each.parent), "-C": each.name[:15]}
+    return not asked.picked or any(values[kind] in names for kind, names in asked.picked.items())
+
+
+def _sorted(rows: list[Any], asked: Asked, process: Process) -> list[Any]:
+    """Return the processes as ``--sort`` wants them: the last key first, for sorting is stable."""
+    for key in reversed([key for key in asked.order.split(",") if key]):
+        column = COLUMNS.get(key.lstrip("+-"))
+        if column is not None:
+            rows.sort(key=lambda each: _comparable(column.value(_Used(process, each))), reverse=key.startswith("-"))
+    return rows
+
+
+def _comparable(text: str) -> tuple[float, str]:
+    return (float(text), "") if re.fullmatch(r"\d+(\.\d+)?", text) else (0.0, text)
+
+
+def _tree(rows: list[Any]) -> tuple[list[Any], dict[int, str]]:
+    """Return processes below their parents, and what stands before the command of each."""
+    known, found, heads = {each.pid for each in rows}, [], {}
+
+    def below(parent: Any, depth: int) -> None:
+        for each in rows:
+            if each.parent == parent.pid and each is not parent:
+                place(each, depth)
+
+    def place(each: Any, depth: int) -> None:
+        found.append(each)
+        heads[each.pid] = "    " * (depth - 1) + " \\_ " if depth else ""
+        below(each, depth + 1)
+
+    for each in rows:
+        if each.parent not in known:
+            place(each, 0)
+    return found, heads
+
+
 async def ps(process: Process) -> int:
     """Show processes."""
-    words = process.argv[1:]
-    flags = "".join(word.lstrip("-") for word in words if "=" not in word and word not in ("-o",))
+    asked = _read(process.argv[1:])
     rows = sorted(seen(process).values(), key=lambda each: each.pid)
     if process.busybox:
-        await process.write("PID   USER     TIME  COMMAND\n")
-        for each in rows:
-            await process.write(f"{each.pid:5d} {name_of(process.view, each.view.uid):<8}  0:00 {_command(each)}\n")
-        return 0
-    if "-o" in words or any(word.startswith("-o") for word in words):
-        return await _ps_columns(process, rows, words)
-    return await _ps_forms(process, rows, flags)
+        return await _ps_busybox(process, rows, asked.columns)
+    rows = _sorted([each for each in rows if _picks(asked, each)], asked, process)
+    heads: dict[int, str] = {}
+    if asked.forest:
+        rows, heads = _tree(rows)
+    if asked.columns:
+        status = await _ps_columns(process, rows, asked.columns)
+    else:
+        status = await _ps_forms(process, rows, asked.flags + ("e" if asked.picked else ""), heads)
+    return status if rows else 1
+
+
+async def _ps_busybox(process: Process, rows: list[Any], columns: list[str]) -> int:
+    if columns:
+        return await _ps_columns(process, rows, columns)
+    await process.write("PID   USER     TIME  COMMAND\n")
+    for each in rows:
+        whole = _Used(process, each).minutes
+        await process.write(f"{each.pid:5d} {name_of(process.view, each.view.uid):<8} {whole:>5} {_command(each)}\n")
+    return 0
 
 
 class _Used:
@@ -70,7 +161,7 @@ def _command(each: Any) -> str:
     return " ".join(each.argv)[:200] or "{" + each.name + "}"
 
 
-async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
+async def _ps_forms(process: Process, rows: list[Any], flags: str, heads: dict[int, str]) -> int:
     wide = process.tty(1).size[1] if process.tty(1) else 10_000  # type: ignore[union-attr]
     if "u" in flags and "-" not in flags:
         await process.write("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n")
@@ -79,7 +170,7 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
             line = (
                 f"{used.user:<8} {each.pid:7d} {used.cpu:>4} {used.mem:>4} {used.vsz:6d} "
                 f"{used.rss:5d} {tty:<8} {used.state:<4} {each.started:%H:%M} {used.minutes:>6} "
-                f"{_command(each)}"
+                f"{heads.get(each.pid, '')}{_command(each)}"
             )
             await process.write(line[:wide] + "\n")
     elif "f" in flags:
@@ -89,7 +180,7 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str) -> int:
             share = min(int(float(used.cpu)), 99)
             line = (
                 f"{used.user:<8} {each.pid:7d} {each.parent:7d} {share:2d} "
-                f"{each.started:%H:%M} {tty:<8} {used.hours} {_command(each)}"
+                f"{each.started:%H:%M} {tty:<8} {used.hours} {heads.get(each.pid, '')}{_command(each)}"
             )
             await process.write(line[:wide] + "\n")
     else:
@@ -115,9 +206,20 @@ COLUMNS = {
     "pid": Column("PID", lambda used: str(used.each.pid), 7),
     "ppid": Column("PPID", lambda used: str(used.each.parent), 7),
     "cmd": Column("CMD", lambda used: _command(used.each)),
+    "command": Column("COMMAND", lambda used: _command(used.each)),
     "args": Column("COMMAND", lambda used: _command(used.each)),
     "comm": Column("COMMAND", lambda used: used.each.name),
     "user": Column("USER", lambda used: used.user),
+    "uid": Column("UID", lambda used: str(used.each.view.uid), 5),
+    "pgid": Column("PGID", lambda used: str(used.each.group), 7),
+    "nlwp": Column("NLWP", lambda used: "1", 4),
+    "ni": Column("NI", lambda used: "0", 3),
+    "lstart": Column("STARTED", lambda used: f"{used.each.started:%a %b %e %H:%M:%S %Y}", 24),
+    "start": Column("STARTED", lambda used: f"{used.each.started:%H:%M:%S}", 8),
+    "wchan": Column("WCHAN", lambda used: "-"),
+    "state": Column("S", lambda used: used.state[0], 1),
+    "s": Column("S", lambda used: used.state[0], 1),
+    "cgroup": Column("CGROUP", lambda used: getattr(used.each, "cgroup", "0::/").strip()),
     "stat": Column("STAT", lambda used: used.state),
     "rss": Column("RSS", lambda used: str(used.rss), 5),
     "vsz": Column("VSZ", lambda used: str(used.vsz), 6),
@@ -129,9 +231,9 @@ COLUMNS = {
 }
 
 
-async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> int:
+async def _ps_columns(process: Process, rows: list[Any], columns: list[str]) -> int:
     names, heads = [], []
-    for name, equals, head in (piece.partition("=") for piece in _asked(words)):
+    for name, equals, head in (piece.partition("=") for piece in columns):
         names.append(name)
         heads.append(head if equals else COLUMNS[name].title if name in COLUMNS else name.upper())
     table = [heads] if any(heads) else []
@@ -140,17 +242,6 @@ async def _ps_columns(process: Process, rows: list[Any], words: list[str]) -> in
         cells = [_aligned(cell, name) for cell, name in zip(row, names, strict=True)]
         await process.write(" ".join(cells).rstrip() + "\n")
     return 0
-
-
-def _asked(words: list[str]) -> list[str]:
-    """Return the columns of ``-o a,b`` and ``-eo a,b`` and ``-oa,b``."""
-    spec = ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word.startswith("-") and word.endswith("o"):
-            spec += "," + following
-        elif word.startswith("-o"):
-            spec += "," + word[2:]
-    return [piece for piece in spec.split(",") if piece]
 
 
 def _cell(name: str, used: _Used) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 
 from kubesim.network.door import Door, PodKube
 from kubesim.shell.files import Directory, File, Node
-from kubesim.shell.machine import Machine, Stdio, spawn
+from kubesim.shell.machine import Machine, Stdio
+from kubesim.shell.spawn import spawn
 from kubesim.tests import shell_world
 from kubesim.tests.contract.normalise import normalise
 from kubesim.tests.contract.tools import every_kubectl

@@ -1,0 +1,51 @@
+"""Starting a program as the container runtime does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kubesim.shell.files import View
+from kubesim.shell.handles import Handle, Outside
+from kubesim.shell.machine import DEFAULT_PATH, Machine, Process
+from kubesim.shell.programs import find
+from kubesim.shell.stdio import Stdio
+from kubesim.shell.terminal import Terminal
+
+
+def spawn(
+    machine: Machine,
+    argv: list[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str = "/",
+    stdio: Stdio | None = None,
+) -> Process:
+    """Start a program as the container runtime does; the first of a machine is its PID 1.
+
+    Raises StartError with the runtime's words where there is no such program, it may not run or is for another
+    platform.
+    """
+    stdio = stdio or Stdio()
+    whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, **machine.env, **(env or {})}
+    whole.setdefault("HOME", "/root" if machine.uid == 0 else "/")
+    if stdio.tty:
+        whole.setdefault("TERM", "xterm")
+    view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
+    program = find(view, argv, whole["PATH"], runtime=True)
+    terminal = Terminal(stdio) if stdio.tty else None
+    fds = _streams(stdio, terminal)
+    process = Process(machine, program, whole, view, fds)
+    if terminal:
+        process.terminal = terminal
+        terminal.attach(machine, process)
+    return process.start(machine.tools[program.tool])
+
+
+def _streams(stdio: Stdio, terminal: Terminal | None) -> dict[int, Handle]:
+    if terminal:
+        return {0: terminal, 1: terminal, 2: terminal}
+    return {
+        0: Outside(reader=stdio.stdin),
+        1: Outside(writer=stdio.stdout),
+        2: Outside(writer=stdio.stderr),
+    }
