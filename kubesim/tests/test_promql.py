@@ -45,7 +45,34 @@ def data() -> list[Stored]:
     for bound, share in (("0.1", 10), ("0.5", 35), ("1", 80), ("+Inf", 90)):
         found.append(Stored({NAME: "latency_bucket", "le": bound}, samples(lambda n, s=share: n * s)))
     found.append(Stored({NAME: "gpu_mostly", "gpu": "9"}, samples(lambda n: n, end=AT - 400)))
-    return found
+    return [*found, *odd(), *buckets()]
+
+
+ODD = (math.nan, math.inf, -math.inf, 0.0, -0.5, 2.5, -2.5, 1e-9, 3e9)
+
+
+def odd() -> Iterator[Stored]:
+    """Yield values that are hard to calculate with, and a counter that is seen now and then."""
+    for kind, value in enumerate(ODD):
+        steps = samples(lambda n, v=value: v + (n % 3) * 0.5 if v and math.isfinite(v) else v)
+        yield Stored({NAME: "odd_value", "kind": str(kind)}, steps)
+    mixed = (1.0, math.nan, 3.0, -math.inf, 5.0)
+    yield Stored({NAME: "odd_value", "kind": "mixed"}, samples(lambda n: mixed[n % 5]))
+    every = enumerate(samples(lambda n: (n * 7) % 200))
+    seen = [point for number, point in every if number % 7 not in (2, 3) and not 30 < number < 50]
+    yield Stored({NAME: "gappy_total", "gpu": "0"}, seen)
+
+
+def buckets() -> Iterator[Stored]:
+    """Yield histograms: of two paths, one whose buckets do not rise, and one of negative values."""
+    for path, factor in (("/a", 1), ("/b", 3)):
+        for bound, share in (("0.1", 10), ("0.5", 35), ("1", 80), ("+Inf", 90)):
+            counted = samples(lambda n, s=share * factor: (n * s) % 5000)
+            yield Stored({NAME: "request_bucket", "le": bound, "path": path}, counted)
+    for bound, share in (("0.1", 50), ("0.5", 35), ("1", 80), ("+Inf", 90)):
+        yield Stored({NAME: "broken_bucket", "le": bound}, samples(lambda n, s=share: n * s))
+    for bound, share in (("-2", 1), ("-1", 35), ("0", 40), ("1", 80), ("+Inf", 90)):
+        yield Stored({NAME: "negative_bucket", "le": bound}, samples(lambda n, s=share: n * s))
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +124,8 @@ def answered(call, *arguments) -> tuple[object, str]:
 
 def same(ours, others) -> bool:
     if [entry[0] for entry in ours] != [entry[0] for entry in others]:
+        return False
+    if [len(points) for _, points in ours] != [len(points) for _, points in others]:
         return False
     pairs = [(a, b) for (_, one), (_, two) in zip(ours, others, strict=True) for a, b in zip(one, two, strict=True)]
     return all(
@@ -152,6 +181,18 @@ HURTFUL = (
 
 @pytest.mark.parametrize("query", HURTFUL, ids=lambda query: query[:10])
 def test_a_query_made_to_hurt_is_refused(memory, query):
+    assert answered(engine.instant, memory, query, AT) == (None, "bad_data")
+
+
+@pytest.mark.parametrize("at", ["-5", "-1e30", "-1e11", "1e12", "0"])
+def test_a_time_beyond_all_calendars_finds_nothing(memory, at):
+    assert answered(engine.instant, memory, f"gpu_util @ {at}", AT) == ([], "")
+
+
+@pytest.mark.parametrize(
+    "query", ["gpu_util @ 1e30", "rate(gpu_util[5m] @ 9e18)", "max_over_time(gpu_util[5m:1m] @ 1e17)"]
+)
+def test_a_time_that_no_prometheus_counts_to_is_refused(memory, query):
     assert answered(engine.instant, memory, query, AT) == (None, "bad_data")
 
 

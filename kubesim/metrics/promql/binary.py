@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kubesim.metrics.promql.values import NAME, Labels, QueryError, Sample, Vector, key, key_without
+from kubesim.metrics.promql.values import NAME, Labels, QueryError, Sample, Vector, key, key_without, quoted
 
+Group = tuple[tuple[str, str], ...]
 Operation = Callable[[float, float], float]
 
 
@@ -124,16 +125,21 @@ _MANY = "multiple matches for labels: many-to-one matching must be explicit (gro
 _GROUPED = "multiple matches for labels: grouping labels must ensure unique matches"
 
 
-def _singles(vector: Vector, matching: Matching) -> dict[object, Sample]:
-    found: dict[object, Sample] = {}
+def written(labels: Iterable[tuple[str, str]]) -> str:
+    """Return labels as Prometheus writes them."""
+    return "{" + ", ".join(f"{name}={quoted(value)}" for name, value in sorted(labels)) + "}"
+
+
+def _singles(vector: Vector, matching: Matching) -> dict[Group, Sample]:
+    found: dict[Group, Sample] = {}
     for sample in vector:
         group = matching.key(sample.labels)
         if group in found:
             side = "left" if matching.many == "right" else "right"
-            names = ", ".join(f'{name}="{value}"' for name, value in group)
             raise QueryError(
                 "execution",
-                f"found duplicate series for the match group {{{names}}} on the {side} hand-side of the operation"
+                f"found duplicate series for the match group {written(group)} on the {side} hand-side of the "
+                f"operation: [{written(sample.labels.items())}, {written(found[group].labels.items())}]"
                 ";many-to-many matching not allowed: matching labels must be unique on one side",
             )
         found[group] = sample

@@ -185,8 +185,21 @@ def _shifted(node: Any, moment: Moment) -> float:
         elif node.at.type == ast.AtModifierType.End:
             at = moment.end
         else:
-            at = node.at.at.timestamp()
+            at = _given(node)
     return at - (node.offset.total_seconds() if node.offset else 0.0)
+
+
+_AT = re.compile(r"@ (\d+\.\d+)")
+LATEST_S = 2**63 / 1000
+"""The last moment that Prometheus can count to."""
+
+
+def _given(node: Any) -> float:
+    """Return the time of an ``@``, from the text: the parser panics where it has to give one before 1970."""
+    found = float(_AT.findall(node.prettify())[-1])
+    if found > LATEST_S:
+        raise QueryError("bad_data", 'invalid parameter "query": timestamp out of bounds for @ modifier')
+    return found
 
 
 _OPS = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
@@ -290,11 +303,19 @@ def _each_window(
 def _absent(vector: Vector | Matrix, node: Any) -> Vector:
     if vector:
         return []
+    node = _bare(node)
     selector = getattr(node, "vector_selector", node)
     wanted = matches(selector) if isinstance(selector, ast.VectorSelector) else []
-    equal = [match for match in wanted if match.op == "=" and match.name != NAME]
-    names = [match.name for match in equal]
-    return [Sample({m.name: m.value for m in equal if names.count(m.name) == 1}, 1.0)]
+    names = [match.name for match in wanted]
+    equal = (match for match in wanted if match.op == "=" and match.name != NAME and names.count(match.name) == 1)
+    return [Sample({match.name: match.value for match in equal}, 1.0)]
+
+
+def _bare(node: Any) -> Any:
+    """Return an expression without the parentheses around it."""
+    while isinstance(node, ast.ParenExpr):
+        node = node.expr
+    return node
 
 
 def _scalar(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> float:
@@ -307,7 +328,9 @@ def _vector(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: i
 
 
 def _timestamps(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    return [sample.bare(sample.at or moment.at) for sample in run.vector(arguments[0], moment, depth)]
+    stored = isinstance(_bare(arguments[0]), ast.VectorSelector)
+    vector = run.vector(arguments[0], moment, depth)
+    return [sample.bare(sample.at if stored else moment.at) for sample in vector]
 
 
 def _clamp(low: int, high: int) -> Call:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import re2
 
-from kubesim.metrics.promql.values import NAME, QueryError, Sample, Vector
+from kubesim.metrics.promql.dates import Date, date, moment
+from kubesim.metrics.promql.values import LABEL, NAME, QueryError, Sample, Vector
 
 
 def _guarded(function: Callable[[float], float]) -> Callable[[float], float]:
@@ -37,6 +37,18 @@ def _sign(value: float) -> float:
     return value if math.isnan(value) or value == 0 else math.copysign(1, value)
 
 
+def _steep(function: Callable[[float], float]) -> Callable[[float], float]:
+    """Return a function that grows beyond all numbers on the side of its argument."""
+
+    def call(value: float) -> float:
+        try:
+            return function(value)
+        except OverflowError:
+            return math.inf if function is math.cosh else math.copysign(math.inf, value)
+
+    return call
+
+
 MATH: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "ceil": _whole(math.ceil),
@@ -47,18 +59,30 @@ MATH: dict[str, Callable[[float], float]] = {
     "log10": _guarded(math.log10),
     "sqrt": _guarded(math.sqrt),
     "sgn": _sign,
+    "sin": _guarded(math.sin),
+    "cos": _guarded(math.cos),
+    "tan": _guarded(math.tan),
+    "asin": _guarded(math.asin),
+    "acos": _guarded(math.acos),
+    "atan": math.atan,
+    "sinh": _steep(math.sinh),
+    "cosh": _steep(math.cosh),
+    "tanh": math.tanh,
+    "asinh": math.asinh,
+    "acosh": _guarded(math.acosh),
+    "atanh": lambda value: math.copysign(math.inf, value) if abs(value) == 1 else _guarded(math.atanh)(value),
+    "deg": lambda value: value * 180 / math.pi,
+    "rad": lambda value: value * math.pi / 180,
 }
-CALENDAR: dict[str, Callable[[datetime], int]] = {
-    "minute": lambda at: at.minute,
-    "hour": lambda at: at.hour,
-    "day_of_week": lambda at: at.isoweekday() % 7,
+CALENDAR: dict[str, Callable[[Date], int]] = {
+    "minute": lambda at: at.second_of_day // 60 % 60,
+    "hour": lambda at: at.second_of_day // 3600,
+    "day_of_week": lambda at: (at.days + 4) % 7,
     "day_of_month": lambda at: at.day,
-    "day_of_year": lambda at: at.timetuple().tm_yday,
+    "day_of_year": lambda at: at.days - date(at.year, 1, 1).days + 1,
     "month": lambda at: at.month,
     "year": lambda at: at.year,
-    "days_in_month": lambda at: (
-        (at.replace(month=at.month % 12 + 1, year=at.year + at.month // 12, day=1) - at.replace(day=1)).days
-    ),
+    "days_in_month": lambda at: date(at.year + at.month // 12, at.month % 12 + 1, 1).days - at.days + at.day - 1,
 }
 
 
@@ -69,17 +93,37 @@ def mapped(name: str, vector: Vector) -> Vector:
 
 def calendar(name: str, vector: Vector) -> Vector:
     """Return a part of the date that each value is, in UTC."""
-    return [sample.bare(float(CALENDAR[name](datetime.fromtimestamp(sample.value, UTC)))) for sample in vector]
+    return [sample.bare(float(CALENDAR[name](moment(sample.value)))) for sample in vector]
 
 
 def clamp(vector: Vector, low: float, high: float) -> Vector:
     """Return values held within bounds; nothing where they are crossed."""
-    return [] if low > high else [sample.bare(max(low, min(high, sample.value))) for sample in vector]
+    return [] if low > high else [sample.bare(_higher(low, _lower(high, sample.value))) for sample in vector]
+
+
+def _lower(one: float, other: float) -> float:
+    """Return the lesser; beside what is not a number only minus infinity stands (Go's math.Min)."""
+    if -math.inf in (one, other):
+        return -math.inf
+    return math.nan if math.isnan(one) or math.isnan(other) else min(one, other)
+
+
+def _higher(one: float, other: float) -> float:
+    """Return the greater; beside what is not a number only infinity stands (Go's math.Max)."""
+    return -_lower(-one, -other)
 
 
 def rounded(vector: Vector, nearest: float) -> Vector:
     """Return values rounded to the nearest multiple, halves up."""
-    return [sample.bare(math.floor(sample.value / nearest + 0.5) * nearest) for sample in vector]
+    inverse = 1 / nearest if nearest else math.copysign(math.inf, nearest)
+    return [sample.bare(_rounded(sample.value, inverse)) for sample in vector]
+
+
+def _rounded(value: float, inverse: float) -> float:
+    scaled = value * inverse + 0.5
+    if not math.isfinite(scaled):
+        return math.nan if math.isnan(scaled) or math.isinf(inverse) else scaled / inverse
+    return math.floor(scaled) / inverse
 
 
 def ordered(vector: Vector, *, descending: bool) -> Vector:
@@ -90,6 +134,8 @@ def ordered(vector: Vector, *, descending: bool) -> Vector:
 
 def label_replace(vector: Vector, target: str, replacement: str, source: str, pattern: str) -> Vector:
     """Set a label from another that matches a pattern. Raises QueryError for a bad pattern."""
+    if not LABEL.fullmatch(target):
+        raise QueryError("execution", f"invalid destination label name in label_replace(): {target}")
     try:
         compiled = re2.compile(pattern)
     except re2.error as error:
@@ -103,7 +149,9 @@ def _replaced(sample: Sample, match: Any | None, target: str, replacement: str) 
     if match is None:
         return sample
     text = re2.sub(
-        r"\$(?:\{(\w+)\}|(\w+))", lambda found: _group(match, found.group(1) or found.group(2)), replacement
+        r"\$(?:(\$)|\{(\w+)\}|(\w+))",
+        lambda found: found.group(1) or _group(match, found.group(2) or found.group(3)),
+        replacement,
     )
     return Sample(_with(sample.labels, target, text), sample.value, sample.at)
 
@@ -116,7 +164,10 @@ def _group(match: Any, name: str) -> str:
 
 
 def label_join(vector: Vector, target: str, separator: str, sources: list[str]) -> Vector:
-    """Set a label to others joined."""
+    """Set a label to others joined. Raises QueryError for a label without a name."""
+    for name, kind in ((target, "destination"), *((source, "source") for source in sources)):
+        if not LABEL.fullmatch(name):
+            raise QueryError("execution", f"invalid {kind} label name in label_join(): {name}")
     return [
         Sample(_with(s.labels, target, separator.join(s.labels.get(name, "") for name in sources)), s.value, s.at)
         for s in vector
@@ -130,15 +181,24 @@ def _with(labels: object, name: str, value: str) -> dict[str, str]:
 
 def histogram_quantile(share: float, vector: Vector) -> Vector:
     """Return the quantile that cumulative buckets (label ``le``) tell of."""
-    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
+    groups: dict[tuple[tuple[str, str], ...], dict[float, float]] = {}
     for sample in vector:
         rest = tuple(sorted((k, v) for k, v in sample.labels.items() if k not in ("le", NAME)))
         try:
             bound = float(sample.labels["le"].replace("Inf", "inf"))
         except (KeyError, ValueError):
             continue
-        groups.setdefault(rest, []).append((bound, sample.value))
-    return [Sample(dict(labels), _bucket_quantile(share, sorted(found))) for labels, found in groups.items()]
+        buckets = groups.setdefault(rest, {})
+        buckets[bound] = buckets.get(bound, 0.0) + sample.value
+    return [Sample(dict(labels), _bucket_quantile(share, _rising(found))) for labels, found in groups.items()]
+
+
+def _rising(buckets: dict[float, float]) -> list[tuple[float, float]]:
+    """Return buckets in their order, none with less in it than the one below."""
+    found: list[tuple[float, float]] = []
+    for bound, count in sorted(buckets.items()):
+        found.append((bound, max(count, found[-1][1]) if found else count))
+    return found
 
 
 def _bucket_quantile(share: float, buckets: list[tuple[float, float]]) -> float:
@@ -147,11 +207,11 @@ def _bucket_quantile(share: float, buckets: list[tuple[float, float]]) -> float:
     if len(buckets) < 2 or buckets[-1][0] != math.inf or not buckets[-1][1]:
         return math.nan
     rank = share * buckets[-1][1]
-    index = next(i for i, (_, count) in enumerate(buckets) if count >= rank)
+    index = next((i for i, (_, count) in enumerate(buckets[:-1]) if count >= rank), len(buckets) - 1)
     if index == len(buckets) - 1:
         return buckets[-2][0]
-    if index == 0 and buckets[0][0] <= 0:
-        return buckets[0][0]
-    start, below = buckets[index - 1] if index else (0.0, 0.0)
     end, count = buckets[index]
-    return start + (end - start) * ((rank - below) / (count - below) if count > below else 0)
+    if index == 0 and end <= 0:
+        return end
+    start, below = buckets[index - 1] if index else (0.0, 0.0)
+    return start + (end - start) * ((rank - below) / (count - below)) if count > below else math.nan

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from kubesim.metrics.promql.aggregations import quantile
+from kubesim.metrics.promql.sums import least, mean, most, total, variance
 from kubesim.metrics.promql.values import Window
 
 
@@ -16,16 +17,21 @@ def extrapolated(window: Window, *, counter: bool, per_second: bool) -> float | 
         return None
     (first_at, first), (last_at, last) = points[0], points[-1]
     change = last - first + (_resets_sum(window) if counter else 0.0)
-    sampled = last_at - first_at
+    sampled = _span(first_at, last_at)
     average = sampled / (len(points) - 1)
-    before, behind = first_at - window.start, window.end - last_at
+    before, behind = _span(window.start, first_at), _span(last_at, window.end)
     limit = average * 1.1
     before = before if before < limit else average / 2
     if counter and change > 0 and first >= 0:
         before = min(before, sampled * (first / change))
     behind = behind if behind < limit else average / 2
-    change *= (sampled + before + behind) / sampled
-    return change / (window.end - window.start) if per_second else change
+    factor = (sampled + before + behind) / sampled
+    return change * (factor / _span(window.start, window.end) if per_second else factor)
+
+
+def _span(start: float, end: float) -> float:
+    """Return the seconds between two moments, which are known to the millisecond."""
+    return round((end - start) * 1000) / 1000
 
 
 def instant(window: Window, *, counter: bool, per_second: bool) -> float | None:
@@ -44,28 +50,21 @@ def regression(window: Window, at: float) -> tuple[float, float] | None:
     count = len(window.points)
     xs = [point[0] - at for point in window.points]
     ys = [point[1] for point in window.points]
-    mean_x, mean_y = math.fsum(xs) / count, math.fsum(ys) / count
-    spread = math.fsum((x - mean_x) ** 2 for x in xs)
-    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
+    if all(y == ys[0] for y in ys):
+        return (math.nan, math.nan) if math.isinf(ys[0]) else (0.0, ys[0])
+    mean_x, mean_y = total(xs) / count, total(ys) / count
+    spread = total((x - mean_x) ** 2 for x in xs)
+    slope = total((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
     return slope, mean_y - slope * mean_x
 
 
 def _resets_sum(window: Window) -> float:
     values = [value for _, value in window.points]
-    return math.fsum(before for before, after in zip(values, values[1:], strict=False) if after < before)
+    return total(before for before, after in zip(values, values[1:], strict=False) if after < before)
 
 
 def _values(window: Window) -> list[float]:
     return [value for _, value in window.points]
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _variance(values: list[float]) -> float:
-    mean = _mean(values)
-    return math.fsum((value - mean) ** 2 for value in values) / len(values)
 
 
 def _changes(values: list[float]) -> float:
@@ -78,15 +77,15 @@ def _resets(values: list[float]) -> float:
 
 
 SUMMARIES: dict[str, Callable[[list[float]], float]] = {
-    "avg_over_time": _mean,
-    "sum_over_time": math.fsum,
-    "min_over_time": min,
-    "max_over_time": max,
+    "avg_over_time": mean,
+    "sum_over_time": total,
+    "min_over_time": least,
+    "max_over_time": most,
     "count_over_time": lambda values: float(len(values)),
     "last_over_time": lambda values: values[-1],
     "present_over_time": lambda values: 1.0,
-    "stddev_over_time": lambda values: math.sqrt(_variance(values)),
-    "stdvar_over_time": _variance,
+    "stddev_over_time": lambda values: math.sqrt(variance(values)),
+    "stdvar_over_time": variance,
     "changes": _changes,
     "resets": _resets,
 }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
 NAME = "__name__"
+LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
 TOO_MANY_SAMPLES = "query processing would load too many samples into memory in query execution"
 Labels = Mapping[str, str]
 Point = tuple[float, float]
@@ -90,6 +93,11 @@ def number(value: float) -> str:
     if value == int(value) and abs(value) < 1e15:
         return "-0" if value == 0 and math.copysign(1, value) < 0 else str(int(value))
     return format(Decimal(repr(value)), "f")
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, as Go's %q writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def key(labels: Labels, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
