@@ -183,6 +183,14 @@ AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 """What aiohttp would say of itself in requests that are somebody else's."""
 
 
+async def whole(answer: ClientResponse, most: int) -> bytes:
+    """Return an answer's body, or so many bytes of it. Raises aiohttp's ``ClientError``."""
+    found = bytearray()
+    while len(found) < most and (piece := await answer.content.read(most - len(found))):
+        found += piece
+    return bytes(found)
+
+
 async def addresses(host: str) -> list[Address]:
     """Return what a host is called by numbers. Raises ``DialError``."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
 from fractions import Fraction
 from typing import Protocol
@@ -20,6 +20,8 @@ from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.endpoint import port_of
 from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
 from kubesim.kubelet.vitals import Ledger
+from kubesim.metrics.abroad import Usage, summaries, used
+from kubesim.metrics.abroad import pods as pods_of
 from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
 from kubesim.schema.registry import Kind
 from kubesim.shell.errors import NetworkError
@@ -84,16 +86,23 @@ class MetricsServer(HttpServer):
 
     async def _nodes(self, selector: str) -> list[Obj]:
         now, chosen = self._clock.now(), parse_labels(selector)
-        found = []
-        for node in (await self._client.list("nodes")).items:
-            running = self._processes(node)
-            if running is not None and chosen.matches(node["metadata"].get("labels") or {}):
-                cpu, memory = SYSTEM_CPU, self._own_memory(node)
-                for process in running:
-                    used = _used(process, now)
-                    cpu, memory = cpu + used[0], memory + used[1]
-                found.append(_metrics("NodeMetrics", node, now) | {"usage": _usage(cpu, memory)})
-        return found
+        everyone = (await self._client.list("nodes")).items
+        nodes = [node for node in everyone if chosen.matches(node["metadata"].get("labels") or {})]
+        abroad = await self._abroad(nodes)
+        figures = [self._node(node, now) or used(abroad.get(_name(node), {}).get("node")) for node in nodes]
+        return [
+            _metrics("NodeMetrics", node, now) | {"usage": _usage(*usage)}
+            for node, usage in zip(nodes, figures, strict=True)
+            if usage is not None
+        ]
+
+    def _node(self, node: Obj, now: datetime) -> Usage | None:
+        """Return what a node of this process uses."""
+        running = self._processes(node)
+        if running is None:
+            return None
+        figures = [_used(process, now) for process in running]
+        return SYSTEM_CPU + sum(cpu for cpu, _ in figures), self._own_memory(node) + sum(size for _, size in figures)
 
     def _own_memory(self, node: Obj) -> float:
         """Return the bytes that a node uses beside its pods, as its kubelet tells."""
@@ -103,7 +112,12 @@ class MetricsServer(HttpServer):
     async def _pods(self, namespace: str, selector: str) -> list[Obj]:
         now, chosen = self._clock.now(), parse_labels(selector)
         pods: dict[str, Obj] = {}
-        for node in (await self._client.list("nodes")).items:
+        nodes = (await self._client.list("nodes")).items
+        async for pod, containers in self._pods_abroad(nodes, namespace):
+            if chosen.matches(pod["metadata"].get("labels") or {}):
+                told = [{"name": name, "usage": _usage(*usage)} for name, usage in containers]
+                pods[pod["metadata"]["uid"]] = _metrics("PodMetrics", pod, now) | {"containers": told}
+        for node in nodes:
             for process in self._processes(node) or ():
                 meta = process.pod["metadata"]
                 wanted = namespace in ("", meta["namespace"]) and chosen.matches(meta.get("labels") or {})
@@ -113,6 +127,22 @@ class MetricsServer(HttpServer):
                     )
                     entry["containers"].append({"name": process.container, "usage": _usage(*_used(process, now))})
         return [*pods.values()]
+
+    async def _abroad(self, nodes: list[Obj]) -> dict[str, Obj]:
+        """Return what the kubelets of other processes tell, by node."""
+        return await summaries(self._fabric.outside, [node for node in nodes if self._kubelet(node) is None])
+
+    async def _pods_abroad(
+        self, nodes: list[Obj], namespace: str
+    ) -> AsyncIterator[tuple[Obj, list[tuple[str, Usage]]]]:
+        """Yield the pods of which other processes tell, with what their containers use; each node of its own only."""
+        abroad = await self._abroad(nodes)
+        everyone = (await self._client.list("pods", namespace)).items if abroad else []
+        known = {(pod["spec"].get("nodeName"), pod["metadata"]["namespace"], _name(pod)): pod for pod in everyone}
+        for node, told in abroad.items():
+            for place, name, containers in pods_of(told):
+                if (pod := known.get((node, place, name))) is not None and containers:
+                    yield pod, containers
 
     def _processes(self, node: Obj) -> list[Process] | None:
         """Return what a node's kubelet tells; None where it does not answer."""
@@ -126,6 +156,10 @@ class MetricsServer(HttpServer):
             return self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
         except NetworkError:
             return None
+
+
+def _name(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
 
 
 def _used(process: Process, now: datetime) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from kubesim.api.backend import LogRequest
 from kubesim.api.status import bad_request
 from kubesim.errors import ApiError, Obj
 from kubesim.network.fabric import Fabric
-from kubesim.outside import Call, DialError, Target, kubelet_of
+from kubesim.outside import Call, DialError, Target, kubelet_of, whole
 from kubesim.streaming import outgoing
 from kubesim.streaming.hijack import SpdyProtocol
 from kubesim.streaming.remote import Wanted
@@ -98,7 +98,7 @@ async def _check(answer: ClientResponse, pod: str) -> None:
     """Raise what an API server makes of a kubelet's error."""
     if 200 <= answer.status <= 206:
         return
-    text = (await answer.content.read(LONGEST_ERROR)).decode("utf-8", "replace")
+    text = (await whole(answer, LONGEST_ERROR)).decode("utf-8", "replace")
     if answer.status == 400:
         raise bad_request(text)
     if answer.status == 500:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import orjson
 from aiohttp import ClientResponse
 
+from kubesim.outside import whole
 from kubesim.shell.handles import CHUNK, Writer
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.hijack import SpdyProtocol
@@ -37,7 +38,7 @@ async def upgraded(answer: ClientResponse) -> AsyncIterator[SpdyProtocol]:
     """Speak SPDY on an answer's connection while the block lasts. Raises ``Refused`` with the kubelet's words."""
     connection = answer.connection
     if answer.status != 101 or connection is None or not isinstance(connection.transport, asyncio.Transport):
-        text = (await answer.content.read(LONGEST_REFUSAL)).decode("utf-8", "replace")
+        text = (await whole(answer, LONGEST_REFUSAL)).decode("utf-8", "replace")
         accepted = answer.headers.getall("X-Accepted-Stream-Protocol-Versions", [])
         raise Refused(answer.status, text.removesuffix("\n"), accepted)
     transport, client = connection.transport, connection.protocol

@@ -10,6 +10,9 @@ import orjson
 import pytest
 
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.metrics import abroad
+from kubesim.metrics.metrics_server import MetricsServer
+from kubesim.network.fabric import Request
 from kubesim.pki import CertificateAuthority
 from kubesim.streaming.pipe import FULL_BYTES
 from kubesim.streaming.seam import Unreached
@@ -245,13 +248,14 @@ async def test_where_clusters_share_a_process_no_node_leads_out_of_it(tmp_path):
         spec = ClusterSpec("tenant", datetime.now(UTC), 0, without=frozenset({"scheduler", "controllers"}))
         authority = CertificateAuthority.create(clock.now())
         cluster = await Cluster.create(spec, clock, "https://127.0.0.1:1/clusters/tenant", authority)
-        port = trap.getsockname()[1]
-        for host in ("127.0.0.1", "localhost", "10.0.0.1", "169.254.169.254", "::1"):
+        client, endpoint = cluster._client("kubelet"), {"kubeletEndpoint": {"Port": trap.getsockname()[1]}}
+        for number, host in enumerate(("127.0.0.1", "localhost", "10.0.0.1", "169.254.169.254", "::1")):
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}}
+            told = {"addresses": [{"type": "InternalIP", "address": host}], "daemonEndpoints": endpoint}
+            await client.create("nodes", node)
+            await client.patch("nodes", f"n{number}", "", {"status": told}, subresource="status")
             assert not cluster.nodes.fabric.leads_out(host)
-            pod = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"nodeName": "n"}}
-            endpoint = {"kubeletEndpoint": {"Port": port}}
-            node = {"status": {"addresses": [{"type": "InternalIP", "address": host}], "daemonEndpoints": endpoint}}
-            cluster.nodes._foreign._find = lambda name, node=node: node
+            pod = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"nodeName": f"n{number}"}}
             with pytest.raises(Unreached, match="connect: network is unreachable"):
                 async with cluster.nodes.forward(pod, lambda: None):
                     pytest.fail("it was reached")
@@ -279,3 +283,26 @@ async def test_the_kubelets_know_the_api_server_by_its_certificate(live, admin):
     """It shows no token: a kubelet asks who ``kube-apiserver-kubelet-client`` is and what it may."""
     async with admin.ws_connect(f"{EXEC}?command=hostname&stdout=1", protocols=["v5.channel.k8s.io"]) as socket:
         assert (await collect(socket))[1] == b"web\n"
+
+
+async def test_top_shows_the_nodes_and_pods_of_other_processes(live, admin):
+    async def ask(what):
+        server = MetricsServer(live.cluster._client("metrics"), live.cluster.clock, live.cluster.nodes.fabric)
+        return await server.respond(Request("GET", f"/apis/metrics.k8s.io/v1beta1/{what}"))
+
+    def asked(what):
+        return orjson.loads(asyncio.run_coroutine_threadsafe(ask(what), live.loop).result(30).body)["items"]
+
+    async with placed(admin, "silent", 1, ("InternalIP", "127.0.0.1")):
+        (node,) = await asyncio.to_thread(asked, "nodes")
+        assert node["metadata"]["name"] == "test-0"
+        assert int(node["usage"]["cpu"].removesuffix("n")) > 0
+        found = await asyncio.to_thread(asked, "namespaces/default/pods")
+        assert {item["metadata"]["name"] for item in found} >= {"net", "web"}
+
+
+def test_what_is_no_summary_of_a_kubelets_is_passed_over():
+    for hostile in ({}, {"pods": 7}, {"pods": [1, {"podRef": 2}, {"podRef": {}, "containers": [{"cpu": "x"}]}]}):
+        assert [containers for _, _, containers in abroad.pods(hostile)] in ([], [[]])
+    for stats in (None, [], {"cpu": 1, "memory": {}}, {"cpu": {"usageNanoCores": "1"}, "memory": {}}):
+        assert abroad.used(stats) is None

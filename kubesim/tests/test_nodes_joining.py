@@ -1,14 +1,15 @@
 """Simulated nodes that join a cluster over HTTP: kubesim without nodes of its own plays the cluster."""
 
 from contextlib import AsyncExitStack
+from ipaddress import ip_address, ip_network
 
 import pytest
 
 from kubesim.clock import RealClock
 from kubesim.errors import ApiError
-from kubesim.nodes import access, certificates
+from kubesim.nodes import access, certificates, registration
 from kubesim.nodes.access import Bearer
-from kubesim.nodes.marks import TAINT
+from kubesim.nodes.marks import TAINT, Group
 from kubesim.tests.joining import GROUP, administrator, joined, kubelet, pod, running, state_of, until
 from kubesim.tests.live import serving
 
@@ -48,7 +49,14 @@ async def test_a_pod_runs_and_its_config_map_is_read_with_the_nodes_right(live):
 
         found = await until(ended)
         assert found["status"]["containerStatuses"][0]["state"]["terminated"]["message"] == "hello\n"
-        assert found["status"]["podIP"].startswith("10.64.0.")
+        assert ip_address(found["status"]["podIP"]) in ip_network(registration.cidr(GROUP, 0))
+
+
+def test_pods_of_joined_nodes_have_addresses_of_their_own():
+    own = ip_network("10.64.0.0/10")
+    ranges = [ip_network(registration.cidr(Group(group), node)) for group in ("a", "b") for node in range(1000)]
+    assert len({*ranges}) == 2000
+    assert not any(found.overlaps(own) for found in ranges)
 
 
 async def test_a_deleted_pod_goes_when_its_kubelet_has_ended_it(live):
