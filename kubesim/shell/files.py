@@ -164,12 +164,21 @@ class Files:
     """The disk of its node: where there is one, what is more than is kept is only counted."""
     touched: Callable[[], None] | None = None
     """Called when a process has changed something."""
+    outer: Files | None = None
+    """The tree to whose account this one belongs."""
+
+    def within(self, root: Directory, mounts: dict[str, Mount]) -> Files:
+        """Return a tree with another root that goes to the account of this one (chroot)."""
+        return Files(root, mounts, self.limit, self.most_nodes, disk=self.disk, touched=self.touched, outer=self)
 
     def charge(self, size: int, nodes: int = 0, *, on_disk: int | None = None) -> None:
         """Count growth: ``size`` bytes that are kept, and ``on_disk`` (as many) on the node's disk.
 
         Raises FileError when a disk is full.
         """
+        if self.outer is not None:
+            self.outer.charge(size, nodes, on_disk=on_disk)
+            return
         on_disk = size if on_disk is None else on_disk
         if size > 0 and self.used + size > self.limit or nodes > 0 and self.nodes + nodes > self.most_nodes:
             raise FileError("ENOSPC")
@@ -187,6 +196,8 @@ class Files:
 
     def keeps(self, size: int) -> bool:
         """Tell whether so many bytes more can be kept, or have to be because nothing else counts them."""
+        if self.outer is not None:
+            return self.outer.keeps(size)
         full = (
             self.used + size > self.limit or self.shared is not None and self.shared.used + size > self.shared.limit
         )

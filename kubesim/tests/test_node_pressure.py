@@ -1,5 +1,6 @@
 """Nodes that are short of memory or disk: their kubelets say so, reclaim what they can, and let pods go."""
 
+import asyncio
 import re
 
 import orjson
@@ -252,3 +253,52 @@ async def test_an_idle_node_is_not_looked_at():
         await w.create("deployments.apps", deployment("web"))
         await w.tick(120)
         assert not w.kubelets.watches._queue._timers
+
+
+async def test_what_somebody_writes_on_the_node_itself_fills_it_as_well():
+    async with world(count=1) as w:
+        mount = {"volumeMounts": [{"name": "root", "mountPath": "/host"}]}
+        volumes = [{"name": "root", "hostPath": {"path": "/"}}]
+        await w.create("pods", pod("look", container("busybox:1.36", "sleep", "1d", **mount), volumes=volumes))
+        await w.tick(5)
+        script = "fallocate -l 60G /var/tmp/hog && df -h / && fallocate -l 60G /var/tmp/more"
+        status, out, err = await run(w, "look", "chroot", "/host", "bash", "-c", script)
+        assert (status, err) == (1, "fallocate: fallocate failed: No space left on device\n")
+        assert re.search(r"/dev/sda1 +95G +72G +24G +76% /", out)
+        await run(w, "look", "chroot", "/host", "fallocate", "-l", "12G", "/var/tmp/more")
+        await w.tick(15)
+        assert (await pressures(w))["DiskPressure"][0] == "True"
+        await w.tick(30)
+        assert (await w.pod("look"))["status"]["reason"] == "Evicted"
+        await w.tick(600)
+        assert (await pressures(w))["DiskPressure"][0] == "True"
+        await w.create("pods", pod("nurse", container("busybox:1.36", "sleep", "1d", **mount), volumes=volumes))
+        await w.tick(5)
+        assert "untolerated taint" in condition_of((await w.pod("nurse"))["status"], "PodScheduled")["message"]
+
+
+async def test_dd_fills_a_disk_as_fast_as_one_takes_it_and_says_so():
+    async with world(count=1) as w:
+        await w.create("pods", pod("writer", container("debian:12", "sleep", "1d")))
+        await w.tick(5)
+        started = w.clock.now()
+        script = "dd if=/dev/zero of=/tmp/big bs=1M count=5000; stat -c %s /tmp/big; du -sm /tmp"
+        copying = asyncio.ensure_future(run(w, "writer", "sh", "-c", script))
+        await w.tick(30)
+        _, out, err = await copying
+        assert "5000+0 records in\n5000+0 records out\n5242880000 bytes (5.2 GB, 4.9 GiB) copied, " in err
+        assert out.split() == ["5242880000", "5001", "/tmp"]
+        assert (w.clock.now() - started).total_seconds() == 30
+
+
+async def test_a_large_file_keeps_what_was_written_at_its_head():
+    async with world(count=1) as w:
+        await w.create("pods", pod("writer", container("debian:12", "sleep", "1d")))
+        await w.tick(5)
+        script = (
+            "echo hello > /tmp/f; truncate -s 10G /tmp/f; head -c 8 /tmp/f | od -An -c; du -sk /tmp/f; ls -l /tmp/f"
+        )
+        _, out, _ = await run(w, "writer", "sh", "-c", script)
+        assert out.split()[:8] == ["h", "e", "l", "l", "o", "\\n", "\\0", "\\0"]
+        assert out.split()[8] == "4"
+        assert "10737418240" in out

@@ -57,7 +57,9 @@ async def df(process: Process) -> int:
     opts = await kit.options(process, "hkmPTaiH", {"human-readable": "h", "print-type": "T"})
     files, disk = process.view.files, process.view.files.disk
     whole, full = (disk.limit, disk.look()) if disk is not None else (DISK, USED + files.used)
-    rows = [("overlay", "overlay", whole, full, "/")]
+    host = process.machine.host
+    root = ("/dev/sda1", "ext4") if host is not None and files.root is host.root else ("overlay", "overlay")
+    rows = [(*root, whole, full, "/")]
     for path, mounted in files.mounts.items():
         if path not in ("/", "/proc"):
             size = SMALL if path in ("/dev", "/dev/shm") else process.machine.memory  # noqa: S108 - a simulated path

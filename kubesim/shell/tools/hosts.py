@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kubesim.shell.errors import FileError, StartError
-from kubesim.shell.files import Directory, Files
+from kubesim.shell.files import Directory
 from kubesim.shell.hostside import HostSide, Ran, digest, sandbox
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
@@ -59,7 +59,7 @@ async def chroot(process: Process) -> int:
         for each, mount in mounts.items()
         if each.startswith(at + "/") or at == "/"
     }
-    view = replace(process.view, files=Files(place.node, inner), cwd="/")
+    view = replace(process.view, files=process.view.files.within(place.node, inner), cwd="/")
     env = {**process.env, "PATH": DEFAULT_PATH}
     if not process.argv[2:]:
         argv = [*_shell(view.find("/bin/bash") is not None), "-i"]
