@@ -4,12 +4,21 @@ says less than what is stored."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kubesim.api.autoscaling import VERSIONS
 from kubesim.asking import Talk
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
 from kubesim.store import Stored
+
+
+class Older(dict[str, Any]):
+    """An object in a version that says less than what is ``stored``."""
+
+    def __init__(self, served: Obj, stored: Obj) -> None:
+        super().__init__(served)
+        self.stored = stored
 
 
 def stored_kind(registry: Registry, kind: Kind) -> Kind:
@@ -40,7 +49,7 @@ def to_stored(kind: Kind, stored: Kind, obj: Obj) -> Obj:
 def to_served(kind: Kind, obj: Obj, talk: Talk | None = None) -> Obj:
     """Return a stored object as ``kind`` serves it. Raises Unanswered where a webhook has yet to convert it."""
     if kind.storage and kind.api_version in VERSIONS:
-        return VERSIONS[kind.api_version][1](obj)
+        return Older(VERSIONS[kind.api_version][1](obj), obj)
     if kind.custom is not None:
         if kind.custom.converter is not None:
             obj = kind.custom.converter.converted(obj, kind.api_version, talk)
@@ -52,6 +61,8 @@ def to_served(kind: Kind, obj: Obj, talk: Talk | None = None) -> Obj:
 
 def printable(obj: Obj) -> Obj:
     """Return an object in the version of which its columns speak."""
+    if isinstance(obj, Older):
+        return obj.stored
     known = VERSIONS.get(obj.get("apiVersion", ""))
     return known[0](obj) if known and obj.get("kind") == "HorizontalPodAutoscaler" else obj
 

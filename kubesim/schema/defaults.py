@@ -176,7 +176,8 @@ def autoscaler_spec(obj: Obj) -> None:
     behavior = obj.get("behavior")
     if behavior is not None:
         for name, rules in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
-            behavior[name] = {**rules, **{key: item for key, item in behavior.get(name, {}).items() if item}}
+            given = behavior.get(name, {}).items()
+            behavior[name] = {**rules, **{key: item for key, item in given if item is not None}}
 
 
 def data_sources(obj: Obj) -> None:

@@ -43,8 +43,9 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
          ("V2HorizontalPodAutoscalerStatus", "currentMetrics")}  # fmt: skip
 """Fields that are written even where they are null."""
 
-KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules")}
-"""Lists that are written even where they are empty."""
+KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules"),
+              ("V2HPAScalingRules", "policies")}  # fmt: skip
+"""Lists that are written, or found wrong, even where they are empty."""
 
 KEYS: dict[tuple[str, str], tuple[str, ...]] = {
     (owner, field): tuple(keys) for owner, facts in _TABLE.items() for field, keys in facts.get("keys", {}).items()

@@ -74,13 +74,18 @@ def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
 
 def _quantity_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
     where = f"{path}[{name}]"
-    if "/" not in name and name not in STANDARD and not name.startswith("hugepages-"):
-        yield invalid_value(where, name, "must be a standard resource type or fully qualified")
-        yield invalid_value(where, name, "must be a standard resource for containers")
+    yield from resource_name_errors(name, where)
     if parse(value) < 0:
         yield invalid_value(where, value, "must be greater than or equal to 0")
     if is_extended(name) and parse(value).denominator != 1:
         yield invalid_value(where, value, "must be an integer")
+
+
+def resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the name of a resource that a container is to have."""
+    if "/" not in name and name not in STANDARD and not name.startswith("hugepages-"):
+        yield invalid_value(where, name, "must be a standard resource type or fully qualified")
+        yield invalid_value(where, name, "must be a standard resource for containers")
 
 
 def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Iterator[FieldError]:

@@ -207,13 +207,6 @@ def time_zone(zone: str, where: str, place: Place) -> Iterator[FieldError]:
 
 
 @check
-def at_least_the_minimum(most: int, where: str, place: Place) -> Iterator[FieldError]:
-    """The bounds of an autoscaler make sense."""
-    if most < place.value["spec"].get("minReplicas", 1):
-        yield invalid_value(where, most, "must be greater than or equal to `minReplicas`")
-
-
-@check
 def budget(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """A budget says what must stay, or what may go."""
     if "minAvailable" in spec and "maxUnavailable" in spec:

@@ -183,8 +183,11 @@ def _filled(value: Any, known: dict[str, str]) -> Any:
 
 
 def _at(value: Any, where: str) -> Any:
-    """Return the part of an answer that a dotted path names; None where there is none; ``*`` goes through a list."""
-    head, _, rest = where.partition(".")
+    """Return the part of an answer that a dotted path names; None where there is none.
+
+    ``*`` goes through a list; a dot within a name is written ``\\.``.
+    """
+    head, _, rest = (part.replace("\0", ".") for part in where.replace("\\.", "\0").partition("."))
     if head == "*":
         return [_at(part, rest) if rest else part for part in value or []]
     if isinstance(value, list):
