@@ -73,6 +73,11 @@ class Board:
         """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
         self.library = driver().version
         """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
+        self.strategy = "mixed"
+        """How the device plugin tells of MIG instances: each size as a resource of its own (mixed), all as GPUs where
+        they are of one size (single), or not at all (none)."""
+        self._told: set[str] = set()
+        """The resources that the node has had: a kubelet goes on to tell of them, as none."""
         self.toolkit = True
         """Whether the container toolkit is installed."""
         self.struck: Callable[[Device, int, bool], None] = lambda device, code, marked: None
@@ -86,17 +91,42 @@ class Board:
 
     def resources(self) -> dict[str, int]:
         """Return what the device plugin advertises as capacity: whole devices, and MIG instances by their size."""
-        found: dict[str, int] = {GPU: 0} if self.devices else {}
+        found: dict[str, int] = dict.fromkeys([GPU, *sorted(self._told)], 0) if self.devices else {}
         for device in self.devices:
-            for resource, slots in _slots(device, self.replicas).items():
+            for resource, slots in self._slots(device).items():
                 found[resource] = found.get(resource, 0) + len(slots)
+        self._told |= found.keys() - {GPU}
+        return found
+
+    def invalid_cut(self) -> str:
+        """Return why a plugin of strategy single cannot tell of the devices, in its words; empty where it can."""
+        sizes = [[item.profile.name for item in device.instances] for device in self.devices if device.mig_mode]
+        if self.strategy != "single" or not sizes:
+            return ""
+        if len(sizes) < len(self.devices):
+            return "all devices on the node must be configured with the same migEnabled value"
+        if not all(sizes):
+            return "at least one device with migEnabled=true was not configured correctly: no MIG devices configured"
+        several = len({name for each in sizes for name in each}) > 1
+        return "more than one MIG device type present on node" if several else ""
+
+    def _slots(self, device: Device) -> dict[str, list[Slot]]:
+        """Return what a device gives, by resource."""
+        if not device.mig_mode or self.strategy == "none":
+            return {GPU: [Slot(device.index, None, replica) for replica in range(self.replicas)]}
+        if self.invalid_cut():
+            return {}
+        found: dict[str, list[Slot]] = {}
+        for item in device.instances:
+            resource = GPU if self.strategy == "single" else item.profile.resource
+            found.setdefault(resource, []).append(Slot(device.index, item.id))
         return found
 
     def healthy(self) -> dict[str, int]:
         """Return the same of devices that are well: what the node has as allocatable."""
         found = dict.fromkeys(self.resources(), 0)
         for device in self.devices:
-            for resource, slots in _slots(device, self.replicas).items():
+            for resource, slots in self._slots(device).items():
                 found[resource] += len(slots) if self._well(device) else 0
         return found
 
@@ -226,12 +256,13 @@ class Board:
         }
 
     def _software(self) -> dict[str, Any]:
-        return {"library": self.library, "toolkit": self.toolkit}
+        return {"library": self.library, "toolkit": self.toolkit, "strategy": self.strategy}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring the devices to what ``dump`` has told of them."""
         self.marked, self.managed = set(saved["marked"]), saved["managed"]
         self.library, self.toolkit = saved["library"], saved["toolkit"]
+        self.strategy = saved.get("strategy", "mixed")
         for device, state in zip(self.devices, saved["devices"], strict=False):
             device.restore(state)
         for owner, (name, slots) in saved.get("given", {}).items():
@@ -290,7 +321,7 @@ class Board:
             slot
             for device in self.devices
             if self._well(device)
-            for slot in _slots(device, self.replicas).get(resource, ())
+            for slot in self._slots(device).get(resource, ())
             if slot not in taken
         ]
 
@@ -309,12 +340,3 @@ class Board:
 def boot_lines() -> tuple[tuple[float, int, str], ...]:
     """Return what a GPU node logs while it boots: seconds, level, text with places for values."""
     return tuple((entry[0], entry[1], entry[2]) for entry in data.read(_BOOT))
-
-
-def _slots(device: Device, replicas: int) -> dict[str, list[Slot]]:
-    if not device.mig_mode:
-        return {GPU: [Slot(device.index, None, replica) for replica in range(replicas)]}
-    found: dict[str, list[Slot]] = {}
-    for item in device.instances:
-        found.setdefault(item.profile.resource, []).append(Slot(device.index, item.id))
-    return found

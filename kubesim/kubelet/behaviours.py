@@ -32,6 +32,7 @@ SERVERS = frozenset(
         "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
         "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus",
         "nvidia-device-plugin", "gpu-feature-discovery", "gpu-operator", "metrics-server", "coredns", "kube-proxy",
+        "nvidia-mig-manager",
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""

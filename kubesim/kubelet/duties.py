@@ -19,6 +19,9 @@ from kubesim.network.pods import PodNetwork
 
 KNOWN = {
     "nvidia-device-plugin": "kubesim.kubelet.plugin",
+    "gpu-feature-discovery": "kubesim.addons.feature_discovery",
+    "gpu-operator": "kubesim.addons.gpu_operator",
+    "nvidia-mig-manager": "kubesim.addons.mig_manager",
     "gpu-fault-injector": "kubesim.kubelet.injector",
     "cluster-autoscaler": "kubesim.addons.autoscaler",
     "cnrm-manager": "kubesim.addons.cnrm",
@@ -37,6 +40,7 @@ KNOWN = {
 ALONE = frozenset(
     {
         "cnrm-manager",
+        "gpu-operator",
         "fault-quarantine",
         "node-drainer",
         "fault-remediation",

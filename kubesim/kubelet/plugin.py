@@ -11,6 +11,10 @@ FAILED = (
     "E main.go:173] error starting plugins: error creating plugin manager: unable to create cdi spec file: "
     "failed to get CDI spec: failed to initialize NVML: ERROR_LIB_RM_VERSION_MISMATCH"
 )
+INVALID = (
+    "E main.go:173] error starting plugins: error creating plugin manager: unable to create resource managers: "
+    "unable to build device map: error building device map: invalid MIG configuration: {}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,24 @@ class DevicePlugin:
         self.post.machines.gpus(self.post.node).plugin_ends(self.post.owner, self.post.clock.now())
 
 
+def strategy(post: Post) -> str:
+    """Return how a plugin is told to tell of MIG instances."""
+    flag = next((word.partition("=")[2] for word in post.argv if word.startswith("--mig-strategy=")), "")
+    return flag or post.env.get("MIG_STRATEGY") or "none"
+
+
 def begin(post: Post) -> DevicePlugin:
     """Register the devices with the kubelet; without the driver's library there is nothing to register."""
-    if post.machines.gpus(post.node).mismatched:
+    gpus = post.machines.gpus(post.node)
+    if not gpus.count:
+        return DevicePlugin(post)
+    if gpus.mismatched:
         post.clock.call_later(NVML_S, lambda: post.die(FAILED))
         return DevicePlugin(post)
-    post.machines.gpus(post.node).plugin_starts(post.owner, post.say, resumed=post.resumed)
+    board = gpus.board
+    board.strategy = strategy(post)
+    if wrong := board.invalid_cut():
+        post.clock.call_later(NVML_S, lambda: post.die(INVALID.format(wrong)))
+        return DevicePlugin(post)
+    gpus.plugin_starts(post.owner, post.say, resumed=post.resumed)
     return DevicePlugin(post)
