@@ -57,14 +57,14 @@ def report(sandbox: Sandbox, container: Container, at: datetime) -> None:
     record, node, instance = sandbox.worker.record, sandbox.host.node, container.instance
     assert instance is not None
     size = int(parse(node.capacity.get("memory", "4Gi")))
-    full = sandbox.overwhelmed.pop(container.name, None)
+    full = (sandbox.overwhelmed or {}).pop(container.name, None)
     who = process(sandbox, container)
     tell(node.gpus.board.log, at, record.pod, record.spec(container), instance.id, who, size, full)
 
 
 def overwhelm(sandbox: Sandbox, container: Container, scope: str, held: int) -> None:
     """Let the kernel kill a container that holds so many bytes: the control group ``scope`` is full."""
-    sandbox.overwhelmed[container.name] = (scope, held)
+    sandbox.overwhelmed = {**(sandbox.overwhelmed or {}), container.name: (scope, held)}
     sandbox.full(container)
     if (machine := sandbox.entered(container)) is not None:
         machine.stop()

@@ -13,6 +13,8 @@ from kubesim.recorder import Recorder
 class Mounts:
     """The volumes of one pod: tried at once, then again after doubling waits."""
 
+    __slots__ = ("_delay", "_recorder", "_sandbox", "done", "retry_at")
+
     def __init__(self, sandbox: Sandbox, recorder: Recorder) -> None:
         self.done = False
         self.retry_at: datetime | None = None

@@ -85,6 +85,7 @@ class Kubelets:
         self._heartbeat: Timer | None = None
         self._beating: asyncio.Task[None] | None = None
         self._reported_at = clock.now()
+        self._doubted: set[str] = set()
 
     async def start(self) -> None:
         """Report the nodes ready and take up the pods that are bound to them."""
@@ -294,9 +295,10 @@ class Kubelets:
         if self._changed_pods is not None:
             self._changed_pods.add((key, worker.record.uid))
 
-    def _written(self, key: str, node: Node) -> None:
+    def _written(self, key: str) -> None:
         """Note that a process of a pod has changed a file, to be kept soon."""
-        node.watch.written()
+        if (worker := self._workers.get(key)) is not None:
+            worker.node.watch.written()
         if self._changed_pods is not None and key not in self._changed_files:
             self._changed_files.add(key)
             self.touch()
@@ -349,7 +351,7 @@ class Kubelets:
                 self.machines,
                 self.duties,
                 self._rooms[node.name].resize,
-                lambda: self._written(key, node),
+                lambda: self._written(key),
             ),
             record,
         )
@@ -389,11 +391,17 @@ class Kubelets:
         for node in [*self._nodes.values()]:
             if not self.machines.down_for(node.name):
                 await self._renew(node)
+        due = {*self._nodes} & self._doubted
         if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
-            self._reported_at = self._clock.now()
-            for name in [*self._nodes]:
-                if not self.machines.down_for(name):
-                    await self._report(name)
+            self._reported_at, due = self._clock.now(), {*self._nodes}
+        for name in sorted(due):
+            if not self.machines.down_for(name):
+                self._doubted.discard(name)
+                await self._report(name)
+
+    def doubt(self, name: str) -> None:
+        """Report a node again with the next beat: the control plane has lost sight of it and says so."""
+        self._doubted.add(name)
 
     async def _returned(self, node: Node) -> None:
         """Go on with a node that has booted."""

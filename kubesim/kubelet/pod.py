@@ -45,6 +45,8 @@ class Stage:
 class PodWorker:
     """Runs one pod of one node."""
 
+    _eviction: Eviction | None = None
+
     def __init__(self, host: Host, record: PodRecord) -> None:
         self.record = record
         self.node = host.node
@@ -73,7 +75,6 @@ class PodWorker:
         self._started_ending = False
         self._reporter = Reporter(host.client, record)
         self._storage = Storage(record, self.sandbox)
-        self._eviction: Eviction | None = None
         status = record.pod.get("status", {})
         if status.get("reason") in ("DeadlineExceeded", "Evicted"):
             record.failure = (status["reason"], status.get("message", ""))
@@ -109,13 +110,8 @@ class PodWorker:
             self.sandbox.release()
             disposal.clear(self.sandbox)
         await self._reporter.report(self.now)
-        dues = (
-            due[0] if due else None,
-            self._mounts.retry_at,
-            self._deadline(),
-            self._resizing.due,
-            self._space_due(),
-        )
+        later = (self._mounts.retry_at, self._deadline(), self._resizing.due, self._space_due())
+        dues = (due[0] if due else None, *later)
         moments = [at for at in dues if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
 
@@ -153,7 +149,7 @@ class PodWorker:
     def evict(self, why: str, notes: dict[str, str], grace_s: float) -> None:
         """End the pod: its node is short of something. ``notes`` are the annotations of the event."""
         self._eviction = (why, notes, grace_s)
-        self.record.disrupted = disruption(self.record.pod, why, self.now)
+        self.record.resize["DisruptionTarget"] = disruption(self.record.pod, why, self.now)
         self.sandbox.host.wake()
 
     async def _fail(self, reason: str, text: str, grace: float) -> None:

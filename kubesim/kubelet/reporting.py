@@ -12,6 +12,8 @@ from kubesim.kubelet.status import FIRST_STEPS, PodRecord, change, pod_status
 class Reporter:
     """Tells of one pod."""
 
+    __slots__ = ("_client", "_record", "_reported", "_version")
+
     def __init__(self, client: Client, record: PodRecord) -> None:
         self._client = client
         self._record = record

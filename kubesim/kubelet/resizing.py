@@ -26,6 +26,8 @@ Fits = Callable[[Obj], tuple[str, str] | None]
 class Resizing:
     """The changes of one pod; ``due`` is when to look again, None: not before the pod changes."""
 
+    __slots__ = ("_fits", "_record", "_sandbox", "due")
+
     def __init__(self, record: PodRecord, sandbox: Sandbox, fits: Fits) -> None:
         self._record = record
         self._sandbox = sandbox

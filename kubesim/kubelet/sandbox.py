@@ -28,7 +28,7 @@ from kubesim.kubelet.host import Host
 from kubesim.kubelet.layers import NEVER, Birth, birth, taken
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
-from kubesim.kubelet.memory import limit_of, overrun
+from kubesim.kubelet.memory import overrun
 from kubesim.kubelet.monitoring import EXPORTERS
 from kubesim.kubelet.output import show
 from kubesim.kubelet.programs import Exit
@@ -88,7 +88,7 @@ class Sandbox:
     servers: dict[str, list[int]] = field(default_factory=dict)
     refreshing: asyncio.Task[None] | None = None
     execs: int = 0
-    overwhelmed: dict[str, tuple[str, int]] = field(default_factory=dict)
+    overwhelmed: dict[str, tuple[str, int]] | None = None
     """Containers that are killed for memory though their own is not full: whose is, and what they held."""
 
     async def check_volumes(self) -> None:
@@ -136,7 +136,7 @@ class Sandbox:
         host, record, box = self.host, self.worker.record, self.boxes[container.name]
         work = "" if box.machine is not None else self.worker.program(container).load
         course = container.instance.course if container.instance is not None else []
-        host.node.watch.started(usage.held_mib(work, limit_of(record.spec(container))))
+        host.node.watch.started(usage.held_mib(work))
         host.duties.begin(
             Post(
                 host.client,

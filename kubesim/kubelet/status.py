@@ -38,9 +38,7 @@ class PodRecord:
     files: Obj | None = None
     """What its processes had written before kubesim was started again."""
     resize: dict[str, Obj] = field(default_factory=dict)
-    """The conditions of a change of its size, by type."""
-    disrupted: Obj | None = None
-    """The condition that says why its kubelet ends it."""
+    """The conditions of a change of its size, by type; that of its end by its kubelet, too."""
 
     @property
     def name(self) -> str:
@@ -239,9 +237,8 @@ def _conditions(record: PodRecord, phase: str, now: datetime) -> list[Obj]:
     }
     old = {item["type"]: item for item in record.pod.get("status", {}).get("conditions", ())}
     own = [_condition(name, *wanted[name], old.get(name), record, now) for name in OWN_CONDITIONS]
-    mine = [*record.resize.values(), *([record.disrupted] if record.disrupted else [])]
-    known = {*OWN_CONDITIONS, PENDING, IN_PROGRESS, *(item["type"] for item in mine)}
-    return [*own, *mine, *(item for name, item in old.items() if name not in known)]
+    known = {*OWN_CONDITIONS, PENDING, IN_PROGRESS, *record.resize}
+    return [*own, *record.resize.values(), *(item for name, item in old.items() if name not in known)]
 
 
 def disruption(pod: Obj, why: str, now: datetime) -> Obj:

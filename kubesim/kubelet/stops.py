@@ -20,6 +20,8 @@ Tell = Callable[[Container, str, str], Awaitable[None]]
 class Stops:
     """The containers of one pod that are being stopped. ``warn`` records an event."""
 
+    __slots__ = ("_deadlines", "_hooks", "_sandbox", "_warn")
+
     def __init__(self, sandbox: Sandbox, warn: Tell) -> None:
         self._sandbox = sandbox
         self._warn = warn

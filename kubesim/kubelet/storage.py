@@ -26,6 +26,8 @@ CONTAINER = 'Container {} exceeded its local ephemeral storage limit "{}". '
 class Storage:
     """The disk space of one pod; ``due`` is when to look again, None: not at all."""
 
+    __slots__ = ("_record", "_sandbox", "due")
+
     def __init__(self, record: PodRecord, sandbox: Sandbox) -> None:
         self._record = record
         self._sandbox = sandbox

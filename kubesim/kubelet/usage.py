@@ -100,10 +100,9 @@ def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: flo
     return Usage(low, high, memory, needs, entry["period"], received, sent, seed, cpu_limit, memory_limit)
 
 
-def held_mib(workload: str, limit: int) -> float:
-    """Return the MiB that a workload holds in the end, of at most ``limit`` bytes (0: no limit)."""
-    wanted = float((_table().get(workload) or _table()[""])["memory"])
-    return min(wanted, limit / MIB) if limit else wanted
+def held_mib(workload: str) -> float:
+    """Return the MiB that a workload holds in the end, if nothing keeps it down."""
+    return float((_table().get(workload) or _table()[""])["memory"])
 
 
 def of(worker: PodWorker, container: Container) -> Usage:
