@@ -1,4 +1,4 @@
-"""The checks of ``rules.yaml`` that know nothing of a kind: each is a word of that table."""
+"""The checks of the tables in ``rules/`` that know nothing of a kind: each is a word of that table."""
 
 from __future__ import annotations
 

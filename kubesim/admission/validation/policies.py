@@ -1,4 +1,4 @@
-"""The rules of ValidatingAdmissionPolicies that are more than a line of ``rules.yaml``."""
+"""The rules of ValidatingAdmissionPolicies that are more than a line of the tables in ``rules/``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""What ``rules.yaml`` says of objects: each rule is asked of a field, wherever the object that holds it is there."""
+"""What the tables in ``rules/`` say is wrong with an object, by kind and in the order in which it is said.
+
+A rule is a field and what is asked of it, wherever the object that holds it is there; every word after a field is a
+function with that name in checks.py or beside it::
+
+    spec.volumeMode: {one of: [Block, Filesystem]}   asked wherever the object above the field's last word is there
+    spec.tls[].hosts[]: subdomain                    [] goes through the entries of a list
+    spec.containers[]: {is: Container}               the rules of a type are asked of what lies there
+    "": budget                                       asked of the whole object
+
+Most checks say nothing of a field that is missing. Beside a check may stand: "text", the words of the answer ({} is
+the field's value); "missing", what a missing field is taken for; "shown", the field whose value the answer shows, or
+"value", what it shows; and "if", what must hold of fields of the kind's or type's object: a word (given, missing,
+filled, empty, blank, worded), a value or several of which it is one, {not: those}, {like: REGEX}, {unlike: REGEX},
+{all: those that a list must have}, {above: NUMBER}. Types are shared by all tables.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +29,7 @@ from kubesim.errors import Obj
 from kubesim.schema.conditions import condition
 from kubesim.schema.paths import dig, walk
 
-TABLE = Path(__file__).with_suffix(".yaml")
+TABLES = Path(__file__).with_suffix("")
 ABSENT = object()
 
 
@@ -97,8 +112,11 @@ class Rule:
 
 @cache
 def _table() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    table: dict[str, dict[str, list[dict[str, Any]]]] = data.read(TABLE)
-    return table
+    parts: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for path in sorted(TABLES.glob("*.yaml")):
+        for part, entries in data.read(path).items():
+            parts.setdefault(part, {}).update(entries)
+    return parts
 
 
 @cache
