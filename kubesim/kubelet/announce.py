@@ -33,6 +33,8 @@ class Announcer:
         """``selector``: the nodes that the client may see."""
         self.on_removal: Callable[[str], object] = lambda name: None
         """Called with the name of a node that somebody has deleted."""
+        self.on_doubt: Callable[[str], object] = lambda name: None
+        """Called with the name of a node whose state the control plane says it does not know."""
         self._client = client
         self._nodes = Informer(client, clock, "nodes", selector)
         self._queue = WorkQueue(clock, self._announce, "announcements")
@@ -63,6 +65,8 @@ class Announcer:
             self.on_removal(old["metadata"]["name"])
         if new is None or new["metadata"]["name"] not in self._recorders:
             return
+        if _is_doubted(new):
+            self.on_doubt(new["metadata"]["name"])
         if _states(new) != self._said[new["metadata"]["name"]] or _unshared(new):
             self._queue.add(new["metadata"]["name"])
 
@@ -85,6 +89,11 @@ def _states(node: Obj) -> list[str]:
     found = [STATES[c["type"], c["status"]] for c in conditions if (c["type"], c["status"]) in STATES]
     cordoned = node.get("spec", {}).get("unschedulable")
     return [*found, "NodeNotSchedulable" if cordoned else "NodeSchedulable"]
+
+
+def _is_doubted(node: Obj) -> bool:
+    conditions = node.get("status", {}).get("conditions") or ()
+    return any((c["type"], c["status"]) == ("Ready", "Unknown") for c in conditions)
 
 
 def _unshared(node: Obj) -> dict[str, str]:

@@ -108,7 +108,10 @@ class Joined:
     async def start(self) -> None:
         """Remove what an earlier run left, then join. Raises JoinError, ``ApiError`` and ``ConnectionError``."""
         await removal.requests(self._owner, self._group, await removal.nodes(self._owner, self._group))
-        await removal.requests(self._owner, self._group, self.wanted.names(self.clock.now()))
+        names = self.wanted.names(self.clock.now())
+        for name in names:  # what follows ends the pods of these nodes, and has certificates in their names
+            await registration.check_free(self._owner, name, self._group)
+        await removal.requests(self._owner, self._group, names)
         role = await self._account()
         self._authorities = await self._client_authorities()
         wanted = self.wanted.objects(self.place.ports, role, self.clock.now())
@@ -188,7 +191,7 @@ class Joined:
             foreign=True,
         )
         announcer = Announcer(split, self.clock, [name], fresh=[name], selector=only)
-        announcer.on_removal = self._removed
+        announcer.on_removal, announcer.on_doubt = self._removed, kubelets.doubt
         server = KubeletServer(name, kubelets, Guard(lambda: client, self.clock, name), self.clock)
         joined = JoinedNode(name, client, kubelets, announcer, server, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         self.nodes.append(joined)

@@ -50,6 +50,7 @@ class Nodes:
         self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state, fabric=self.fabric)
         self._kubelets.touch = lambda: self.touch()
         self._announcer = Announcer(self._client, self._clock, names, fresh=[n for n in names if n not in known])
+        self._announcer.on_doubt = self._kubelets.doubt
         await self._announcer.start()
 
     async def stop(self) -> None:

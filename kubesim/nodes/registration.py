@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from zlib import crc32
 
-from kubesim.client import Client
-from kubesim.errors import ApiError, Obj
+from kubesim.client import Client, Reader
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.nodes.marks import TAINT, Group
 from kubesim.pools import Pool
 
+FOREIGN = "the cluster has a node {} that is not ours; choose other names with --name"
+LEAVING = "the node {} is being removed; try again in a moment"
 PROVIDER = "kubesim://"
 """No cloud's: a cloud's controllers look after their own machines and must find none of ours among them."""
 
@@ -66,6 +68,14 @@ def cidr(group: Group, index: int) -> str:
     return f"10.{192 + number // 256}.{number % 256}.0/24"
 
 
+async def check_free(client: Reader, name: str, group: Group) -> None:
+    """Raise ``Taken`` where the cluster has a node of a name: before anything is done in that name."""
+    with tolerating(404):
+        present = await client.get("nodes", name)
+        ours = (present["metadata"].get("labels") or {}).items() >= group.labels.items()
+        raise Taken((LEAVING if ours else FOREIGN).format(name))
+
+
 async def register(client: Client, node: Obj, group: Group) -> None:
     """Register a node with its own rights. Raises ``Taken``, and ``ApiError``."""
     name = node["metadata"]["name"]
@@ -74,10 +84,8 @@ async def register(client: Client, node: Obj, group: Group) -> None:
     except ApiError as error:
         if error.code != 409:
             raise
-        present = await client.get("nodes", name)
-        if (present["metadata"].get("labels") or {}).items() >= group.labels.items():
-            raise Taken(f"the node {name} is being removed; try again in a moment") from error
-        raise Taken(f"the cluster has a node {name} that is not ours; choose other names with --name") from error
+        await check_free(client, name, group)
+        raise Taken(LEAVING.format(name)) from error
     await client.patch("nodes", name, "", {"status": node["status"]}, subresource="status")
 
 

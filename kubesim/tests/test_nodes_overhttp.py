@@ -3,19 +3,20 @@
 import asyncio
 import os
 import stat
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 import yaml
 
-from kubesim.clock import RealClock, settle
+from kubesim.clock import RealClock
 from kubesim.errors import ApiError
 from kubesim.informer import Informer
 from kubesim.nodes import access
 from kubesim.nodes.access import AccessError
 from kubesim.overhttp import Unreachable
 from kubesim.tests.live import serving
+from kubesim.tests.relay import Relay
 
 
 @pytest.fixture(scope="module")
@@ -82,54 +83,6 @@ async def test_a_cache_over_http_sees_only_what_its_selector_chooses(live):
         await client.delete("configmaps", "chosen", "default")
         await until(lambda: not cache.items())
         await cache.stop()
-
-
-class Relay:
-    """A way to a server that can be cut and mended."""
-
-    def __init__(self, port):
-        self._target = port
-        self._serving = set()
-        self._server = None
-        self.port = 0
-
-    async def mend(self):
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def cut(self):
-        self._server.close()
-        await settle(20)  # who has just come in is served, and so can be cut off
-        for task in [*self._serving]:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-        await settle(20)
-
-    async def _serve(self, reader, writer):
-        self._serving.add(asyncio.current_task())
-        try:
-            there, back = await self._opened()
-            try:
-                with suppress(ConnectionError, asyncio.CancelledError):
-                    await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
-            finally:
-                back.transport.abort()
-        finally:
-            writer.transport.abort()
-            self._serving.discard(asyncio.current_task())
-
-    async def _opened(self):
-        opening = asyncio.ensure_future(asyncio.open_connection("127.0.0.1", self._target))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            (await opening)[1].transport.abort()  # a connection that comes too late would be nobody's
-            raise
-
-    async def _copy(self, reader, writer):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
 
 
 async def test_a_cache_outlives_a_lost_connection_and_misses_nothing(live):
