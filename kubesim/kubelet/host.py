@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
+from kubesim.kubelet import hostfiles
 from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
@@ -66,8 +68,15 @@ class Node:
     """Hears of what may leave it short of something."""
     processes: Callable[[], list[HostProcess]] = list
     """Returns everything that runs on it."""
+    logs: tuple[Directory, Directory] = field(default_factory=lambda: (Directory(), Directory()))
+    """Those of its pods, as files, by pod and by container."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What its kubelet is set to."""
     ledger: Ledger = field(default_factory=lambda: Ledger(tuple, {}, lambda: 0.0))
     """What it is used for, from then on."""
+
+    def __post_init__(self) -> None:
+        self.disk.fresh = lambda: hostfiles.tree(self, host_tree())
 
     def address(self, uid: str, wanted: str = "") -> str:
         """Return the address of a pod: the one it has, or the first free one of the node's range."""

@@ -18,13 +18,14 @@ from kubesim.kubelet import admit, disposal, keeping, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.duties import Duties
-from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
+from kubesim.kubelet.endpoint import CONFIG, KubeletEndpoint, port_of
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
+from kubesim.kubelet.podlogs import pod_logs
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.table import table
@@ -127,17 +128,20 @@ class Kubelets:
         """Let a node answer on its kubelet's port."""
 
         def pods() -> list[Obj]:
-            return [worker.record.pod for worker in self._workers.values() if worker.node is node]
+            return [worker.record.pod for worker in here()]
 
         def read(namespace: str, pod: str, container: str, tail: int | None, previous: bool) -> bytes:
             return self.logs(namespace, pod, container, tail_lines=tail, previous=previous)
 
+        def here() -> list[PodWorker]:
+            return self._here(node.name)
+
         def running() -> list[Process]:
-            here = [worker for worker in self._workers.values() if worker.node is node]
-            return [process for worker in here for process in processes(worker)]
+            return [process for worker in here() for process in processes(worker)]
 
         self.fabric.attach(node.ip)
-        node.processes = lambda: table(node, [each for each in self._workers.values() if each.node is node])
+        node.processes = lambda: table(node, here())
+        node.logs, node.config = pod_logs(here, self._clock.now), CONFIG
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
         node.endpoint = KubeletEndpoint(
             pods, read, self._clock, running, node.capacity, node.name, node.ledger, node.watch

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from kubesim.errors import Obj
 from kubesim.gpu.products import driver
+from kubesim.kubelet import hostfiles
 from kubesim.kubelet.host import Host
+from kubesim.kubelet.host import Node as HostNode
 from kubesim.network.fabric import Request
 from kubesim.shell import proc, rootfs
-from kubesim.shell.files import Device, Directory, File, Listing, Mount, Node
+from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Listing, Mount, Node
 from kubesim.shell.hostside import HostProcess, HostSide
 from kubesim.shell.machine import Machine
 
@@ -16,6 +18,7 @@ NVRM = (
     "(dvs-builder@U22-I3-AE18-09-6)\n"
     "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
 )
+PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
 DRIVER_FILES = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced")
 OWNER = "host"
 
@@ -42,10 +45,10 @@ def _share_processes(made: Machine, host: Host) -> None:
         return {pid: each for pid, each in found.items() if each.inner is None or each.inner.machine is not made}
 
     made.outside = others
-    made.host = made.host or _side(host)
+    made.host = made.host or _side(made, host)
 
 
-def _side(host: Host) -> HostSide:
+def _side(made: Machine, host: Host) -> HostSide:
     """Return the node as somebody sees it who has its root."""
     node = host.node
     devices = node.gpus.access(OWNER, privileged=True)
@@ -54,18 +57,35 @@ def _side(host: Host) -> HostSide:
         answer = await node.endpoint.respond(Request("GET", target))
         return answer.status, answer.body
 
-    return HostSide(node.name, node.disk.root, devices, devices.board.booted, ask, node.processes)
+    def tree() -> Files:
+        return Files(node.disk.root, _mounts(made, node, side))
+
+    side = HostSide(node.name, node.disk.root, devices, devices.board.booted, ask, node.processes, tree)
+    return side
 
 
 def enter(made: Machine, host: Host, path: str) -> None:
     """Let a machine have its node's root at ``path``, with the node's /proc and /dev below it."""
-    node = host.node
-    made.host = side = _side(host)
-    at = path.rstrip("/")
-    made.files.mount(f"{at}/proc", Mount(_proc(made), source="proc", kind="proc"))
-    made.files.mount(f"{at}/dev", Mount(_devices(made), source="devtmpfs", kind="devtmpfs"))
+    made.host = made.host or _side(made, host)
+    for place, mount in made.host.tree().mounts.items():
+        made.files.mount(path.rstrip("/") + place, mount)
+
+
+def _mounts(made: Machine, node: HostNode, side: HostSide) -> dict[str, Mount]:
+    """Return what is mounted on a node; the logs, which are computed, lie on its disk."""
     if side.devices.board.devices:
         _add_driver(node.disk.root)
+    pods, containers = node.logs
+    found = {
+        "/proc": Mount(_proc(made, side), source="proc", kind="proc"),
+        "/sys": Mount(hostfiles.sysfs(side.devices.board), source="sysfs", kind="sysfs"),
+        "/dev": Mount(_devices(made, side), source="udev", kind="devtmpfs"),
+        PODS: Mount(pods, kind=HIDDEN),
+        CONTAINERS: Mount(containers, kind=HIDDEN),
+    }
+    for path in (PODS, CONTAINERS):  # what is mounted has to be there to be listed
+        Files(node.disk.root).mount(path, found[path])
+    return found
 
 
 def _add_driver(root: Directory) -> None:
@@ -79,15 +99,14 @@ def _add_driver(root: Directory) -> None:
         folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
 
 
-def _devices(made: Machine) -> Directory:
+def _devices(made: Machine, side: HostSide) -> Directory:
     """Return the node's /dev."""
     found = Directory(mtime=made.now())
     for name, (major, minor) in rootfs.DEVICES.items():
         found.put(
             name, Device(kind="random" if name == "urandom" else name, major=major, minor=minor, mtime=made.now())
         )
-    assert made.host is not None
-    known = made.host.devices.board.devices
+    known = side.devices.board.devices
     names = [(f"nvidia{each.minor}", 195, each.minor) for each in known]
     if known:
         names += [
@@ -101,16 +120,13 @@ def _devices(made: Machine) -> Directory:
     return found
 
 
-def _proc(made: Machine) -> Directory:
+def _proc(made: Machine, side: HostSide) -> Directory:
     """Return the node's /proc: with what the driver tells."""
-    assert made.host is not None
-    side = made.host
     own = proc.directory(made, lambda: {each.pid: each for each in side.processes()})
 
     def find(name: str) -> Node | None:
-        assert made.host is not None
-        if name == "driver" and made.host.devices.board.devices:
-            return Directory(mode=0o555, entries={"nvidia": _nvidia(made.host)})
+        if name == "driver" and side.devices.board.devices:
+            return Directory(mode=0o555, entries={"nvidia": _nvidia(side)})
         return own.get(name)
 
     return Listing(mode=0o555, find=find, all=lambda: [*own.names(), *(["driver"] if find("driver") else [])])
@@ -122,7 +138,8 @@ def _nvidia(side: HostSide) -> Directory:
     for each in board.devices:
         text = (
             f"Model: \t\t {board.product.name}\nIRQ:   \t\t {150 + each.minor}\nGPU UUID: \t {each.uuid}\n"
-            f"Video BIOS: \t 96.00.89.00.01\nBus Type: \t PCIe\nDMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n"
+            f"Video BIOS: \t {board.product.vbios.lower()}\nBus Type: \t PCIe\nDMA Size: \t 52 bits\n"
+            "DMA Mask: \t 0xfffffffffffff\n"
             f"Bus Location: \t {each.pci_address[4:].lower()}\nDevice Minor: \t {each.minor}\nGPU Firmware: \t "
             f"{driver().version}\n"
             "GPU Excluded:\t No\n"

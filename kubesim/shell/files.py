@@ -11,6 +11,8 @@ from kubesim.shell.share import Disk, Room
 from kubesim.shell.sparse import Sparse, kept, space
 
 MOST_LINKS = 40
+HIDDEN = ""
+"""The kind of a mount that nobody is told of: a computed part of a disk."""
 LONGEST_NAME = 255
 MOST_ZEROS = 1 << 20
 """Zeros that somebody writes this far into a file are counted, not kept."""

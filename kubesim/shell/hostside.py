@@ -14,7 +14,7 @@ from typing import Any
 from kubesim import data
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import Board
-from kubesim.shell.files import Directory
+from kubesim.shell.files import Directory, Files
 from kubesim.shell.meter import Use
 
 Obj = dict[str, Any]
@@ -165,6 +165,8 @@ class HostSide:
     ask: Callable[[str], Awaitable[tuple[int, bytes]]]
     processes: Callable[[], list[HostProcess]]
     """Returns everything that runs on it."""
+    tree: Callable[[], Files]
+    """Returns its files with what is mounted there."""
 
     @property
     def units(self) -> dict[str, Unit]:

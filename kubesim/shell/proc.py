@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubesim.shell.files import Directory, File, Link, Listing, Node
+from kubesim.gpu.hardware import modules
+from kubesim.shell.files import HIDDEN, Directory, File, Link, Listing, Node
 from kubesim.shell.machine import Machine, Process
 
 CPU = """processor\t: {number}
@@ -39,6 +40,7 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         "version": lambda: f"Linux version {machine.kernel} (builder@localhost) (gcc 11.4.0) #1 SMP\n",
         "mounts": lambda: mounts(machine),
         "stat": lambda: _stat(machine),
+        "modules": lambda: _modules(machine),
         "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
         "cmdline": lambda: "BOOT_IMAGE=/boot/vmlinuz root=/dev/sda1 ro console=ttyS0\n",
     }
@@ -66,6 +68,14 @@ def _memory(rows: dict[str, int]) -> str:
     )
 
 
+def _modules(machine: Machine) -> str:
+    rows = modules(machine.devices.board if machine.devices is not None else None)
+    return "".join(
+        f"{name} {size} {count} {''.join(each + ',' for each in by) or '-'} Live 0x0000000000000000\n"
+        for name, size, count, by in rows
+    )
+
+
 def _loads(machine: Machine) -> str:
     return " ".join(f"{load:.2f}" for load in machine.vitals().loads)
 
@@ -88,7 +98,7 @@ def mounts(machine: Machine) -> str:
     """Return the text of /proc/mounts."""
     rows = ["overlay / overlay rw,relatime 0 0", "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0"]
     for path, mount in machine.files.mounts.items():
-        if path != "/proc":
+        if path != "/proc" and mount.kind != HIDDEN:
             rows.append(f"{mount.source} {path} {mount.kind} {'ro' if mount.readonly else 'rw'},relatime 0 0")
     return "\n".join(rows) + "\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.shell.files import Directory
+from kubesim.shell.files import HIDDEN, Directory
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit, ls
 
@@ -52,19 +52,29 @@ async def _du(process: Process, path: str, opts: kit.Options, depth: int) -> int
     return total
 
 
+def root_of(process: Process) -> tuple[str, str]:
+    """Return what a process's root directory lies on, and its kind: a node's disk, or a container's layers."""
+    side = process.machine.host
+    on_node = side is not None and process.view.files.root is side.root
+    return ("/dev/sda1", "ext4") if on_node else ("overlay", "overlay")
+
+
 async def df(process: Process) -> int:
     """Show how full file systems are."""
     opts = await kit.options(process, "hkmPTaiH", {"human-readable": "h", "print-type": "T"})
     files, disk = process.view.files, process.view.files.disk
     whole, full = (disk.limit, disk.look()) if disk is not None else (DISK, USED + files.used)
-    host = process.machine.host
-    root = ("/dev/sda1", "ext4") if host is not None and files.root is host.root else ("overlay", "overlay")
-    rows = [(*root, whole, full, "/")]
+    rows = [(*root_of(process), whole, full, "/")]
     for path, mounted in files.mounts.items():
-        if path not in ("/", "/proc"):
+        if path not in ("/", "/proc") and mounted.kind not in (HIDDEN, "sysfs"):
             size = SMALL if path in ("/dev", "/dev/shm") else process.machine.memory  # noqa: S108 - a simulated path
             rows.append(
-                (mounted.source, mounted.kind, *((size, 0) if mounted.kind == "tmpfs" else (whole, full)), path)
+                (
+                    mounted.source,
+                    mounted.kind,
+                    *((size, 0) if mounted.kind.endswith("tmpfs") else (whole, full)),
+                    path,
+                )
             )
     if opts.args:
         paths = [process.view.place(name).path for name in opts.args if process.view.find(name)]
@@ -98,11 +108,12 @@ async def mount(process: Process) -> int:
 
 
 def _mounts(process: Process, form: str) -> str:
-    out = form.format(source="overlay", path="/", kind="overlay", flags="rw,relatime")
+    source, kind = root_of(process)
+    out = form.format(source=source, path="/", kind=kind, flags="rw,relatime")
     out += form.format(source="proc", path="/proc", kind="proc", flags="rw,nosuid,nodev,noexec,relatime")
     for path, mounted in process.view.files.mounts.items():
         flags = "ro,relatime" if mounted.readonly else "rw,relatime"
-        if path != "/proc":
+        if path != "/proc" and mounted.kind != HIDDEN:
             out += form.format(source=mounted.source, path=path, kind=mounted.kind, flags=flags)
     return out
 

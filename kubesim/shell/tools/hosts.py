@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kubesim.shell.errors import FileError, StartError
-from kubesim.shell.files import Directory
+from kubesim.shell.files import Directory, Files
 from kubesim.shell.hostside import HostSide, Ran, digest, sandbox
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
@@ -40,17 +40,14 @@ async def chroot(process: Process) -> int:
     """Run a command with another root directory."""
     if len(process.argv) < 2:
         await kit.usage(process, "missing operand")
-    path, argv = process.argv[1], process.argv[2:] or [process.env.get("SHELL", "/bin/sh"), "-i"]
+    path = process.argv[1]
     try:
         place = process.view.place(path)
         if not isinstance(place.node, Directory):
             raise FileError("ENOENT" if place.node is None else "ENOTDIR", path)
     except FileError as error:
-        shown = (
-            f"can't change root directory to '{path}'"
-            if process.busybox
-            else f"cannot change root directory to '{path}'"
-        )
+        quoted = "can't" if process.busybox else "cannot"
+        shown = f"{quoted} change root directory to '{path}'"
         return await process.fail(f"{shown}: {error.text}", 1 if process.busybox else 125)
     at = "/" + place.path.strip("/")
     mounts = process.view.files.mounts
@@ -59,18 +56,51 @@ async def chroot(process: Process) -> int:
         for each, mount in mounts.items()
         if each.startswith(at + "/") or at == "/"
     }
-    view = replace(process.view, files=process.view.files.within(place.node, inner), cwd="/")
-    env = {**process.env, "PATH": DEFAULT_PATH}
-    if not process.argv[2:]:
-        argv = [*_shell(view.find("/bin/bash") is not None), "-i"]
+    return await _enter(process, process.view.files.within(place.node, inner), process.argv[2:])
+
+
+async def _enter(process: Process, files: Files, argv: list[str]) -> int:
+    """Run a command (or a shell) in another tree."""
+    view = replace(process.view, files=files, cwd="/")
+    argv = argv or [*_shell(view.find("/bin/bash") is not None), "-i"]
     try:
         program = find(view, argv, DEFAULT_PATH)
     except StartError as error:
         shown = "can't execute" if process.busybox else "failed to run command"
         return await process.fail(f"{shown} '{argv[0]}': {error.text or 'No such file or directory'}", error.code)
-    child = process.child(program, env=env)
+    child = process.child(program, env={**process.env, "PATH": DEFAULT_PATH})
     child.view = view
     return await child.start(process.machine.tools[program.tool]).wait()
+
+
+NAMESPACES = {"m": "mnt", "u": "uts", "i": "ipc", "n": "net", "p": "pid", "C": "cgroup", "U": "user", "T": "time"}
+LONG = {"mount?": "m", "uts?": "u", "ipc?": "i", "net?": "n", "pid?": "p", "cgroup?": "C", "user?": "U", "time?": "T"}
+
+
+async def nsenter(process: Process) -> int:
+    """Run a command in the namespaces of another process: those of the node's first are the node's own."""
+    long = {**LONG, "target=": "t", "all": "a", "root?": "r", "wd?": "w", "no-fork": "F"}
+    opts = await kit.options(process, "t:am::u::i::n::p::C::U::T::r::w::FS:G:", long, stop=True)
+    target, wanted = opts.get("t"), [flag for flag in NAMESPACES if flag in opts or "a" in opts]
+    if not target.isdecimal():
+        every = "no target PID specified for --all"
+        return await process.fail(every if "a" in opts else "neither filename nor target pid supplied for ns/mnt")
+    found, machine = process.machine.all().get(int(target)), process.machine
+    if found is None:
+        text = f"can't open '/proc/{target}/ns/mnt'" if process.busybox else f"cannot open /proc/{target}/ns/ipc"
+        return await process.fail(f"{text}: No such file or directory")
+    if machine.devices is None or not machine.devices.privileged:
+        name = NAMESPACES[wanted[0]] if wanted else "mnt"
+        text = (
+            f"can't open '/proc/{target}/ns/{name}'" if process.busybox else f"cannot open /proc/{target}/ns/{name}"
+        )
+        return await process.fail(f"{text}: Permission denied")
+    inner = getattr(found, "inner", None)
+    if inner is not None or "m" not in wanted or machine.host is None:
+        files = inner.machine.files if inner is not None and "m" in wanted else process.view.files
+        return await _enter(process, files, opts.args)
+    tree = machine.host.tree()
+    return await _enter(process, process.view.files.within(tree.root, tree.mounts), opts.args)
 
 
 def _shell(bash: bool) -> list[str]:
@@ -254,4 +284,4 @@ async def _version(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {"chroot": chroot, "crictl": crictl}
+TOOLS: dict[str, Tool] = {"chroot": chroot, "nsenter": nsenter, "crictl": crictl}

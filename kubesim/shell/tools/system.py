@@ -124,27 +124,6 @@ async def uptime(process: Process) -> int:
     return 0
 
 
-async def lscpu(process: Process) -> int:
-    """Show the processors."""
-    cpus = process.machine.cpus
-    rows = {
-        "Architecture": "x86_64",
-        "CPU op-mode(s)": "32-bit, 64-bit",
-        "Byte Order": "Little Endian",
-        "CPU(s)": str(cpus),
-        "On-line CPU(s) list": f"0-{cpus - 1}" if cpus > 1 else "0",
-        "Vendor ID": "GenuineIntel",
-        "Model name": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz",
-        "Thread(s) per core": "2",
-        "Core(s) per socket": str(max(cpus // 2, 1)),
-        "Socket(s)": "1",
-        "NUMA node(s)": "1",
-    }
-    for name, value in rows.items():
-        await process.write(f"{name + ':':<33}{value}\n")
-    return 0
-
-
 async def mknod(process: Process) -> int:
     """Devices cannot be made in a container."""
     return await process.fail(f"{process.argv[1] if len(process.argv) > 1 else ''}: {FileError('EPERM').text}")
@@ -158,6 +137,5 @@ TOOLS: dict[str, Tool] = {
     "nproc": nproc,
     "free": free,
     "uptime": uptime,
-    "lscpu": lscpu,
     "mknod": mknod,
 }

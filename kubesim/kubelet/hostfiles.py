@@ -1,0 +1,110 @@
+"""What lies on a node's disk, and what its kernel shows as files: its configuration, /sys."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kubesim import data
+from kubesim.goyaml import to_yaml
+from kubesim.gpu.board import Board
+from kubesim.gpu.hardware import SPEEDS, bus
+from kubesim.gpu.products import driver
+from kubesim.shell.files import Directory, File, Link, Listing, Node
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.host import Node as HostNode
+
+_FILE = Path(__file__).with_name("hostfiles.yaml")
+KUBELET = "/etc/kubernetes/kubelet-config.yaml"
+LINKS = {"/var/lib/kubelet/config.yaml": KUBELET, "/etc/localtime": "/usr/share/zoneinfo/Etc/UTC"}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(data.read(_FILE))
+
+
+def texts(node: HostNode) -> dict[str, str]:
+    """Return the files of a node's configuration by their paths."""
+    board, table = node.gpus.board, _table()
+    values = {
+        "name": node.name,
+        "ip": node.ip,
+        "cidr": node.cidr,
+        "machine": hashlib.md5(node.uid.encode(), usedforsecurity=False).hexdigest(),
+        "driver": driver().version,
+        "boot": f"{board.booted:%b %d %Y %H:%M:%S}",
+        "runtime": "nvidia" if board.devices else "runc",
+    }
+    found = {path: text.format(**values) for path, text in table["all"].items()}
+    if board.devices:
+        found |= {path: text.format(**values) for path, text in table["gpus"].items()}
+        found["/etc/containerd/config.toml"] += table["runtime"]
+    own = {"address": "0.0.0.0", "clusterDNS": ["10.96.0.10"], "cgroupDriver": "systemd", "serverTLSBootstrap": True}  # noqa: S104
+    own |= {
+        "staticPodPath": "/etc/kubernetes/manifests",
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+    }
+    found[KUBELET] = to_yaml({**node.config, **own})
+    return found
+
+
+def tree(node: HostNode, below: Directory) -> Directory:
+    """Return what lies on the disk of a node over its distribution's files."""
+    base = Directory(lower=below, mtime=node.gpus.board.booted.timestamp())
+    found: dict[str, Node] = {path: File(data=text.encode(), mtime=base.mtime) for path, text in texts(node).items()}
+    found |= {path: Link(target=target) for path, target in LINKS.items()}
+    for path, each in found.items():
+        *folders, name = path.strip("/").split("/")
+        here = base
+        for folder in folders:
+            inner = here.get(folder)
+            if not isinstance(inner, Directory):
+                inner = Directory(mtime=base.mtime)
+                here.put(folder, inner)
+            here = inner
+        here.put(name, each)
+    return Directory(lower=base, mtime=base.mtime)
+
+
+def sysfs(board: Board) -> Directory:
+    """Return the part of a node's /sys that tells of its devices, as they are whenever somebody looks."""
+    return Listing(mode=0o555, find=lambda name: _sysfs(board).get(name), all=lambda: _sysfs(board).names())
+
+
+def _sysfs(board: Board) -> Directory:
+    slots: dict[str, Node | None] = {}
+    for each in bus(board):
+        vendor, _, device = each.ids.partition(":")
+        rows = {"vendor": f"0x{vendor}", "device": f"0x{device}", "class": f"0x{each.code}00"}
+        if each.gpu is not None:
+            pci = each.gpu.product.pci
+            generation, width = each.gpu.trouble.narrow or (pci["generation"], pci["width"])
+            rows |= {
+                "numa_node": str(each.gpu.numa),
+                "max_link_speed": f"{SPEEDS[pci['generation']].replace('GT', '.0 GT')} PCIe",
+                "max_link_width": str(pci["width"]),
+                "current_link_speed": f"{SPEEDS[generation].replace('GT', '.0 GT')} PCIe",
+                "current_link_width": str(width),
+            }
+        slots[f"0000:{each.address}"] = _folder_of(rows)
+    net = {"mtu": "1460", "operstate": "up", "speed": "100000", "carrier": "1"}
+    modules = {"nvidia": _folder_of({"version": driver().version, "refcnt": "211"})} if board.devices else {}
+    return _directory(
+        {
+            "bus": _directory({"pci": _directory({"devices": _directory(slots)})}),
+            "class": _directory({"net": _directory({"eth0": _folder_of(net), "lo": _folder_of({"mtu": "65536"})})}),
+            "module": _directory(modules),
+        }
+    )
+
+
+def _directory(entries: Any) -> Directory:
+    return Directory(mode=0o555, entries=dict(entries))
+
+
+def _folder_of(rows: dict[str, str]) -> Directory:
+    return _directory({name: File(mode=0o444, data=f"{text}\n".encode()) for name, text in rows.items()})

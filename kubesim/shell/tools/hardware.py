@@ -1,0 +1,241 @@
+"""What a node is made of: lsmod, modinfo, lspci, lsblk, numactl."""
+
+from __future__ import annotations
+
+from kubesim.gpu.board import Board
+from kubesim.gpu.devices import Device
+from kubesim.gpu.hardware import SPEEDS, Pci, bus, memories, modules
+from kubesim.gpu.products import driver
+from kubesim.shell.machine import Machine, Process, Tool
+from kubesim.shell.tools import disks, kit
+
+GIB = 1 << 30
+FORMATTED = 1.06
+"""A disk beside what its file system offers."""
+MODULE = """filename:       /lib/modules/{kernel}/{path}/{name}.ko
+version:        {version}
+license:        {license}
+{firmware}srcversion:     {source}
+depends:        {depends}
+retpoline:      Y
+name:           {name}
+vermagic:       {kernel} SMP mod_unload modversions 
+"""  # noqa: W291 - modinfo ends this line so
+
+
+def board_of(machine: Machine) -> Board | None:
+    """Return the devices of the node beneath a machine."""
+    return machine.devices.board if machine.devices is not None else None
+
+
+async def lsmod(process: Process) -> int:
+    """Show the kernel's modules."""
+    await process.write(f"{'Module':<23} Size  Used by\n")
+    for name, size, count, by in modules(board_of(process.machine)):
+        await process.write(f"{name:<19} {size:>8}  {count}{' ' + ','.join(by) if by else ''}\n")
+    return 0
+
+
+async def modinfo(process: Process) -> int:
+    """Tell of a module."""
+    opts = await kit.options(process, "F:nadlp", {"field=": "F"})
+    if not opts.args:
+        return await process.fail("ERROR: missing module or filename.")
+    status = 0
+    known = {name: by for name, _, _, by in modules(board_of(process.machine))}
+    for word in opts.args:
+        name = word.replace("-", "_")
+        if name not in known:
+            await process.error(f"modinfo: ERROR: Module {word} not found.\n")
+            status = 1
+            continue
+        for line in _info(name, known, process.machine.kernel).splitlines():
+            key, _, value = line.partition(":")
+            field = opts.get("F")
+            if not field or field == key:
+                await process.write(f"{value.strip() if field else line}\n")
+    return status
+
+
+def _info(name: str, known: dict[str, list[str]], kernel: str) -> str:
+    own = name.startswith("nvidia")
+    firmware = "".join(f"firmware:       nvidia/{driver().version}/gsp_{each}.bin\n" for each in ("tu10x", "ga10x"))
+    return MODULE.format(
+        name=name,
+        kernel=kernel,
+        path="updates/dkms" if own else f"kernel/{'drivers' if '_' not in name else 'net/netfilter'}",
+        version=driver().version if own else kernel,
+        license="Dual MIT/GPL" if own else "GPL",
+        firmware=firmware if name == "nvidia" else "",
+        source=f"{abs(hash_of(name)):024X}"[-24:],
+        depends=",".join(other for other, by in known.items() if name in by),
+    )
+
+
+def hash_of(text: str) -> int:
+    """Return a number that a text always has."""
+    return int.from_bytes(text.encode() * 8, "big") * 0x9E3779B97F4A7C15F39CC0605CEDC835
+
+
+async def lspci(process: Process) -> int:
+    """Show the devices on the bus."""
+    opts = await kit.options(process, "nvkDs:d:tmbxqi:")
+    numbers = min(sum(flag == "n" for flag, _ in opts.given), 2)
+    for each in bus(board_of(process.machine)):
+        slot, ids = opts.get("s").lower().removeprefix("0000:"), opts.get("d").lower()
+        if (slot and not each.address.startswith(slot)) or (ids and not each.ids.startswith(ids.rstrip(":"))):
+            continue
+        verbosity = sum(flag == "v" for flag, _ in opts.given)
+        await process.write(("0000:" if "D" in opts else "") + each.line(numbers) + "\n")
+        if verbosity or "k" in opts:
+            await process.write("".join(f"\t{line}\n" for line in _details(each, verbosity)) + "\n" * bool(verbosity))
+    return 0
+
+
+def _details(each: Pci, verbosity: int) -> list[str]:
+    if each.lost:
+        return ["!!! Unknown header type 7f", "Kernel driver in use: nvidia", "Kernel modules: nvidia_drm, nvidia"]
+    lines: list[str] = []
+    if each.gpu is not None:
+        lines = _gpu_details(each.gpu, verbosity)
+    elif verbosity:
+        lines = ["Flags: bus master, fast devsel, latency 0", "Capabilities: <access denied>"]
+    if each.module:
+        lines.append(f"Kernel driver in use: {each.module}")
+    if each.gpu is not None:
+        lines.append("Kernel modules: nvidia_drm, nvidia")
+    return lines
+
+
+def _gpu_details(gpu: Device, verbosity: int) -> list[str]:
+    pci = gpu.product.pci
+    lines = [f"Subsystem: NVIDIA Corporation Device {pci['subsystem'][:4].lower()}"]
+    if not verbosity:
+        return lines
+    small, large = memories(gpu)
+    base = 0xA000 + gpu.index * 0x200
+    generation, width = gpu.trouble.narrow or (pci["generation"], pci["width"])
+    lines += [f"Physical Slot: {gpu.index + 3}", f"Flags: bus master, fast devsel, latency 0, IRQ {150 + gpu.minor}, "
+              f"NUMA node {gpu.numa}"]  # fmt: skip
+    lines += [
+        f"Memory at {base >> 8:x}000000 (64-bit, prefetchable) [size={small}]",
+        f"Memory at {base:x}00000000 (64-bit, prefetchable) [size={large}]",
+        "Capabilities: [40] Power Management version 3",
+        "Capabilities: [48] MSI: Enable- Count=1/16 Maskable+ 64bit+",
+        "Capabilities: [60] Express Endpoint, MSI 00",
+    ]
+    if verbosity > 1:
+        down = [generation < pci["generation"], width < pci["width"]]
+        words = [" (downgraded)" if each else " (ok)" for each in down]
+        lines += [
+            f"\tLnkCap:\tPort #0, Speed {SPEEDS[pci['generation']]}, Width x{pci['width']}, ASPM not supported",
+            f"\tLnkSta:\tSpeed {SPEEDS[generation]}{words[0]}, Width x{width}{words[1]}",
+        ]
+    return lines
+
+
+async def lsblk(process: Process) -> int:
+    """Show the disks."""
+    opts = await kit.options(process, "fo:nadpJbl", {"fs": "f", "output=": "o"})
+    disk = process.view.files.disk
+    whole = disk.limit if disk is not None else disks.DISK
+    size = round(whole * FORMATTED / GIB)
+    rows = [["sda", "8:0", "0", f"{size}G", "0", "disk", ""]]
+    rows.append(["├─sda1", "8:1", "0", f"{size - 0.1:.1f}G", "0", "part", "/"])
+    rows.append(["├─sda14", "8:14", "0", "4M", "0", "part", ""])
+    rows.append(["└─sda15", "8:15", "0", "106M", "0", "part", "/boot/efi"])
+    if "f" in opts:
+        await process.write(
+            "NAME    FSTYPE FSVER LABEL           UUID                                 MOUNTPOINTS\nsda\n"
+        )
+        await process.write("├─sda1  ext4   1.0   cloudimg-rootfs 4513eaca-fb85-4481-9cb4-0a455a2e6a9f /\n├─sda14\n")
+        await process.write("└─sda15 vfat   FAT32 UEFI            4A81-8D1C                            /boot/efi\n")
+        return 0
+    head = ["NAME", "MAJ:MIN", "RM", "SIZE", "RO", "TYPE", "MOUNTPOINTS"]
+    inside = disks.root_of(process)[1] == "overlay"
+    for row in [head, *rows]:
+        at = "" if inside and row is not head else row[6]
+        await process.write(
+            f"{row[0]:<7} {row[1]:>7} {row[2]:>2} {row[3]:>6} {row[4]:>2} {row[5]:<4} {at}".rstrip() + "\n"
+        )
+    return 0
+
+
+def numa(machine: Machine) -> list[str]:
+    """Return the lists of processors of a machine's memory nodes."""
+    board = board_of(machine)
+    if board is not None and board.devices and machine.cpus == board.product.machine.cpus:
+        return list(board.product.numa)
+    return [f"0-{machine.cpus - 1}" if machine.cpus > 1 else "0"]
+
+
+def _numbers(text: str) -> list[str]:
+    found: list[str] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += [str(each) for each in range(int(first), int(last or first) + 1)]
+    return found
+
+
+async def numactl(process: Process) -> int:
+    """Show the memory nodes (``-H``), or what this process may use (``-s``)."""
+    nodes, machine = numa(process.machine), process.machine
+    if not {"-H", "--hardware"} & {*process.argv}:
+        await process.write(
+            "policy: default\npreferred node: current\nphyscpubind: "
+            f"{' '.join(str(each) for each in range(machine.cpus))} \ncpubind: "
+            f"{' '.join(str(each) for each in range(len(nodes)))} \n"
+        )
+        return 0
+    last = len(nodes) - 1
+    await process.write(f"available: {len(nodes)} nodes (0{f'-{last}' if last else ''})\n")
+    vitals = machine.vitals()
+    for at, cpus in enumerate(nodes):
+        await process.write(
+            f"node {at} cpus: {' '.join(_numbers(cpus))}\n"
+            f"node {at} size: {machine.memory // len(nodes) >> 20} MB\n"
+            f"node {at} free: {vitals.free // len(nodes) >> 20} MB\n"
+        )
+    await process.write("node distances:\nnode  " + "".join(f"{at:>4}" for at in range(len(nodes))) + " \n")
+    for at in range(len(nodes)):
+        await process.write(
+            f"{at:>4}: " + "".join(f"{10 if at == to else 20:>4}" for to in range(len(nodes))) + " \n"
+        )
+    return 0
+
+
+async def lscpu(process: Process) -> int:
+    """Show the processors."""
+    cpus, nodes = process.machine.cpus, numa(process.machine)
+    rows = {
+        "Architecture": "x86_64",
+        "  CPU op-mode(s)": "32-bit, 64-bit",
+        "  Address sizes": "52 bits physical, 57 bits virtual",
+        "  Byte Order": "Little Endian",
+        "CPU(s)": str(cpus),
+        "  On-line CPU(s) list": f"0-{cpus - 1}" if cpus > 1 else "0",
+        "Vendor ID": "GenuineIntel",
+        "  Model name": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz",
+        "    CPU family": "6",
+        "    Model": "143",
+        "    Thread(s) per core": "2" if cpus > 1 else "1",
+        "    Core(s) per socket": str(max(cpus // 2 // len(nodes), 1)),
+        "    Socket(s)": str(len(nodes)),
+        "    Stepping": "8",
+        "NUMA": "",
+        "  NUMA node(s)": str(len(nodes)),
+        **{f"  NUMA node{at} CPU(s)": each for at, each in enumerate(nodes)},
+    }
+    for name, value in rows.items():
+        await process.write(f"{name + ':':<33}{value}".rstrip() + "\n")
+    return 0
+
+
+TOOLS: dict[str, Tool] = {
+    "lsmod": lsmod,
+    "modinfo": modinfo,
+    "lspci": lspci,
+    "lscpu": lscpu,
+    "lsblk": lsblk,
+    "numactl": numactl,
+}
