@@ -192,7 +192,7 @@ def _objects(server: Obj) -> list[tuple[str, Obj]]:
     container = {
         "name": "prometheus",
         "image": IMAGE,
-        "args": ["--config.file=/etc/prometheus/prometheus.yml"],
+        "args": ["--config.file=/etc/prometheus/prometheus.yml", "--web.enable-lifecycle"],
         "ports": [{"name": "web", "containerPort": 9090}],
         "readinessProbe": {"httpGet": {"path": "/-/ready", "port": 9090}},
         "volumeMounts": [{"name": "config", "mountPath": "/etc/prometheus"}],

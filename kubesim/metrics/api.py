@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import promql_parser as ast
 
-from kubesim.metrics.exposition import Family
+from kubesim.metrics.families import exposed_by
 from kubesim.metrics.promql import engine
-from kubesim.metrics.promql.values import NAME, Match, QueryError, Value, Window, number
+from kubesim.metrics.promql.values import LABEL, NAME, Match, QueryError, Value, Window, number, quoted
 from kubesim.metrics.rules import Rules
-from kubesim.metrics.scrape import Database, Target
+from kubesim.metrics.scrape import Database, Target, fits
 
-VERSION = "3.5.0"
+BUILD = {
+    "version": "3.5.0",
+    "revision": "8be3a9560fbdd18a94dedec4b747c35178177202",
+    "branch": "HEAD",
+    "buildUser": "root@4451b64cb451",
+    "buildDate": "20250714-16:15:23",
+    "goVersion": "go1.24.5",
+}
+FLAGS = {
+    "alertmanager.notification-queue-capacity": "10000",
+    "config.file": "prometheus.yml",
+    "enable-feature": "",
+    "log.format": "logfmt",
+    "log.level": "info",
+    "query.lookback-delta": "5m",
+    "query.max-concurrency": "20",
+    "query.max-samples": "50000000",
+    "query.timeout": "2m",
+    "rules.alert.for-grace-period": "10m",
+    "scrape.timestamp-tolerance": "2ms",
+    "storage.tsdb.path": "data/",
+    "storage.tsdb.retention.time": "1d",
+    "web.enable-admin-api": "false",
+    "web.enable-lifecycle": "false",
+    "web.listen-address": "0.0.0.0:9090",
+    "web.page-title": "Prometheus Time Series Collection and Processing Server",
+    "web.route-prefix": "/",
+}
+"""How it is started where nothing else is said; what is scraped is remembered for a day."""
+FURTHEST_S = 2.0**63 / 1000
+"""As far from 1970 as milliseconds are counted."""
 STATUS = {"bad_data": 400, "execution": 422, "not_found": 404}
 SPAN_S = 300.0
 """How far back series, labels and metadata look where no start is given."""
@@ -28,19 +61,24 @@ Answer = tuple[int, dict[str, Any]]
 
 @dataclass
 class Prometheus:
-    """What one server knows: its targets, its rules, and what its exporters say of their metrics."""
+    """What one server knows: its targets, its rules, its configuration, and how it was started."""
 
     database: Database = field(default_factory=Database)
     rules: Rules = field(default_factory=Rules)
-    families: Callable[[], Iterable[Family]] = tuple
     config: str = "global:\n  scrape_interval: 15s\n"
+    problem: str = ""
+    """Why its newest configuration was not loaded."""
+    loaded: float = 0.0
+    """When it last loaded one."""
+    started: float = 0.0
+    flags: Mapping[str, str] = field(default_factory=lambda: dict(FLAGS))
 
     def answer(self, path: str, parameters: Parameters, now: float) -> Answer:
         """Return status and document for a path below ``/api/v1/``."""
         request = _Request(self, parameters, now)
         try:
-            if match := re.fullmatch(r"label/([a-zA-Z_][a-zA-Z0-9_]*)/values", path):
-                return 200, {"status": "success", "data": _values(request, match[1])}
+            if match := re.fullmatch(r"label/([^/]+)/values", path):
+                return 200, {"status": "success", "data": _values(request, unquote(match[1]))}
             handler = _HANDLERS.get(path)
             if handler is None:
                 raise QueryError("not_found", f"no such path: /api/v1/{path}")
@@ -60,44 +98,73 @@ class _Request:
 
     def time(self, name: str, default: float | None = None) -> float:
         text = self.one(name)
-        if not text and default is not None:
-            return default
-        return parse_time(text, name)
+        if default is None:
+            return parse_time(text, f'invalid parameter "{name}": ')
+        return (
+            parse_time(text, f"invalid parameter \"{name}\": Invalid time value for '{name}': ") if text else default
+        )
+
+    def count(self, name: str) -> int:
+        """Return a limit; -1 where none is given. Raises QueryError."""
+        text = self.one(name)
+        try:
+            return int(text) if text else -1
+        except ValueError as error:
+            raise QueryError("bad_data", f"{name} must be a number") from error
 
     def matches(self, *, needed: bool) -> list[list[Match]]:
         selectors = self.parameters.get("match[]", ())
         if needed and not selectors:
             raise QueryError("bad_data", "no match[] parameter provided")
-        return [_selector(text) for text in selectors]
+        return [selector(text) for text in selectors]
 
 
-def parse_time(text: str, name: str) -> float:
-    """Return seconds since the epoch of a number or an RFC 3339 time. Raises QueryError."""
+def parse_time(text: str, where: str) -> float:
+    """Return seconds since the epoch of a number or an RFC 3339 time. Raises QueryError, whose words begin ``where``.
+
+    What cannot be counted in milliseconds is the first or the last moment that can.
+    """
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        pass
+        found = _rfc3339(text, where)
+    return -FURTHEST_S if math.isnan(found) else max(min(found, FURTHEST_S), -FURTHEST_S)
+
+
+def _rfc3339(text: str, where: str) -> float:
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except ValueError as error:
-        cause = f'cannot parse "{text}" to a valid timestamp'
-        raise QueryError("bad_data", f'invalid parameter "{name}": {cause}') from error
+        if "T" in text:
+            return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise QueryError("bad_data", f"{where}cannot parse {quoted(text)} to a valid timestamp")
 
 
 def parse_duration(text: str, name: str) -> float:
     """Return the seconds of a number or a duration such as 1h30m. Raises QueryError."""
+    words = f'invalid parameter "{name}": cannot parse {quoted(text)} to a valid duration'
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         match = _DURATION.fullmatch(text)
+    else:
+        if not math.isfinite(found) or abs(found) > FURTHEST_S / 1e6:
+            raise QueryError("bad_data", f"{words}. It overflows int64" if math.isfinite(found) else words)
+        return found
     if not text or match is None:
-        raise QueryError("bad_data", f'invalid parameter "{name}": cannot parse "{text}" to a valid duration')
+        raise QueryError("bad_data", words)
     return sum(int(count or 0) * seconds for count, seconds in zip(match.groups(), _SECONDS, strict=True))
 
 
 def _query(request: _Request) -> dict[str, Any]:
     at = request.time("time", request.now)
-    return shaped(engine.instant(request.server.database, request.one("query"), at), at)
+    if request.one("timeout"):
+        parse_duration(request.one("timeout"), "timeout")
+    query = request.one("query")
+    found = shaped(engine.instant(request.server.database, query, at), at)
+    if found["resultType"] == "vector" and engine.kind(engine.parse(query)) == "range vector":
+        return {"resultType": "matrix", "result": []}
+    return found
 
 
 def _query_range(request: _Request) -> dict[str, Any]:
@@ -123,7 +190,8 @@ def _series(window: Window) -> dict[str, Any]:
     return {"metric": dict(window.labels), "values": [[at, number(value)] for at, value in window.points]}
 
 
-def _selector(text: str) -> list[Match]:
+def selector(text: str) -> list[Match]:
+    """Return the matchers of a selector. Raises QueryError."""
     tree = engine.parse(text)
     if not isinstance(tree, ast.VectorSelector):
         raise QueryError("bad_data", f'invalid parameter "match[]": {text} is not a selector')
@@ -136,7 +204,7 @@ def _found(request: _Request, matches: list[list[Match]]) -> list[dict[str, str]
     found: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     for wanted in matches:
         for series in request.server.database.select(wanted, start, end):
-            if series.points(max(start, end - 86400), end):
+            if series.last(end, end - start) or series.points(max(start, end - 86400), end):
                 found[tuple(sorted(series.labels.items()))] = dict(series.labels)
     return list(found.values())
 
@@ -150,23 +218,46 @@ def _labels(request: _Request) -> list[str]:
 
 
 def _values(request: _Request, name: str) -> list[str]:
+    if not LABEL.fullmatch(name):
+        raise QueryError("bad_data", f"invalid label name: {quoted(name)}")
     found = _found(request, request.matches(needed=False) or _EVERY)
     return sorted({labels[name] for labels in found if name in labels})
 
 
 def _metadata(request: _Request) -> dict[str, Any]:
-    wanted = request.one("metric")
-    return {
-        family.name: [{"type": family.type, "help": family.help, "unit": ""}]
-        for family in request.server.families()
-        if wanted in ("", family.name)
-    }
+    wanted, most = request.one("metric"), request.count("limit")
+    request.count("limit_per_metric")
+    found: dict[str, list[dict[str, str]]] = {}
+    for target in active_targets(request.server, request.now):
+        for family in exposed_by(target, request.now):
+            if wanted in ("", family.name) and (most < 0 or len(found) < most):
+                found.setdefault(family.name, [{"type": family.type, "unit": "", "help": family.help}])
+    return found
+
+
+def _target_metadata(request: _Request) -> list[dict[str, Any]]:
+    wanted, most = request.one("metric"), request.count("limit")
+    matches = selector(request.one("match_target")) if request.one("match_target") else []
+    found: list[dict[str, Any]] = []
+    for target in active_targets(request.server, request.now):
+        if fits(matches, target.labels):
+            for family in exposed_by(target, request.now):
+                if wanted in ("", family.name):
+                    told = {"type": family.type, "help": family.help, "unit": ""}
+                    found.append({"target": target.labels, **({} if wanted else {"metric": family.name}), **told})
+    return found[:most] if most >= 0 else found
 
 
 def _targets(request: _Request) -> dict[str, Any]:
-    known = [target for target in request.server.database.targets if target.until > request.now]
-    active = [_target(target, request.now) for target in known]
-    return {"activeTargets": active, "droppedTargets": [], "droppedTargetCounts": {}}
+    pool, state = request.one("scrapePool"), request.one("state") or "any"
+    active = [_target(target, request.now) for target in active_targets(request.server, request.now)]
+    wanted = [found for found in active if pool in ("", found["scrapePool"])] if state in ("any", "active") else []
+    return {"activeTargets": wanted, "droppedTargets": [], "droppedTargetCounts": {}}
+
+
+def active_targets(server: Prometheus, now: float) -> list[Target]:
+    """Return what is scraped now."""
+    return [target for target in server.database.targets if target.until > now]
 
 
 def _target(target: Target, now: float) -> dict[str, Any]:
@@ -192,26 +283,91 @@ def _stamp(at: float) -> str:
 
 
 def _rules(request: _Request) -> dict[str, Any]:
-    return {"groups": request.server.rules.described(request.server.database, request.now)}
+    groups, kind = request.server.rules.described(request.server.database, request.now), request.one("type")
+    kinds = {"": "", "alert": "alerting", "record": "recording"}
+    if kind not in kinds:
+        raise QueryError("bad_data", f'invalid parameter "type": not supported value {quoted(kind)}')
+    for group in groups if kind else ():
+        group["rules"] = [rule for rule in group["rules"] if rule["type"] == kinds[kind]]
+    return {"groups": [group for group in groups if group["rules"] or not kind]}
 
 
 def _alerts(request: _Request) -> dict[str, Any]:
     return {"alerts": request.server.rules.alerts(request.server.database, request.now)}
 
 
-def _build(request: _Request) -> dict[str, str]:
-    return {"version": VERSION, "revision": "", "branch": "", "buildUser": "", "buildDate": "", "goVersion": ""}
+def runtime(server: Prometheus, now: float) -> dict[str, Any]:
+    """Return what ``/api/v1/status/runtimeinfo`` tells."""
+    return {
+        "startTime": _stamp(server.started),
+        "CWD": "/prometheus",
+        "hostname": "prometheus",
+        "serverTime": _stamp(now),
+        "reloadConfigSuccess": not server.problem,
+        "lastConfigTime": _stamp(server.loaded),
+        "corruptionCount": 0,
+        "goroutineCount": 41 + 2 * len(active_targets(server, now)),
+        "GOMAXPROCS": 2,
+        "GOMEMLIMIT": 2**63 - 1,
+        "GOGC": "75",
+        "GODEBUG": "",
+        "storageRetention": server.flags["storage.tsdb.retention.time"],
+    }
+
+
+def head(server: Prometheus, now: float) -> dict[str, Any]:
+    """Return what ``/api/v1/status/tsdb`` tells, ten of each kind."""
+    found = [series.labels for series in server.database.select(_EVERY[0], now - SPAN_S, now)]
+    pairs = Counter(pair for labels in found for pair in labels.items())
+    values = Counter(name for name, _ in pairs)
+    metrics = Counter(labels[NAME] for labels in found)
+    sizes = Counter({name: sum(len(v) * n for (k, v), n in pairs.items() if k == name) for name in values})
+    since = min((target.since for target in server.database.targets), default=now)
+    return {
+        "headStats": {
+            "numSeries": len(found), "numLabelPairs": len(pairs), "chunkCount": len(found),
+            "minTime": int(since * 1000), "maxTime": int(now * 1000),
+        },
+        "seriesCountByMetricName": _most(metrics),
+        "labelValueCountByLabelName": _most(values),
+        "memoryInBytesByLabelName": _most(sizes),
+        "seriesCountByLabelValuePair": _most(Counter({f"{k}={v}": n for (k, v), n in pairs.items()})),
+    }  # fmt: skip
+
+
+def _most(counts: Counter[str]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": count} for name, count in counts.most_common(10)]
+
+
+def _format(request: _Request) -> str:
+    return str(engine.parse(request.one("query")).prettify())
+
+
+def _exemplars(request: _Request) -> list[Any]:
+    start, end = request.time("start", -FURTHEST_S), request.time("end", FURTHEST_S)
+    if end < start:
+        raise QueryError("bad_data", 'invalid parameter "end": end timestamp must not be before start timestamp')
+    engine.parse(request.one("query"))
+    return []
 
 
 _HANDLERS: dict[str, Callable[[_Request], Any]] = {
     "query": _query,
     "query_range": _query_range,
+    "query_exemplars": _exemplars,
+    "format_query": _format,
     "series": lambda request: _found(request, request.matches(needed=True)),
     "labels": _labels,
     "metadata": _metadata,
     "targets": _targets,
+    "targets/metadata": _target_metadata,
+    "alertmanagers": lambda request: {"activeAlertmanagers": [], "droppedAlertmanagers": []},
     "rules": _rules,
     "alerts": _alerts,
-    "status/buildinfo": _build,
+    "status/buildinfo": lambda request: BUILD,
+    "status/runtimeinfo": lambda request: runtime(request.server, request.now),
+    "status/flags": lambda request: dict(sorted(request.server.flags.items())),
+    "status/tsdb": lambda request: head(request.server, request.now),
+    "status/walreplay": lambda request: {"min": 0, "max": 0, "current": 0},
     "status/config": lambda request: {"yaml": request.server.config},
 }

@@ -34,9 +34,13 @@ PODS: dict[str, tuple[str, Measure]] = {
 MACHINE = {"machine_cpu_cores": ("Number of logical CPU cores.", "cpu"),
            "machine_memory_bytes": ("Amount of memory installed on the machine.", "memory")}  # fmt: skip
 
+NAMES = frozenset((*CONTAINERS, *LIMITED, *PODS, *MACHINE))
+
 
 def series(server: Server, name: str, start: float, end: float) -> Iterator[Function]:
     """Yield the series of one metric ("" for all) of the node whose kubelet ``server`` is."""
+    if name and name not in NAMES:
+        return
     told: Any = server
     for metric, (_, resource) in MACHINE.items():
         capacity = told.capacity.get(resource)
@@ -60,8 +64,12 @@ def exposed(server: Server, at: float) -> Iterator[Exposed]:
     for function in series(server, "", at, at):
         value, metric = function.value(at), function.labels[NAME]
         if value is not None:
-            kind = "counter" if metric.endswith("_total") else "gauge"
-            yield Exposed(Family(metric, kind, texts[metric]), function.labels, value)
+            yield Exposed(Family(metric, kind(metric), texts[metric]), function.labels, value)
+
+
+def kind(metric: str) -> str:
+    """Return the type of a metric."""
+    return "counter" if metric.endswith("_total") else "gauge"
 
 
 def _measures(process: Process) -> Iterator[tuple[str, Measure, dict[str, str]]]:

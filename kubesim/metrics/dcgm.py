@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from kubesim import data
@@ -59,13 +59,15 @@ def series(board: Board, name: str, start: float, end: float) -> Iterator[Functi
     """Yield the series of one metric ("" for all) of a node's devices, one for each owner they had in the span."""
     known = counters()
     wanted = [known[name]] if name in known else [] if name else list(known.values())
+    if not wanted:
+        return
+    since, until = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
     for device in board.devices:
-        states = device.states(datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC))
-        owners = dict.fromkeys(owner for state in states for owner in _owners(state))
-        for counter in wanted:
-            for owner in owners:
-                labels = {NAME: counter.family.name, **labels_of(board, device, owner)}
-                yield Function(labels, _at(device, owner, counter.value))
+        states = device.states(since, until)
+        for owner in _owners(states[0]) if len(states) == 1 else dict.fromkeys(o for s in states for o in _owners(s)):
+            labels = labels_of(board, device, owner)
+            for counter in wanted:
+                yield Function({NAME: counter.family.name, **labels}, _at(device, owner, counter.value))
 
 
 def exposed(board: Board, at: datetime) -> Iterator[Exposed]:
@@ -95,13 +97,22 @@ def labels_of(board: Board, device: Device, owner: str) -> dict[str, str]:
     return found
 
 
+@lru_cache(maxsize=256)
+def _time(moment: float) -> datetime:
+    """Return a time; all devices of a node are asked for the same ones."""
+    return datetime.fromtimestamp(moment, UTC)
+
+
 def _owners(state: State) -> Iterable[str]:
-    return dict.fromkeys(owner for _, owner in state.given) or ("",)
+    return dict.fromkeys(owner for _, owner in state.given) if state.given else _NOBODY
+
+
+_NOBODY = ("",)
 
 
 def _at(device: Device, owner: str, value: Callable[[Reading], float | None]) -> Callable[[float], float | None]:
     def call(moment: float) -> float | None:
-        reading = read(device, datetime.fromtimestamp(moment, UTC))
+        reading = read(device, _time(moment))
         if reading.state.trouble.lost or owner not in _owners(reading.state):
             return None
         return value(reading)

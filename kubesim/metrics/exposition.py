@@ -10,7 +10,7 @@ from decimal import Decimal
 from kubesim.metrics.promql.values import NAME, Labels
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def written(value: float) -> str:
 
 
 def _line(line: Exposed) -> str:
-    labels = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in line.labels.items() if name != NAME)
+    labels = ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in line.labels.items() if name != NAME)
     return (
         f"{line.family.name}{line.suffix}{{{labels}}} {written(line.value)}"
         if labels

@@ -280,10 +280,10 @@ class KubeState:
 
         ``kinds``: those that the exporter sees, by default all.
         """
-        for (kind, _), versions in self._objects.items():
-            if kinds is not None and kind not in kinds:
-                continue
-            if name and not name.startswith(tables()[kind].prefix):
+        told = {kind for kind, table in tables().items() if name.startswith(table.prefix) or not name}
+        told = told if kinds is None else {kind for kind in told if kind in kinds}
+        for (kind, _), versions in self._objects.items() if told else ():
+            if kind not in told:
                 continue
             known: set[tuple[tuple[str, str], ...]] = set()
             for obj in versions.within(start, end):
@@ -298,11 +298,12 @@ class KubeState:
             if kinds is not None and kind not in kinds:
                 continue
             for name, labels, value in lines(kind, versions.last) if versions.last is not None else ():
-                yield Exposed(_family(name), labels, value)
+                yield Exposed(family(name), labels, value)
 
 
 @cache
-def _family(name: str) -> Family:
+def family(name: str) -> Family:
+    """Return what is told of a metric."""
     return Family(name, "counter" if name.endswith("_total") else "gauge", "Information from the state of objects.")
 
 

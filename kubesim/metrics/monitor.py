@@ -35,16 +35,18 @@ class Monitor:
     _jobs: tuple[Job, ...] = ()
     _known: dict[tuple[str, str, tuple[tuple[str, str], ...]], Target] = field(default_factory=dict)
 
-    def configure(self, text: str, rules_text: str = "") -> None:
-        """Load a ``prometheus.yml`` and a rules file; a bad one changes nothing but ``problem``."""
+    def configure(self, text: str, rules_text: str = "", at: float = 0.0) -> None:
+        """Load a ``prometheus.yml`` and a rules file at a moment; a bad one changes nothing but ``problem``."""
         try:
             jobs = discovery.load(text, parse_duration)
             groups = rules.load(rules_text, "/etc/prometheus/rules.yml")
         except (ConfigError, rules.RulesError) as error:
-            self.problem = str(error)
+            self.problem = self.server.problem = str(error)
             return
+        if text != self._text or self.problem:
+            self.server.loaded = at
         self.problem, self._jobs, self._text = "", jobs, text
-        self.server.config = text
+        self.server.config, self.server.problem = text, ""
         self.server.rules.groups = groups
 
     def find(self) -> list[Found]:

@@ -151,6 +151,16 @@ def _table() -> list[list[Any]]:
     return list(data.read(_FILE))
 
 
+def family(name: str) -> Family | None:
+    """Return what is told of a metric; None for one that is not a node's."""
+    for row, kind, help_, value, *_ in _table():
+        if row == name:
+            return Family(name, kind, help_)
+        if value == "memory*" and name.startswith(row):
+            return Family(name, kind, help_.format(name.removeprefix(f"{row}_")))
+    return None
+
+
 def _lines(node: Node, wanted: str) -> Iterator[Line]:
     """Yield what is told of a node under one name ("" for all)."""
     for name, kind, help_, value, *labels in _table():
@@ -178,6 +188,8 @@ def _fixed(value: float) -> Measure:
 
 def series(node: Node, name: str, end: float) -> Iterator[Function]:
     """Yield the series of one metric ("" for all) of a node; ``end`` is the last moment that is asked for."""
+    if name and not name.startswith("node_"):
+        return
     node.ledger.look(end)
     for family, labels, measure in _lines(node, name):
         yield Function({NAME: family.name, **labels}, _since(node, measure))

@@ -17,11 +17,13 @@ from kubesim.metrics.promql.values import NAME, Labels, Match, Point, QueryError
 from kubesim.metrics.timeline import Timeline
 
 INTERVAL_S = 15.0
+LAST_S = 250_000_000_000.0
+"""No series reaches beyond the calendar."""
 MOST_POINTS = 50_000
 """Points that one series gives to one query."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Function:
     """A series of an exporter: labels with the metric's name, and its value at a moment (None: not exposed then)."""
 
@@ -94,9 +96,12 @@ class Target:
         return float(sum(function.value(at) is not None for function in self.exporter("", at, at)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scraped:
-    """A stored series: the samples are its function at the scrapes of its target that went well."""
+    """A stored series: the samples are its function at the scrapes of its target that went well.
+
+    Like ``Function`` not frozen, as a query makes thousands of them.
+    """
 
     labels: Labels
     value: Callable[[float], float | None]
@@ -134,11 +139,16 @@ class Database:
         exact = next((match.value for match in matches if match.name == NAME and match.op == "="), "")
         tests = [_test(match) for match in matches]
         for target in self.targets:
-            if target.until < start:
+            if target.until < start or target.since > end or start > LAST_S:
                 continue
-            for series in target.series(exact, start, end):
+            for series in target.series(exact, max(start, target.since), min(end, LAST_S)):
                 if all(test(series.labels) for test in tests):
                     yield series
+
+
+def fits(matches: Sequence[Match], labels: Labels) -> bool:
+    """Whether labels have what is wanted of them."""
+    return all(_test(match)(labels) for match in matches)
 
 
 def _test(match: Match) -> Callable[[Labels], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from datetime import datetime
 from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
@@ -12,12 +12,14 @@ import orjson
 from kubesim.clock import Clock
 from kubesim.gpu.board import Board
 from kubesim.kubelet.host import Node
-from kubesim.metrics import dcgm
+from kubesim.metrics import dcgm, own, pages
 from kubesim.metrics import node_exporter as nodes
+from kubesim.metrics.api import BUILD, selector
 from kubesim.metrics.exposition import CONTENT_TYPE, render
 from kubesim.metrics.kube_state import KubeState
 from kubesim.metrics.monitor import Monitor
-from kubesim.metrics.scrape import Exporter
+from kubesim.metrics.promql.values import QueryError
+from kubesim.metrics.scrape import Exporter, Function
 from kubesim.network.fabric import HttpServer, Request, Response
 
 API = "/api/v1/"
@@ -76,34 +78,90 @@ def state_exporter(state: KubeState, kinds: Callable[[], Container[str]]) -> Pag
     )
 
 
+RELOAD = "/-/reload"
+OLD = {"/": "query", "/graph": "query", "/classic/graph": "query", "/tsdb-status": "status", "/runtime": "status"}
+"""Addresses that lead to another page."""
+_HTML, _PLAIN = {"Content-Type": "text/html; charset=utf-8"}, {"Content-Type": "text/plain; charset=utf-8"}
+_JSON = {"Content-Type": "application/json"}
+_NOT_FOUND = Response(404, b"404 page not found\n", _PLAIN)
+_NOT_ALLOWED = Response(405, b"Method Not Allowed\n", _PLAIN)
+
+
 class PrometheusServer(HttpServer):
-    """Prometheus: its API, its health checks, and how to load its configuration again."""
+    """Prometheus: its API, its pages, its health checks, and how to load its configuration again."""
 
     def __init__(self, monitor: Monitor, clock: Clock, reload: Callable[[], None]) -> None:
         self._monitor = monitor
         self._clock = clock
         self._reload = reload
 
+    def exporter(self, name: str, start: float, end: float) -> Iterator[Function]:
+        """Yield its own series, for one that scrapes it."""
+        return own.series(self._monitor.server, name, end)
+
     async def respond(self, request: Request) -> Response:
         """Answer a request; parameters come in the query or, with POST, in a form."""
-        path = request.path
-        if path.startswith(API):
-            return self._api(path.removeprefix(API), request)
-        if path == "/-/reload" and request.method in ("POST", "PUT"):
-            self._reload()
-            problem = self._monitor.problem
-            return Response(500, f"failed to reload config: {problem}\n".encode()) if problem else Response()
-        if path in ("/-/healthy", "/-/ready"):
-            state = "Healthy" if path == "/-/healthy" else "Ready"
-            return Response(200, f"Prometheus Server is {state}.\n".encode())
-        return Response(404, b"404 page not found\n")
+        if request.path.startswith(API):
+            return self._api(request.path.removeprefix(API), request)
+        if request.path == RELOAD:
+            return self._load(request.method)
+        if request.path in ("/-/healthy", "/-/ready"):
+            state = "Healthy" if request.path == "/-/healthy" else "Ready"
+            return Response(200, f"Prometheus Server is {state}.\n".encode(), _PLAIN)
+        return self._page(request) if request.method in ("GET", "HEAD") else _NOT_ALLOWED
+
+    def _page(self, request: Request) -> Response:
+        server, now, query = self._monitor.server, self._clock.now().timestamp(), urlsplit(request.target).query
+        if request.path in OLD:
+            back = "../" * (request.path.count("/") - 1)
+            return Response(302, b"", {"Location": f"{back}{OLD[request.path]}{'?' + query if query else ''}"})
+        try:
+            parameters = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        except ValueError as error:
+            return Response(400, f"error parsing form values: {error}\n".encode(), _PLAIN)
+        match request.path.removeprefix("/"):
+            case "metrics":
+                return Response(200, own.page(server, now), _TEXT)
+            case "version":
+                return Response(200, orjson.dumps(BUILD) + b"\n", _PLAIN)
+            case "federate":
+                return self._federate(parameters.get("match[]", []), now)
+            case name if name in pages.NAMES:
+                return Response(200, pages.page(server, name, parameters, now), _HTML)
+        return _NOT_FOUND
+
+    def _load(self, method: str) -> Response:
+        if method not in ("POST", "PUT"):
+            return Response(405, b"Only POST or PUT requests allowed", _PLAIN)
+        if self._monitor.server.flags["web.enable-lifecycle"] != "true":
+            return Response(403, b"Lifecycle API is not enabled.", _PLAIN)
+        self._reload()
+        problem = self._monitor.problem
+        return Response(500, f"failed to reload config: {problem}\n".encode(), _PLAIN) if problem else Response()
+
+    def _federate(self, selectors: list[str], now: float) -> Response:
+        try:
+            matches = [selector(text) for text in selectors]
+            return Response(200, own.federated(self._monitor.server, matches, now), _TEXT)
+        except QueryError as error:
+            return Response(400, f"{error}\n".encode(), _PLAIN)
 
     def _api(self, path: str, request: Request) -> Response:
-        if request.method not in ("GET", "POST", "HEAD"):
-            return Response(405, b"Method Not Allowed\n")
+        if request.method == "OPTIONS":
+            return Response(204, b"")
+        if request.method not in ("GET", "POST"):
+            return _NOT_ALLOWED
         form = request.body.decode("utf-8", "replace") if request.method == "POST" else ""
-        parameters = parse_qs(urlsplit(request.target).query, keep_blank_values=True)
-        for name, values in parse_qs(form, keep_blank_values=True, max_num_fields=1000).items():
-            parameters.setdefault(name, []).extend(values)
+        try:
+            parameters = parse_qs(urlsplit(request.target).query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+            for name, values in parse_qs(form, keep_blank_values=True, max_num_fields=MOST_FIELDS).items():
+                parameters.setdefault(name, []).extend(values)
+        except ValueError as error:
+            refused = {"status": "error", "errorType": "bad_data", "error": f"error parsing form values: {error}"}
+            return Response(400, orjson.dumps(refused), _JSON)
         status, document = self._monitor.server.answer(path.rstrip("/"), parameters, self._clock.now().timestamp())
-        return Response(status, orjson.dumps(document), {"Content-Type": "application/json"})
+        return _NOT_FOUND if status == 404 else Response(status, orjson.dumps(document), _JSON)
+
+
+MOST_FIELDS = 1000
+"""Parameters of one request."""

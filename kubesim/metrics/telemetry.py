@@ -13,6 +13,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.informer import Informer, cancel
 from kubesim.kubelet.host import Node
 from kubesim.metrics import cadvisor
+from kubesim.metrics.api import FLAGS
 from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
@@ -72,6 +73,13 @@ class Seen:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Refuse: who follows a cluster does so by an informer."""
         raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+def _flags(pod: Obj) -> dict[str, str]:
+    """Return the flags that a Prometheus is given: ``--name=value``, or ``--name`` for ``true``."""
+    words = [word for each in pod["spec"]["containers"] for word in each.get("args") or () if word.startswith("--")]
+    pairs = (word.removeprefix("--").partition("=") for word in words)
+    return {name: value if mark else "true" for name, mark, value in pairs}
 
 
 CONFIG_KEY = "prometheus.yml"
@@ -146,12 +154,14 @@ class Telemetry:
             lambda resource: self._objects(resource) if resource in sight.seen else (),
             lambda url: answers.get(url, Probe()),
         )
+        monitor.server.started = self._clock.now().timestamp()
+        monitor.server.flags = {**FLAGS, **_flags(pod)}
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         self._monitors[key] = (monitor, pod, reach(self._seen), answers)
         self._plan()
 
         def reload() -> None:
-            monitor.configure(*self._config(pod))
+            monitor.configure(*self._config(pod), self._clock.now().timestamp())
             self._plan()
 
         return PrometheusServer(monitor, self._clock, reload)
@@ -209,7 +219,7 @@ class Telemetry:
             if running and key not in running:
                 del self._monitors[key]
                 continue
-            monitor.configure(*self._config(pod))
+            monitor.configure(*self._config(pod), now)
             targets = monitor.find()
             answers.clear()
             for url in dict.fromkeys(item.url for item in targets):

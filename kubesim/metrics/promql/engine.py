@@ -76,6 +76,9 @@ def ranged(source: Source, query: str, start: float, end: float, step: float) ->
     if (end - start) / step > MOST_POINTS:
         raise QueryError("bad_data", _TOO_MANY)
     tree, evaluation = parse(query), _Evaluation(source)
+    if kind(tree):
+        text = f'invalid expression type "{kind(tree)}" for range query, must be Scalar or instant Vector'
+        raise QueryError("bad_data", f'invalid parameter "query": {text}')
     found: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
     for at in _steps(start, end, step):
         value = evaluation.value(tree, Moment(at, start, end), 0)
@@ -89,14 +92,16 @@ def _steps(start: float, end: float, step: float) -> Iterator[float]:
     return (start + number * step for number in range(count + 1))
 
 
+def kind(tree: Any) -> str:
+    """Return what an expression gives: a string, a range vector, or else a vector or scalar ("")."""
+    tree = _bare(tree)
+    if isinstance(tree, ast.StringLiteral):
+        return "string"
+    return "range vector" if isinstance(tree, ast.MatrixSelector | ast.SubqueryExpr) else ""
+
+
 def _as_vector(value: Value) -> Vector:
-    if isinstance(value, float):
-        return [Sample({}, value)]
-    if isinstance(value, str) or (value and isinstance(value[0], Window)):
-        kind = "string" if isinstance(value, str) else "range vector"
-        text = f'invalid expression type "{kind}" for range query, must be Scalar or instant Vector'
-        raise QueryError("bad_data", f'invalid parameter "query": {text}')
-    return value  # type: ignore[return-value]
+    return [Sample({}, value)] if isinstance(value, float) else value  # type: ignore[return-value]
 
 
 class _Evaluation:

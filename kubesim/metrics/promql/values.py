@@ -26,9 +26,12 @@ class QueryError(Exception):
         self.kind = kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sample:
-    """One element of an instant vector. ``at`` is the time of the sample behind it, where there is one."""
+    """One element of an instant vector. ``at`` is the time of the sample behind it, where there is one.
+
+    Nobody changes one; it is not frozen because a query makes thousands, and that takes three times as long.
+    """
 
     labels: Labels
     value: float
@@ -102,7 +105,7 @@ def quoted(text: str) -> str:
 
 def key(labels: Labels, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Return the part of ``labels`` that ``names`` pick, to group by; an absent label is an empty one."""
-    return tuple((name, labels[name]) for name in sorted(names) if labels.get(name))
+    return tuple([(name, value) for name in sorted(names) if (value := labels.get(name))])
 
 
 def key_without(labels: Labels, names: Iterable[str]) -> tuple[tuple[str, str], ...]:

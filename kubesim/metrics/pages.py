@@ -1,0 +1,183 @@
+"""What a browser sees at Prometheus' own address: small pages without scripts, each made when it is asked for.
+
+Whatever comes from a cluster or from who asks is escaped; links are relative, so that they hold behind any proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from kubesim.metrics.api import BUILD, Prometheus, head, runtime
+from kubesim.metrics.promql.values import NAME
+
+MOST_ROWS = 500
+NAMES = ("query", "alerts", "targets", "rules", "service-discovery", "status", "flags", "config")
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 0 1rem 3rem; color: #1c2024 }
+nav { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 1rem 0; border-bottom: 1px solid #c8ccd0 }
+a { color: #0b57a4 }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem }
+td, th { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid #e2e5e8 }
+td { overflow-wrap: anywhere }
+pre, code, textarea { font: 13px/1.5 ui-monospace, monospace }
+pre { overflow: auto; background: #f4f5f6; padding: .75rem }
+textarea { width: 100%; box-sizing: border-box }
+.bad { color: #a61b1b } .good { color: #1a6b34 } .wait { color: #8a5a00 }
+"""
+_STATES = {"up": "good", "down": "bad", "firing": "bad", "pending": "wait", "ok": "good", "err": "bad"}
+Parameters = Mapping[str, Sequence[str]]
+
+
+def page(server: Prometheus, name: str, parameters: Parameters, now: float) -> bytes:
+    """Return a page of ``NAMES``."""
+    links = "".join(
+        f'<a href="{other}"{" aria-current=page" if other == name else ""}>{other.capitalize().replace("-", " ")}</a>'
+        for other in NAMES
+    )
+    title = name.capitalize().replace("-", " ")
+    text = (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Prometheus</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
+        f"<nav><strong>Prometheus</strong>{links}</nav><main><h1>{title}</h1>{_PAGES[name](server, parameters, now)}"
+        "</main></body></html>\n"
+    )
+    return text.encode()
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]], what: str = "Nothing.") -> str:
+    """Return a table; cells are HTML already."""
+    found = ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+    if not found:
+        return f"<p>{escape(what)}</p>"
+    shown = "".join(f"<tr>{row}</tr>" for row in found[:MOST_ROWS])
+    more = f"<p>{len(found) - MOST_ROWS} more are not shown.</p>" if len(found) > MOST_ROWS else ""
+    return f"<table><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>{shown}</table>{more}"
+
+
+def _state(word: str) -> str:
+    return f'<strong class="{_STATES.get(word, "")}">{escape(word)}</strong>'
+
+
+def labelled(labels: Mapping[str, str]) -> str:
+    """Return labels as a selector would have them, escaped."""
+    inner = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()) if name != NAME)
+    return f"<code>{escape(labels.get(NAME, '') + '{' + inner + '}')}</code>"
+
+
+def _ask(server: Prometheus, path: str, now: float, **parameters: str) -> Any:
+    """Return what the API has to say, or its words where it refuses."""
+    status, document = server.answer(path, {name: [text] for name, text in parameters.items() if text}, now)
+    return document["data"] if status == 200 else str(document["error"])
+
+
+def _query(server: Prometheus, parameters: Parameters, now: float) -> str:
+    text = next(iter(parameters.get("g0.expr") or parameters.get("query") or ()), "")
+    at = next(iter(parameters.get("g0.moment_input") or ()), "")
+    form = (
+        f'<form action="query"><p><label>Expression<br><textarea name="g0.expr" rows="3" autofocus>{escape(text)}'
+        "</textarea></label></p><p><label>At (RFC 3339 or seconds; empty is now) "
+        f'<input name="g0.moment_input" value="{escape(at, quote=True)}"></label> <button>Execute</button></p></form>'
+    )
+    if not text.strip():
+        return form
+    found = _ask(server, "query", now, query=text, time=at)
+    if isinstance(found, str):
+        return f'{form}<p class="bad" role="alert">{escape(found)}</p>'
+    kind, result = found["resultType"], found["result"]
+    if kind in ("scalar", "string"):
+        return f"{form}<p>{kind}: <code>{escape(str(result[1]))}</code></p>"
+    rows = ((labelled(item["metric"]), escape(_values(item))) for item in result)
+    return f"{form}<p>{len(result)} series</p>{_table(('Series', 'Value'), rows, 'Empty query result')}"
+
+
+def _values(item: Mapping[str, Any]) -> str:
+    if "value" in item:
+        return str(item["value"][1])
+    return " ".join(f"{value} @{at}" for at, value in item["values"][-50:])
+
+
+def _targets(server: Prometheus, parameters: Parameters, now: float) -> str:
+    pools: dict[str, list[dict[str, Any]]] = {}
+    for target in _ask(server, "targets", now)["activeTargets"]:
+        pools.setdefault(target["scrapePool"], []).append(target)
+    parts = []
+    for pool, found in pools.items():
+        up = sum(target["health"] == "up" for target in found)
+        rows = (
+            (
+                escape(target["scrapeUrl"]), _state(target["health"]), labelled(target["labels"]),
+                escape(target["lastScrape"]), escape(target["lastError"]),
+            )
+            for target in found
+        )  # fmt: skip
+        heads = ("Endpoint", "State", "Labels", "Last scrape", "Error")
+        parts.append(f"<h2>{escape(pool)} ({up}/{len(found)} up)</h2>{_table(heads, rows)}")
+    return "".join(parts) or "<p>No targets.</p>"
+
+
+def _discovery(server: Prometheus, parameters: Parameters, now: float) -> str:
+    rows = (
+        (escape(target["scrapePool"]), labelled(target["discoveredLabels"]), labelled(target["labels"]))
+        for target in _ask(server, "targets", now)["activeTargets"]
+    )
+    return _table(("Job", "Discovered labels", "Target labels"), rows, "No targets.")
+
+
+def _alerts(server: Prometheus, parameters: Parameters, now: float) -> str:
+    rules = (rule for group in _ask(server, "rules", now)["groups"] for rule in group["rules"])
+    alerting = [rule for rule in rules if rule["type"] == "alerting"]
+    rows = []
+    for rule in sorted(alerting, key=lambda each: ("firing", "pending", "inactive").index(each["state"])):
+        rows.append((escape(rule["name"]), _state(rule["state"]), f"<code>{escape(rule['query'])}</code>", "", ""))
+        for alert in rule["alerts"]:
+            labels, value = labelled(alert["labels"]), escape(alert["value"])
+            rows.append(("", _state(alert["state"]), labels, escape(alert["activeAt"]), value))
+    return _table(("Alert", "State", "Expression or labels", "Active since", "Value"), rows, "No alerting rules.")
+
+
+def _rules(server: Prometheus, parameters: Parameters, now: float) -> str:
+    parts = []
+    for group in _ask(server, "rules", now)["groups"]:
+        rows = (
+            (
+                f"{escape(rule['type'])} {escape(rule['name'])}", f"<code>{escape(rule['query'])}</code>",
+                f"{rule['duration']:g}s" if rule.get("duration") else "", _state(rule["health"]),
+                escape(rule["lastError"]),
+            )
+            for rule in group["rules"]
+        )  # fmt: skip
+        heads = ("Rule", "Expression", "For", "State", "Error")
+        parts.append(f"<h2>{escape(group['name'])} ({escape(group['file'])})</h2>{_table(heads, rows)}")
+    return "".join(parts) or "<p>No rules.</p>"
+
+
+def _pairs(found: Mapping[str, Any]) -> str:
+    return _table(("Name", "Value"), ((escape(str(k)), f"<code>{escape(str(v))}</code>") for k, v in found.items()))
+
+
+def _status(server: Prometheus, parameters: Parameters, now: float) -> str:
+    found = head(server, now)
+    problem = f'<p class="bad" role="alert">The configuration was not loaded: {escape(server.problem)}</p>'
+    parts = [problem if server.problem else "", f"<h2>Runtime</h2>{_pairs(runtime(server, now))}"]
+    parts += [f"<h2>Build</h2>{_pairs(BUILD)}", f"<h2>Head</h2>{_pairs(found['headStats'])}"]
+    for key, title in (
+        ("seriesCountByMetricName", "Metrics with the most series"),
+        ("labelValueCountByLabelName", "Labels with the most values"),
+        ("seriesCountByLabelValuePair", "Labels and values with the most series"),
+    ):
+        parts.append(f"<h2>{title}</h2>{_pairs({item['name']: item['value'] for item in found[key]})}")
+    return "".join(parts)
+
+
+_PAGES: dict[str, Callable[[Prometheus, Parameters, float], str]] = {
+    "query": _query,
+    "alerts": _alerts,
+    "targets": _targets,
+    "rules": _rules,
+    "service-discovery": _discovery,
+    "status": _status,
+    "flags": lambda server, parameters, now: _pairs(dict(sorted(server.flags.items()))),
+    "config": lambda server, parameters, now: f"<pre>{escape(server.config)}</pre>",
+}
