@@ -64,6 +64,10 @@ class PodNetwork:
         """Close a port, if it is still this server's."""
         self._fabric.close(self._address, port, server)
 
+    def ports(self) -> list[int]:
+        """Return the open ports of the pod."""
+        return self._fabric.ports(self._address)
+
     async def resolve(self, name: str) -> list[str]:
         """Return the addresses of a name."""
         if name in LOCAL:

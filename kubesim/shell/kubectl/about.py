@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
+import yaml
+
 from kubesim.shell.kubectl.client import VERSION, Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import FLAGS, Flags
+from kubesim.shell.kubectl.flags import EVERYWHERE, FLAGS, Flags
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.texts import to_json, to_yaml
 from kubesim.shell.machine import Process
@@ -12,26 +17,65 @@ HELP = (
     "kubectl controls the Kubernetes cluster manager.\n\n"
     " Find more information at: https://kubernetes.io/docs/reference/kubectl/\n"
 )
+SECTIONS = {
+    "Basic Commands (Beginner):": "create expose run set",
+    "Basic Commands (Intermediate):": "explain get edit delete",
+    "Deploy Commands:": "rollout scale autoscale",
+    "Cluster Management Commands:": "certificate cluster-info top cordon uncordon drain taint",
+    "Troubleshooting and Debugging Commands:": "describe logs attach exec port-forward proxy cp auth debug events",
+    "Advanced Commands:": "diff apply patch replace wait kustomize",
+    "Settings Commands:": "label annotate completion",
+    "Subcommands provided by plugins:": "",
+    "Other Commands:": "api-resources api-versions config plugin version",
+}
 COMPILER = {"buildDate": "2026-02-10T12:56:59Z", "compiler": "gc", "gitTreeState": "clean", "goVersion": "go1.24.12"}
 
 
 def usage_of(command: str) -> str:
     """Return the help of a command: what may follow it."""
-    below = sorted(
-        {
-            name[len(command) :].split()[0]
-            for name in FLAGS
-            if f"{name} ".startswith(f"{command} ".lstrip()) and name != command
-        }
+    known = {
+        name.removeprefix(f"{command} ".lstrip()): text for name, text in told().items() if _below(name, command)
+    }
+    text = (
+        f"{told()[command]}.\n\n" if command in told() else "" if known else f"Unknown help topic [`{command}`]\n\n"
     )
-    text = HELP if not command else ""
-    if below:
-        text += "\nAvailable Commands:\n" + "".join(f"  {name}\n" for name in below)
+    if not command:
+        text = HELP + "\n" + "\n".join(_listed(title, known, names.split()) for title, names in SECTIONS.items())
+    elif known:
+        text += _listed("Available Commands:", known, sorted(known))
     if command in FLAGS:
         names = sorted(spec.partition("=")[0].partition("/")[0] for spec in FLAGS[command].split())
-        text += "\nOptions:\n" + "".join(f"    --{name}\n" for name in names) if names else ""
+        text += "Options:\n" + "".join(f"    --{name}\n" for name in names) if names else ""
     shown = f"kubectl {command}".strip()
-    return text.lstrip("\n") + f"\nUsage:\n  {shown} [flags] [options]\n"
+    text = text.rstrip("\n") + f"\n\nUsage:\n  {shown} [flags] [options]\n\n"
+    if known:
+        text += f'Use "{shown} <command> --help" for more information about a given command.\n'
+    return text + 'Use "kubectl options" for a list of global command-line options (applies to all commands).\n'
+
+
+def _below(name: str, command: str) -> bool:
+    start = f"{command} ".lstrip()
+    return name.startswith(start) and " " not in name.removeprefix(start) and name != command
+
+
+def _listed(title: str, known: dict[str, str], names: list[str]) -> str:
+    wide = max(map(len, names), default=0) + 2
+    return f"{title}\n" + "".join(f"  {name:<{wide}}{known[name]}\n" for name in names if name in known)
+
+
+async def options(process: Process, opts: Flags) -> int:
+    """Show the flags that every command takes."""
+    names = sorted(spec.partition("=")[0].partition("/")[0] for spec in EVERYWHERE.split())
+    text = "".join(f"    --{name}\n" for name in names if name != "help")
+    await process.write(f"The following options can be passed to any command:\n\n{text}")
+    return 0
+
+
+@cache
+def told() -> dict[str, str]:
+    """Return what each command does, in one line."""
+    found: dict[str, str] = yaml.safe_load(Path(__file__).with_name("commands.yaml").read_text())
+    return found
 
 
 async def api_resources(process: Process, client: Client, opts: Flags) -> int:

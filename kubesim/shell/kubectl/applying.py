@@ -7,17 +7,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.shell.files import Directory, File
+from kubesim.shell.kubectl import pruning
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
+from kubesim.shell.kubectl.pruning import LAST
 from kubesim.shell.kubectl.results import complain, dry, headless, report, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, located, place, sources
 from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
 from kubesim.shell.machine import Process
 
 APPLY = "application/apply-patch+yaml"
-LAST = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl-client-side-apply"
 MISSING = (
     "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should "
@@ -73,17 +74,18 @@ def patch_to(kind: Resource, before: Obj, wanted: Obj) -> tuple[Obj, str]:
 async def apply(process: Process, client: Client, opts: Flags) -> int:
     """Bring objects to what manifests say."""
     _check_apply(opts)
-    status = 0
+    pruned = await pruning.kinds(client, opts) if opts.on("prune") else []
+    status, applied = 0, []
     for obj, source in await sources(process, opts):
         try:
             kind = await client.of_object(obj, source)
             wanted = located(client, kind, obj)
-            if opts.on("server-side"):
-                await _apply_there(process, client, opts, kind, wanted)
-            else:
-                await _apply(process, client, opts, kind, wanted, source)
+            how = _apply_there if opts.on("server-side") else _apply
+            applied.append(await how(process, client, opts, kind, wanted, source))
         except KubectlError as error:
             status = await complain(process, error)
+    if pruned and not status:
+        await pruning.prune(process, client, opts, pruned, applied)
     return status
 
 
@@ -96,6 +98,12 @@ def _check_apply(opts: Flags) -> None:
         raise KubectlError("error: --force-conflicts only works with --server-side")
     if opts.on("force") and dry(opts) == "server":
         raise KubectlError("error: --dry-run=server cannot be used with --force")
+    if opts.on("all") and opts.get("selector"):
+        raise KubectlError("error: cannot set --all and --selector at the same time")
+    if opts.on("server-side") and dry(opts) == "client":
+        raise KubectlError(
+            "error: --dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)"
+        )
     if opts.on("prune") and not (opts.on("all") or opts.get("selector")):
         raise KubectlError(
             "error: all resources selected for prune without explicitly passing --all. To prune all resources, pass "
@@ -110,7 +118,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-async def _apply_there(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> None:
+async def _apply_there(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
     pairs = {
         "fieldManager": opts.get("field-manager") or "kubectl",
         "fieldValidation": validation(opts),
@@ -127,9 +135,10 @@ async def _apply_there(process: Process, client: Client, opts: Flags, kind: Reso
             raise KubectlError(f"error: {error.message}{REVIEW}", reason=error.reason) from error
         raise
     await report(process, opts, kind, after, "serverside-applied")
+    return after
 
 
-async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
+async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
     path, how, wanted = place(client, kind, obj), dry(opts), configured(obj)
     if not (obj.get("metadata") or {}).get("name"):
         if (obj.get("metadata") or {}).get("generateName"):
@@ -145,8 +154,7 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
         doing = f"error when retrieving current configuration of:\n{_about(kind, obj)}\nfrom server for"
         raise _during(error, doing, source) from error
     if before is None:
-        await _create(process, client, opts, kind, without_nulls(wanted), source)
-        return
+        return await _create(process, client, opts, kind, without_nulls(wanted), source)
     if LAST not in (before["metadata"].get("annotations") or {}):
         await process.error(MISSING.format(f"{kind.plural}/{before['metadata']['name']}", LAST))
     patch, sort = patch_to(kind, before, wanted)
@@ -158,7 +166,7 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
             before,
             "configured" if how == "client" and patch else "unchanged" if not patch else "configured",
         )
-        return
+        return before
     pairs = {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
     try:
         after = await client.request(
@@ -172,6 +180,7 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
             doing = f"error when applying patch:\n{compact(patch)}\nto:\n{_about(kind, obj)}\nfor"
             raise _during(error, doing, source) from error
     await report(process, opts, kind, after, "configured")
+    return after
 
 
 def _about(kind: Resource, obj: Obj) -> str:
@@ -191,7 +200,7 @@ def _during(error: KubectlError, doing: str, source: str) -> KubectlError:
     )
 
 
-async def _create(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
+async def _create(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
     after = obj
     if dry(opts) != "client":
         pairs = {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
@@ -202,6 +211,7 @@ async def _create(process: Process, client: Client, opts: Flags, kind: Resource,
         except KubectlError as error:
             raise error.during("creating", source) from error
     await report(process, opts, kind, after, "created")
+    return after
 
 
 async def view_last(process: Process, client: Client, opts: Flags) -> int:
@@ -233,7 +243,7 @@ async def set_last(process: Process, client: Client, opts: Flags) -> int:
                 f"annotation, "
                 "run the command with --create-annotation"
             )
-        text = compact(obj) + "\n"
+        text = compact(wanted) + "\n"
         body = {"metadata": {"annotations": {LAST: text}}}
         pairs = {"fieldManager": "kubectl-last-applied", **({"dryRun": "All"} if dry(opts) == "server" else {})}
         after = before

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-
-import yaml
 
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory
-from kubesim.shell.kubectl import flags
+from kubesim.shell.kubectl import about, flags
 from kubesim.shell.kubectl.client import Client, KubectlError
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.kubeconfig import load
@@ -113,9 +109,13 @@ async def _found(
         flag, words, word = _flag_before(words, word)
         opts = flags.read(words)
     except KubectlError as error:
-        text = error.text.removeprefix("error: ").partition("\n")[0]
+        text, typed = error.text.removeprefix("error: ").partition("\n")[0], " ".join(words)
         if text.startswith("unknown command"):
-            text = f"unable to find a command for arguments: [{' '.join(words)}]"
+            await process.error("[Debug] Cleared global flags for plugin completion\n")
+            text = f"unable to find a command for arguments: [{typed}]"
+        else:
+            args = typed.removeprefix(flags.command_of(words)).lstrip()
+            text = f"Error while parsing flags from args [{args}]: {text}"
         await process.error(f"[Debug] [Error] {text}\n")
         return Answer([], DEFAULT)
     if opts.on("help"):
@@ -211,13 +211,6 @@ def _flags(opts: Flags, word: str) -> list[str]:
     return found
 
 
-@cache
-def _about() -> dict[str, str]:
-    """Return what each command does, in one line."""
-    found: dict[str, str] = yaml.safe_load(Path(__file__).with_name("commands.yaml").read_text())
-    return found
-
-
 def _below(opts: Flags) -> list[str]:
     """Return the commands that may follow."""
     if _own(opts.command) & {*opts.given}:
@@ -228,8 +221,8 @@ def _below(opts: Flags) -> list[str]:
 def _following(command: str) -> list[str]:
     start = f"{command} ".lstrip()
     return [
-        f"{name.removeprefix(start)}\t{about}"
-        for name, about in _about().items()
+        f"{name.removeprefix(start)}\t{text}"
+        for name, text in about.told().items()
         if name.startswith(start) and " " not in name.removeprefix(start)
     ]
 

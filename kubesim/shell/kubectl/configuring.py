@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import posixpath
+
 from kubesim.shell.files import Directory
-from kubesim.shell.kubectl import printing
+from kubesim.shell.kubectl import about, printing
 from kubesim.shell.kubectl.client import KubectlError, Obj
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import FALSE, TRUE, Flags
 from kubesim.shell.kubectl.kubeconfig import PARTS, Kubeconfig, load, save
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.texts import to_json, to_yaml
@@ -22,6 +25,11 @@ ORDER = ("server", "tls-server-name",
 
 async def view(process: Process, opts: Flags) -> int:
     """Show the configuration."""
+    if opts.args:
+        given = " ".join(opts.args)
+        raise KubectlError(
+            f"error: unexpected arguments: [{given}]\nSee 'kubectl config view -h' for help and examples"
+        )
     config = load(process, opts)
     config.current = opts.get("context") or config.current
     whole = config.shown(raw=opts.on("raw") or opts.on("flatten"))
@@ -74,6 +82,11 @@ async def get_contexts(process: Process, opts: Flags) -> int:
     """List the contexts, or those that are named."""
     config = load(process, opts)
     known = config.parts["contexts"]
+    if opts.get("output") not in ("", "name"):
+        raise KubectlError(
+            f"error: --output {opts.get('output')} is not available in kubectl config get-contexts; resetting to "
+            "default output format"
+        )
     wanted = sorted(opts.args or known)
     if opts.get("output") == "name":
         await process.write("".join(f"{name}\n" for name in wanted if name in known))
@@ -156,6 +169,9 @@ async def rename_context(process: Process, opts: Flags) -> int:
 
 async def delete_entry(process: Process, opts: Flags) -> int:
     """Forget a context, a cluster or a user."""
+    if not opts.args and not opts.command.endswith("user"):
+        await process.write(about.usage_of(opts.command))
+        return 0
     part = opts.command.rpartition("-")[2] + "s"
     name, config = _one(opts), load(process, opts)
     title = TITLES[part]
@@ -170,35 +186,93 @@ async def delete_entry(process: Process, opts: Flags) -> int:
     return 0
 
 
-FIELDS = {
-    "server": "server",
-    "insecure-skip-tls-verify": "insecure-skip-tls-verify",
-    "certificate-authority": "certificate-authority",
-    "tls-server-name": "tls-server-name",
-    "token": "token",
-    "username": "username",
-    "password": "password",
-    "client-certificate": "client-certificate",
-    "client-key": "client-key",
-}
+CLUSTER_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+USER_FIELDS = ("token", "username", "password")
+FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key")}
 
 
 async def set_entry(process: Process, opts: Flags) -> int:
     """Make a cluster or a user, or change one."""
-    users = opts.command.endswith("credentials")
-    name, config = _one(opts), load(process, opts)
-    inner = config.parts["users" if users else "clusters"].setdefault(name, {} if users else {"server": ""})
-    for flag, key in FIELDS.items():
+    part = "users" if opts.command.endswith("credentials") else "clusters"
+    if part == "users" and len(opts.args) != 1:
+        raise KubectlError(f"error: unexpected args: [{' '.join(opts.args)}]")
+    name = _one(opts)
+    _check_entry(process, opts, part)
+    config = load(process, opts)
+    inner = config.parts[part].setdefault(name, {} if part == "users" else {"server": ""})
+    (_set_user if part == "users" else _set_cluster)(opts, inner)
+    for flag in FILES[part]:
         if flag in opts:
-            inner[key] = opts.on(flag) if flag.startswith("insecure") else opts.get(flag)
-    if opts.get("token"):
-        for key in ("username", "password"):
-            inner.pop(key, None)
-    elif opts.get("username"):
-        inner.pop("token", None)
+            _set_file(process, opts, inner, flag)
     save(process, config)
-    await process.write(f'{"User" if users else "Cluster"} "{name}" set.\n')
+    await process.write(f'{"User" if part == "users" else "Cluster"} "{name}" set.\n')
     return 0
+
+
+def _check_entry(process: Process, opts: Flags, part: str) -> None:
+    """Refuse what does not go together. Raises KubectlError."""
+    ways = {"--token": opts.get("token"), "--username/--password": opts.get("username") or opts.get("password")}
+    given = [name for name, value in ways.items() if value]
+    if part == "users" and len(given) > 1:
+        raise KubectlError(
+            f"error: you cannot specify more than one authentication method at the same time: {', '.join(given)}"
+        )
+    if part == "clusters" and opts.on("insecure-skip-tls-verify") and opts.get("certificate-authority"):
+        raise KubectlError("error: you cannot specify a certificate authority and insecure mode at the same time")
+    if not opts.on("embed-certs"):
+        return
+    named = [flag for flag in FILES[part] if opts.get(flag)]
+    if not named:
+        wanted = " or ".join(f"--{flag}" for flag in FILES[part])
+        raise KubectlError(f"error: you must specify a {wanted} to embed")
+    for flag in named:
+        if process.view.find(opts.get(flag)) is None:
+            path = opts.get(flag)
+            raise KubectlError(f"error: could not stat {flag} file {path}: stat {path}: no such file or directory")
+
+
+def _set_cluster(opts: Flags, inner: Obj) -> None:
+    if "server" in opts:
+        inner.pop("tls-server-name", None)
+    for flag in CLUSTER_FIELDS:
+        if flag in opts:
+            inner[flag] = opts.on(flag) if flag.startswith("insecure") else opts.get(flag)
+    if opts.on("insecure-skip-tls-verify"):
+        for key in ("certificate-authority", "certificate-authority-data"):
+            inner.pop(key, None)
+
+
+def _set_user(opts: Flags, inner: Obj) -> None:
+    inner |= {flag: opts.get(flag) for flag in USER_FIELDS if flag in opts}
+    gone = ("username", "password") if opts.get("token") else ("token",) if opts.get("username") else ()
+    for key in gone:
+        inner.pop(key, None)
+    if "exec-command" in opts:
+        known = inner.get("exec") or {"args": None, "command": "", "env": None, "provideClusterInfo": False}
+        inner["exec"] = {**known, "command": opts.get("exec-command"), "args": None}
+    plugin = inner.get("exec")
+    if not isinstance(plugin, dict):
+        return
+    values = {"apiVersion": "exec-api-version", "interactiveMode": "exec-interactive-mode"}
+    plugin |= {key: opts.get(flag) for key, flag in values.items() if flag in opts}
+    plugin |= {"args": opts.words("exec-arg")} if "exec-arg" in opts else {}
+    plugin |= {"provideClusterInfo": True} if opts.on("exec-provide-cluster-info") else {}
+    known = {each["name"]: each["value"] for each in plugin.get("env") or []}
+    known |= dict(pair.split("=", 1) for pair in opts.all("exec-env") if "=" in pair)
+    if known:
+        plugin["env"] = [{"name": name, "value": value} for name, value in known.items()]
+
+
+def _set_file(process: Process, opts: Flags, inner: Obj, flag: str) -> None:
+    """Name a certificate or key by its path, or put it in."""
+    inner.pop("insecure-skip-tls-verify", None)
+    path = posixpath.normpath(posixpath.join(process.cwd, opts.get(flag)))
+    if opts.on("embed-certs"):
+        inner[f"{flag}-data"] = base64.b64encode(process.view.read(path)).decode()
+        inner.pop(flag, None)
+    else:
+        inner[flag] = path
+        inner.pop(f"{flag}-data", None)
 
 
 async def set_value(process: Process, opts: Flags) -> int:
@@ -227,6 +301,11 @@ def _change(entries: dict[str, Obj], rest: str, value: str | None) -> None:
     inner = entries.setdefault(name, {})
     if value is None:
         inner.pop(key, None)
+    elif key in ("insecure-skip-tls-verify", "disable-compression"):
+        if value not in TRUE + FALSE:
+            raise KubectlError(f'error: strconv.ParseBool: parsing "{value}": invalid syntax')
+        inner.pop(key, None)
+        inner |= {key: True} if value in TRUE else {}
     else:
         inner[key] = value == "true" if value in ("true", "false") else value
 

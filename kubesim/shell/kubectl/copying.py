@@ -37,6 +37,8 @@ async def cp(process: Process, client: Client, opts: Flags) -> int:
 def _parsed(word: str) -> tuple[str, str, str] | None:
     """Return namespace, pod and path of a place in a container; None for a file here."""
     head, colon, path = word.partition(":")
+    if colon and not head:
+        raise KubectlError("error: filespec must match the canonical format: [[namespace/]pod:]file/path")
     if not colon or head.startswith(("/", ".")):
         return None
     if not re.fullmatch(r"[-a-z0-9.]+(/[-a-z0-9.]+)?", head):

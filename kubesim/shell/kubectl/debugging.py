@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import random
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl import debug_profiles as profiles
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.debug_profiles import Profile
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.logs import follow
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.streams import attached
-from kubesim.shell.kubectl.targets import STRATEGIC, kinds_and_names
+from kubesim.shell.kubectl.targets import STRATEGIC, kinds_and_names, manifests, place
 from kubesim.shell.machine import Process
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -24,164 +29,238 @@ TARGETING = (
     "runtime "
     "doesn't support this feature.\n"
 )
-PROFILES = ("legacy", "general", "baseline", "netadmin", "restricted", "sysadmin")
-CONTEXTS: dict[str, Obj] = {
-    "sysadmin": {"privileged": True},
-    "general": {"capabilities": {"add": ["SYS_PTRACE"]}},
-    "netadmin": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
-    "restricted": {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    },
-}
+ROOTLESS = (
+    "Warning: Non-root user is configured for the entire target Pod, and some capabilities granted by debug profile "
+    'may not work. Please consider using "--custom" with a custom profile that specifies '
+    '"securityContext.runAsUser: 0".\n'
+)
+IMAGE = re.compile(r"[a-zA-Z0-9](?:[\w.:/@-]*\w)?")
+PULLS = ("", "Always", "IfNotPresent", "Never")
 POLL_S = 0.2
 _random = random.Random(4177)
 
 
 async def debug(process: Process, client: Client, opts: Flags) -> int:
     """Look into pods and nodes."""
-    await _check(process, opts)
-    word = opts.args[0]
-    kind, name = (await kinds_and_names(client, [word]))[0] if "/" in word else (await client.resource("pods"), word)
-    obj = await client.request("GET", kind.path(client.namespace, name))
-    if kind.kind not in ("Pod", "Node") or kind.group:
-        raise KubectlError(f'error: "{kind.group}/{kind.version}, Kind={kind.kind}" not supported by debug')
-    if kind.kind == "Node":
-        pod, container = await _on_node(process, client, opts, obj)
-    elif opts.get("copy-to"):
-        pod, container = await _copied(process, client, opts, obj)
-    else:
-        pod, container = await _beside(process, client, opts, obj)
-    if not opts.on("attach", opts.on("stdin")) or not container:
-        return 0
-    return await _enter(process, client, opts, pod, container)
+    way = Way(process, client, opts, profiles.named(opts), profiles.custom(process, opts))
+    await _check(way)
+    status = 0
+    async for kind, obj in _targets(process, client, opts):
+        if kind.kind == "Node" and not kind.group:
+            pod, container = await _on_node(way, obj)
+        elif kind.kind != "Pod" or kind.group:
+            shown = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+            raise KubectlError(f'error: "{shown}" not supported by debug')
+        elif opts.get("copy-to"):
+            pod, container = await _copied(way, obj)
+        else:
+            pod, container = await _beside(way, obj)
+        if opts.on("attach", opts.on("stdin")) and container:
+            status = await _enter(process, client, opts, pod, container)
+    return status
 
 
-async def _check(process: Process, opts: Flags) -> None:
-    copying = bool(opts.get("copy-to"))
-    if not opts.args and opts.get("image"):
+@dataclass(frozen=True)
+class Way:
+    """How to look: what was asked on the command line and in a file."""
+
+    process: Process
+    client: Client
+    opts: Flags
+    profile: Profile
+    custom: Obj | None
+
+    async def says(self, text: str) -> None:
+        """Tell of something, unless it is to be quiet."""
+        if not self.opts.on("quiet"):
+            await self.process.write(text)
+            await self.process.flush()
+
+
+async def _targets(process: Process, client: Client, opts: Flags) -> AsyncIterator[tuple[Resource, Obj]]:
+    for obj in await manifests(process, opts) if opts.files else []:
+        kind = await client.of_object(obj)
+        yield kind, await client.request("GET", place(client, kind, obj))
+    for word in opts.args:
+        pairs = await kinds_and_names(client, [word]) if "/" in word else [(await client.resource("pods"), word)]
+        for kind, name in pairs:
+            yield kind, await client.request("GET", kind.path(client.namespace, name))
+
+
+async def _check(way: Way) -> None:
+    """Refuse what does not go together, in kubectl's order. Raises KubectlError."""
+    opts, copying = way.opts, bool(way.opts.get("copy-to"))
+    _pairs(opts, "env")
+    images = _pairs(opts, "set-image")
+    if opts.on("attach") and not (opts.get("image") or opts.get("container")):
+        raise KubectlError(
+            "error: you must specify --container or create a new container using --image in order to attach."
+        )
+    _check_copy(opts) if copying else _check_place(opts)
+    if opts.get("image") and not IMAGE.fullmatch(opts.get("image")):
+        raise KubectlError(f'error: invalid image name "{opts.get("image")}": invalid reference format')
+    if not opts.args and not opts.files:
         raise KubectlError("error: NAME or filename is required for debug")
-    if not copying:
-        for flag in ("replace", "same-node", "set-image"):
-            if flag in opts:
-                raise KubectlError(f"error: --{flag} may only be used with --copy-to.")
-        if not opts.get("image"):
-            raise KubectlError("error: you must specify --image when not using --copy-to.")
-    elif not (opts.get("image") or opts.get("set-image") or opts.after):
-        raise KubectlError("error: you must specify --image, --set-image or command arguments.")
+    if opts.get("image-pull-policy") not in PULLS:
+        raise KubectlError(f"error: invalid image pull policy: {opts.get('image-pull-policy')}")
+    for name, image in images.items():
+        if not IMAGE.fullmatch(image):
+            raise KubectlError(
+                f'error: invalid image name "{image}" for container "{name}": invalid reference format'
+            )
     if opts.get("target"):
         if copying:
             raise KubectlError("error: --target is incompatible with --copy-to. Use --share-processes instead.")
-        if not opts.on("quiet"):
-            await process.write(TARGETING.format(opts.get("target")))
+        await way.says(TARGETING.format(opts.get("target")))
     if opts.on("tty") and not opts.on("stdin"):
         raise KubectlError("error: -i/--stdin is required for containers with -t/--tty=true")
-    profile = opts.get("profile") or "legacy"
-    if profile not in PROFILES:
-        raise KubectlError(f"error: unknown profile: {profile}")
-    if profile == "legacy":
-        await process.error(LEGACY)
+    profiles.check_custom(way.custom)
+    if way.profile.legacy:
+        await way.process.error(LEGACY)
+
+
+def _check_copy(opts: Flags) -> None:
+    if not (opts.get("image") or opts.get("set-image") or opts.after):
+        raise KubectlError("error: you must specify --image, --set-image or command arguments.")
+    if opts.after and not (opts.get("container") or opts.get("image")):
+        raise KubectlError("error: you must specify an existing container or a new image when specifying args.")
+
+
+def _check_place(opts: Flags) -> None:
+    for flag in ("replace", "same-node", "set-image"):
+        if flag in opts and opts.get(flag) != "false":
+            raise KubectlError(f"error: --{flag} may only be used with --copy-to.")
+    if not opts.get("image"):
+        raise KubectlError("error: you must specify --image when not using --copy-to.")
 
 
 def _container(opts: Flags, name: str) -> Obj:
-    words = opts.after or opts.args[1:]
+    """Return a new container; of one that is there, what the command line changes."""
     key = "args" if opts.on("arguments-only") else "command"
-    found: Obj = {"name": name, "image": opts.get("image"), "terminationMessagePolicy": "File"}
-    found |= {key: words} if words else {}
-    found |= {"stdin": True} if opts.on("stdin") else {}
-    found |= {"tty": True} if opts.on("tty") else {}
+    found: Obj = {"name": name, "terminationMessagePolicy": "File"}
+    found |= {"image": opts.get("image")} if opts.get("image") else {}
+    found |= {key: opts.after} if opts.after else {}
+    found |= {flag: True for flag in ("stdin", "tty") if opts.on(flag)}
     found |= {"imagePullPolicy": opts.get("image-pull-policy")} if opts.get("image-pull-policy") else {}
-    pairs = [text.partition("=") for text in opts.all("env")]
-    return found | ({"env": [{"name": key, "value": value} for key, _, value in pairs]} if pairs else {})
+    pairs = _pairs(opts, "env")
+    return found | ({"env": [{"name": key, "value": value} for key, value in pairs.items()]} if pairs else {})
 
 
-def _profile(opts: Flags) -> Obj:
-    context = CONTEXTS.get(opts.get("profile"))
-    return {"securityContext": copy.deepcopy(context)} if context else {}
+def _pairs(opts: Flags, flag: str) -> dict[str, str]:
+    """Return what a flag of pairs says: with one equal sign all of it is one pair. Raises KubectlError."""
+    found = {}
+    for text in opts.all(flag):
+        for part in [text] if text.count("=") == 1 else text.split(","):
+            key, equals, value = part.partition("=")
+            if not equals:
+                raise KubectlError(
+                    f'error: invalid argument "{text}" for "--{flag}" flag: {part} must be formatted as key=value\n'
+                    "See 'kubectl debug --help' for usage."
+                )
+            found[key] = value
+    return found
 
 
-async def _name(process: Process, opts: Flags, pod: Obj) -> str:
+async def _name(way: Way, pod: Obj) -> str:
     """Return the name of the new container, made up where none is given."""
-    if opts.get("container"):
-        return opts.get("container")
+    if way.opts.get("container"):
+        return way.opts.get("container")
     name = "debugger-" + "".join(_random.choices(LETTERS, k=5))
-    if not opts.on("quiet"):
-        await process.write(f"Defaulting debug container name to {name}.\n")
-    await process.flush()
+    await way.says(f"Defaulting debug container name to {name}.\n")
     return name
 
 
-async def _beside(process: Process, client: Client, opts: Flags, pod: Obj) -> tuple[Obj, str]:
-    name = await _name(process, opts, pod)
-    made = {**_container(opts, name), **_profile(opts)}
-    made |= {"targetContainerName": opts.get("target")} if opts.get("target") else {}
-    path = f"/api/v1/namespaces/{client.namespace}/pods/{pod['metadata']['name']}/ephemeralcontainers"
+async def _warn(way: Way, container: Obj, pod: Obj) -> None:
+    """Tell of rights that a user other than root cannot use."""
+    user = (pod["spec"].get("securityContext") or {}).get("runAsUser")
+    own = container.get("securityContext") or {}
+    strong = own.get("privileged") or (own.get("capabilities") or {}).get("add")
+    if user and own.get("runAsUser") != 0 and strong:
+        await way.process.error(ROOTLESS)
+
+
+async def _beside(way: Way, pod: Obj) -> tuple[Obj, str]:
+    client, name = way.client, await _name(way, pod)
+    made = _container(way.opts, name)
+    made |= {"targetContainerName": way.opts.get("target")} if way.opts.get("target") else {}
     after = copy.deepcopy(pod)
-    after["spec"]["ephemeralContainers"] = [*(pod["spec"].get("ephemeralContainers") or []), made]
+    known = after["spec"].setdefault("ephemeralContainers", [])
+    namesake = next((each for each in known if each["name"] == name), None)
+    profiles.granted(way.profile, namesake or made)
+    if namesake is None:
+        made = profiles.customised(way.custom, made)
+        known.append(made)
+    await _warn(way, made, pod)
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/ephemeralcontainers"
     body = difference(pod, after, shape_of(await client.resource("pods")))
     return await client.request("PATCH", path, body=body, sort=STRATEGIC), name
 
 
-async def _on_node(process: Process, client: Client, opts: Flags, node: Obj) -> tuple[Obj, str]:
+async def _on_node(way: Way, node: Obj) -> tuple[Obj, str]:
     name = node["metadata"]["name"]
     pod_name = f"node-debugger-{name}-" + "".join(_random.choices(LETTERS, k=5))
-    container = {**_container(opts, opts.get("container") or "debugger"), **_on_host(opts)}
-    if not opts.on("quiet"):
-        await process.write(f"Creating debugging pod {pod_name} with container {container['name']} on node {name}.\n")
+    container = _container(way.opts, way.opts.get("container") or "debugger")
+    await way.says(f"Creating debugging pod {pod_name} with container {container['name']} on node {name}.\n")
     spec: Obj = {
         "nodeName": name,
         "restartPolicy": "Never",
         "tolerations": [{"operator": "Exists"}],
         "containers": [container],
     }
-    if (opts.get("profile") or "legacy") not in ("baseline", "restricted"):
-        spec |= {"hostNetwork": True, "hostPID": True, "hostIPC": True}
-    if opts.get("profile") != "netadmin" and "hostNetwork" in spec:
-        spec["volumes"] = [{"name": "host-root", "hostPath": {"path": "/"}}]
-        container["volumeMounts"] = [{"name": "host-root", "mountPath": "/host"}]
-    if "hostNetwork" in spec and opts.get("profile") == "netadmin":
-        del spec["hostIPC"]
+    profiles.granted(way.profile, container, on_node=True)
+    profiles.on_host(way.profile, spec)
+    spec["containers"] = [profiles.customised(way.custom, container)]
     labels = {"app.kubernetes.io/managed-by": "kubectl-debug"}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod_name, "labels": labels}, "spec": spec}
-    made = await client.request("POST", f"/api/v1/namespaces/{client.namespace}/pods", body=body)
+    made = await way.client.request("POST", f"/api/v1/namespaces/{way.client.namespace}/pods", body=body)
     return made, str(container["name"])
 
 
-def _on_host(opts: Flags) -> Obj:
-    return {} if opts.get("profile") == "general" else _profile(opts)
-
-
-async def _copied(process: Process, client: Client, opts: Flags, pod: Obj) -> tuple[Obj, str]:
-    spec = copy.deepcopy(pod["spec"])
+async def _copied(way: Way, pod: Obj) -> tuple[Obj, str]:
+    opts, original = way.opts, pod["metadata"]
+    kept = {key: copy.deepcopy(original[key]) for key in ("annotations", "labels") if original.get(key)}
+    made: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": opts.get("copy-to"), **kept}}
+    made["spec"] = spec = copy.deepcopy(pod["spec"])
     for key in ("ephemeralContainers", *(() if opts.on("same-node") else ("nodeName",))):
         spec.pop(key, None)
-    if "share-processes" in opts or opts.get("profile") in ("general", "sysadmin", "baseline"):
-        spec["shareProcessNamespace"] = opts.on("share-processes", True)
-    images = dict(word.partition("=")[::2] for word in opts.words("set-image"))
+    if "share-processes" in opts:
+        spec["shareProcessNamespace"] = opts.on("share-processes")
+    images = _pairs(opts, "set-image")
     for each in spec["containers"]:
         each["image"] = images.get(each["name"]) or images.get("*") or each["image"]
-    name = opts.get("container")
-    known = next((each for each in spec["containers"] if each["name"] == name), None)
-    if known is None and (opts.get("image") or not images):
-        if not opts.get("image"):
-            raise KubectlError("error: you must specify image when creating new container")
-        name = await _name(process, opts, pod)
-        known = {"name": name}
-        spec["containers"].append(known)
-    if known is not None:
-        known |= {key: value for key, value in _container(opts, name).items() if value or key == "name"}
-        if opts.after and not opts.on("arguments-only"):
-            known.pop("args", None)
+    name = await _changed(way, made, bool(images))
+    path = f"/api/v1/namespaces/{original['namespace']}/pods"
+    created = await way.client.request("POST", path, body=made)
     if opts.on("replace"):
-        await client.request("DELETE", f"/api/v1/namespaces/{client.namespace}/pods/{pod['metadata']['name']}")
-    metadata: Obj = {"name": opts.get("copy-to")}
-    if pod["metadata"].get("annotations"):
-        metadata["annotations"] = pod["metadata"]["annotations"]
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    made = await client.request("POST", f"/api/v1/namespaces/{client.namespace}/pods", body=body)
-    return made, name if known is not None else ""
+        now = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+        await way.client.request("DELETE", f"{path}/{original['name']}", body=now)
+    return created, name
+
+
+async def _changed(way: Way, made: Obj, other_images: bool) -> str:
+    """Add a container to a copy, or change the one that is named; returns its name, empty where there is none."""
+    opts, spec = way.opts, made["spec"]
+    name = opts.get("container")
+    every = [*spec["containers"], *(spec.get("initContainers") or [])]
+    known = next((each for each in every if each["name"] == name), None)
+    if known is None:
+        if not opts.get("image"):
+            if other_images:
+                return ""
+            raise KubectlError("error: you must specify image when creating new container")
+        name = await _name(way, made)
+        known = {"name": name, "terminationMessagePolicy": "File"}
+        spec["containers"].append(known)
+    change = _container(opts, name)
+    change.pop("terminationMessagePolicy")
+    for key in ("stdin", "tty", *(("args",) if "command" in change else ())):
+        known.pop(key, None)
+    known |= change
+    profiles.stripped(way.profile, opts, made)
+    profiles.granted(way.profile, known)
+    spec["containers"] = [profiles.customised(way.custom, e) if e is known else e for e in spec["containers"]]
+    await _warn(way, next((each for each in spec["containers"] if each["name"] == name), {}), made)
+    return name
 
 
 async def _enter(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:

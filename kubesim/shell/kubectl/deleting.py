@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import DRY, complain, dry
+from kubesim.shell.kubectl.results import DRY, check_raw, complain, dry
 from kubesim.shell.kubectl.targets import NOTHING, kinds_and_names, located, needs, place, query, seconds, sources
 from kubesim.shell.machine import Process
 
@@ -18,6 +18,7 @@ POLL_S = 0.2
 async def delete(process: Process, client: Client, opts: Flags) -> int:
     """Delete objects and wait until they are gone."""
     if opts.get("raw"):
+        check_raw(opts)
         await process.write(await client.raw("DELETE", opts.get("raw")))
         return 0
     gone: list[tuple[Resource, str]] = []

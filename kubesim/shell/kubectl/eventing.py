@@ -26,6 +26,8 @@ async def events(process: Process, client: Client, opts: Flags) -> int:
     space = "" if everywhere else f"/namespaces/{client.namespace}"
     query = {"limit": "500"}
     if opts.get("for"):
+        if "/" not in opts.get("for"):
+            raise KubectlError("error: --for must be in resource/name form")
         kind, name = (await kinds_and_names(client, [opts.get("for")]))[0]
         query["fieldSelector"] = f"involvedObject.kind={kind.kind},involvedObject.name={name}"
     path = f"/api/v1{space}/events?"
@@ -37,6 +39,8 @@ async def events(process: Process, client: Client, opts: Flags) -> int:
         )
         return 0
     items.sort(key=_last)
+    if opts.get("output") == "name":
+        return 0
     if opts.get("output"):
         listed = [headless({"apiVersion": "v1", "kind": "Event", **each}) for each in items]
         whole = {"apiVersion": "v1", "items": listed, "kind": "List", "metadata": {"resourceVersion": ""}}

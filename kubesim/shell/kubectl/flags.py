@@ -293,7 +293,7 @@ def _refuse(group: str, word: str) -> None:
     """Refuse what is no command; raises KubectlError unless nothing was asked but help."""
     if not group and word:
         raise KubectlError(f'error: unknown command "{word}" for "kubectl"{_suggested(word)}')
-    if word and group in ("rollout", "auth", "config", "set", "top"):
+    if word and group in ("rollout", "auth", "config", "set", "top", "plugin"):
         raise KubectlError(f"error: unknown command \"{word}\"\nSee 'kubectl {group} -h' for help and examples")
     if word:
         raise KubectlError(

@@ -121,6 +121,8 @@ async def port_forward(process: Process, client: Client, opts: Flags) -> int:
             "See 'kubectl port-forward -h' for help and examples"
         )
     pod, service = await _target(client, opts.args[0])
+    for word in opts.args[1:]:
+        _named(word.rpartition(":")[2] or word.rstrip(":"), pod, service)
     phase = (pod.get("status") or {}).get("phase")
     if phase != "Running":
         raise KubectlError(f"error: unable to forward port because pod is not running. Current status={phase}")

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import TABLE, Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.results import check_raw, number_of
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import kinds_and_names, listed, manifests, query
 from kubesim.shell.machine import Process
@@ -21,7 +22,9 @@ UNTYPED = (
 
 async def get(process: Process, client: Client, opts: Flags) -> int:
     """Show objects."""
+    number_of(opts, "chunk-size")
     if opts.get("raw"):
+        check_raw(opts)
         await process.write(await client.raw("GET", opts.get("raw")))
         return 0
     if opts.files:
@@ -32,6 +35,8 @@ async def get(process: Process, client: Client, opts: Flags) -> int:
     else:
         targets = await kinds_and_names(client, opts.args)
     form = opts.get("output")
+    if opts.on("output-watch-events") and not (opts.on("watch") or opts.on("watch-only")):
+        raise KubectlError("error: --output-watch-events option can only be used with --watch or --watch-only")
     if opts.on("watch") or opts.on("watch-only"):
         return await _watch(process, client, opts, targets)
     if form not in ("", "wide"):
@@ -103,6 +108,7 @@ async def _table(client: Client, opts: Flags, kind: Resource, name: str) -> Obj:
     if by and answer.get("rows"):
         try:
             keys = [printing.sort_key(by, row["object"]) for row in answer["rows"]]
+            _sortable(by, keys)
         except KubectlError:  # upstream logs it, and shows no row
             return {}
         answer["rows"] = [row for _, row in sorted(zip(keys, answer["rows"], strict=True), key=lambda pair: pair[0])]
@@ -152,7 +158,11 @@ async def _objects(process: Process, client: Client, opts: Flags, targets: Targe
     whole = items[0][1] if single else {**listed, "metadata": {"resourceVersion": ""}}
     await process.write(
         printing.formatted(
-            form, whole, headers=not opts.on("no-headers"), strict=not opts.on("allow-missing-template-keys", True)
+            form,
+            whole,
+            headers=not opts.on("no-headers"),
+            strict=not opts.on("allow-missing-template-keys", True),
+            allowed=printing.OF_GET,
         )
     )
     return status

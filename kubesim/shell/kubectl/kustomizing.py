@@ -48,7 +48,15 @@ async def kustomize(process: Process, opts: Flags) -> int:
     found = builder.build((opts.args or ["."])[0])
     for each in builder.warnings:
         await process.error(f"# Warning: {each}\n")
-    await process.write("---\n".join(to_yaml(obj) for obj in found))
+    text = "---\n".join(to_yaml(obj) for obj in found)
+    path = opts.get("output")
+    if not path:
+        await process.write(text)
+        return 0
+    try:
+        process.view.write(path, text.encode())
+    except FileError as error:
+        raise KubectlError(f"error: open {path}: {error.text.lower()}") from error
     return 0
 
 

@@ -25,7 +25,9 @@ async def logs(process: Process, client: Client, opts: Flags) -> int:
     if len(opts.args) > 2 or not opts.args and not opts.get("selector"):
         raise KubectlError(USAGE)
     if opts.args and opts.get("selector"):
-        raise KubectlError("error: only a selector (-l) or a POD name is allowed")
+        raise KubectlError(
+            "error: only a selector (-l) or a POD name is allowed\nSee 'kubectl logs -h' for help and examples"
+        )
     if len(opts.args) > 1:
         opts.given.setdefault("container", [opts.args[1]])
     _check(opts)
@@ -56,6 +58,15 @@ def _check(opts: Flags) -> None:
             )
     if opts.get("tail", "-1").startswith("-") and opts.get("tail", "-1") != "-1":
         raise KubectlError("error: --tail must be greater than or equal to -1")
+    if opts.get("limit-bytes", "1") != "0" and int(opts.get("limit-bytes", "1")) < 1:
+        raise KubectlError("error: --limit-bytes must be greater than 0")
+    stamp = opts.get("since-time")
+    if stamp and not re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", stamp):
+        layout = "2006-01-02T15:04:05Z07:00"
+        raise KubectlError(f'error: parsing time "{stamp}" as "{layout}": cannot parse "{stamp}" as "2006"')
+    if opts.on("all-containers") and opts.get("container"):
+        name = opts.get("container")
+        raise KubectlError(f"error: --all-containers=true should not be specified with container name {name}")
     if opts.get("since") and opts.get("since-time"):
         raise KubectlError("error: at most one of `sinceTime` or `sinceSeconds` may be specified")
 
@@ -90,7 +101,12 @@ async def _pods(process: Process, client: Client, opts: Flags) -> list[Obj]:
         return [obj]
     labels = selector_of(obj)
     if not labels:
-        raise KubectlError(f"error: cannot get the logs from *{kind.version}.{kind.kind}: no pod selector")
+        spec = obj.get("spec") or {}
+        missing = (
+            "no pod selector" if "selector" in spec or kind.kind == "Service" else "selector for {} not implemented"
+        )
+        missing = missing.format(f"*{kind.version}.{kind.kind}")
+        raise KubectlError(f"error: cannot get the logs from *{kind.version}.{kind.kind}: {missing}")
     found = await client.request("GET", f"{base}?{urlencode({'labelSelector': labels})}")
     pods = sorted(found.get("items") or [], key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
     if not pods:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.api.patch import merge_patch
+from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl.applying import configured
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.debugging import joined, started
@@ -15,7 +16,7 @@ from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.kubectl.objects import container, made, name_of, number
-from kubesim.shell.kubectl.results import complain, dry, report, validation
+from kubesim.shell.kubectl.results import check_raw, complain, dry, report, validation
 from kubesim.shell.kubectl.targets import chosen, located, seconds, sources
 from kubesim.shell.machine import Process
 
@@ -50,8 +51,12 @@ async def create(process: Process, client: Client, opts: Flags) -> int:
             f"error: Unexpected args: [{' '.join(opts.args)}]\nSee 'kubectl create -h' for help and examples"
         )
     if opts.get("raw"):
+        check_raw(opts)
         name = opts.get("filename")
-        body = process.view.read(name) if name and name != "-" else b""
+        try:
+            body = process.view.read(name) if name and name != "-" else b""
+        except FileError as error:
+            raise KubectlError(f"error: open {name}: {error.text.lower()}") from error
         await process.write(await client.raw("POST", opts.get("raw"), body))
         return 0
     if not opts.files:
@@ -99,6 +104,8 @@ async def token(process: Process, client: Client, opts: Flags) -> int:
         spec["boundObjectRef"] = {"apiVersion": known[kind], "kind": kind, "name": bound, **uid}
     if "duration" in opts:
         spec["expirationSeconds"] = int(seconds(opts, "duration", 0.0))
+        if spec["expirationSeconds"] < 0:
+            raise KubectlError("error: --duration must be greater than or equal to 0")
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     path = f"/api/v1/namespaces/{client.namespace}/serviceaccounts/{name}/token"
     try:

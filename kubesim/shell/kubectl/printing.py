@@ -17,7 +17,8 @@ from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
 
 PLAIN: dict[str, Callable[[Obj], str]] = {"json": to_json, "yaml": to_yaml}
 
-FORMATS = (
+FORMATS = "go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,template,templatefile,yaml"
+OF_GET = (
     "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,"
     "name,template,templatefile,wide,yaml"
 )
@@ -62,7 +63,7 @@ def safe(text: str) -> str:
     return text.replace("\x1b", "^[").replace("\r", "\\r")
 
 
-def formatted(form: str, obj: Obj, *, headers: bool = True, strict: bool = False) -> str:
+def formatted(form: str, obj: Obj, *, headers: bool = True, strict: bool = False, allowed: str = FORMATS) -> str:
     """Return an object, or a List, as ``-o`` asks; ``strict`` templates refuse absent keys. Raises KubectlError."""
     kind, equals, rest = form.partition("=")
     if form in PLAIN:
@@ -76,7 +77,7 @@ def formatted(form: str, obj: Obj, *, headers: bool = True, strict: bool = False
     if kind in ("custom-columns", "custom-columns-file"):
         return custom_columns(rest, obj, headers=headers)
     raise KubectlError(
-        f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: {FORMATS}'
+        f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: {allowed}'
     )
 
 

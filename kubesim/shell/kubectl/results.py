@@ -79,6 +79,27 @@ async def report(process: Process, opts: Flags, kind: Resource, obj: Obj, done: 
         await process.write(f"{kind.qualified}/{name} {done}{DRY[dry(opts)]}\n")
 
 
+def check_raw(opts: Flags) -> None:
+    """Refuse what does not go with a path of the API. Raises KubectlError."""
+    if opts.args:
+        raise KubectlError("error: arguments may not be passed when --raw is specified")
+    if opts.get("output"):
+        raise KubectlError("error: --raw and --output are mutually exclusive")
+    if not opts.get("raw").startswith("/") and ":" not in opts.get("raw"):
+        text = opts.get("raw")
+        raise KubectlError(f'error: --raw must be a valid URL path: parse "{text}": invalid URI for request')
+
+
+def number_of(opts: Flags, flag: str) -> None:
+    """Refuse a flag that is no number. Raises KubectlError."""
+    text = opts.get(flag, "0")
+    if not text.removeprefix("-").isdecimal():
+        raise KubectlError(
+            f'error: invalid argument "{text}" for "--{flag}" flag: strconv.ParseInt: parsing "{text}": '
+            f"invalid syntax\nSee 'kubectl {opts.command} --help' for usage."
+        )
+
+
 async def complain(process: Process, error: KubectlError) -> int:
     """Show a refusal where others of the same command go on; returns the status."""
     await process.error(error.text + "\n")

@@ -9,6 +9,7 @@ from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import report
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import MERGE, chosen
+from kubesim.shell.kubectl.texts import to_json
 from kubesim.shell.machine import Process
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -26,10 +27,15 @@ async def whoami(process: Process, client: Client, opts: Flags) -> int:
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
     )
+    user = found.get("status", {}).get("userInfo", {})
+    if opts.get("output") == "json":
+        ordered = {key: user[key] for key in ("username", "uid", "groups", "extra") if key in user}
+        head = {key: found[key] for key in ("kind", "apiVersion", "metadata") if key in found}
+        await process.write(to_json({**head, "status": {"userInfo": ordered}}, sort=False))
+        return 0
     if opts.get("output"):
         await report(process, opts, await client.resource("selfsubjectreviews"), found, "")
         return 0
-    user = found.get("status", {}).get("userInfo", {})
     lines = [["ATTRIBUTE", "VALUE"], ["Username", user.get("username", "")]]
     lines += [["UID", user["uid"]]] if user.get("uid") else []
     lines.append(["Groups", f"[{' '.join(user.get('groups', []))}]"])
@@ -41,6 +47,8 @@ async def whoami(process: Process, client: Client, opts: Flags) -> int:
 async def can_i(process: Process, client: Client, opts: Flags) -> int:
     """Ask what this account may do."""
     if opts.on("list"):
+        if opts.args:
+            raise KubectlError("error: list option must be specified with no arguments")
         return await _listed(process, client, opts)
     if len(opts.args) not in (2, 3):
         raise KubectlError(USAGE)

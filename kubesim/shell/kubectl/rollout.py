@@ -31,11 +31,15 @@ WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 async def _targets(process: Process, client: Client, opts: Flags, *kinds: str) -> list[tuple[Resource, Obj]]:
     if not opts.args and not opts.files:
         raise KubectlError("error: required resource not specified")
+    verb = opts.command.split()[1]
+    if len(opts.args) == 1 and "/" not in opts.args[0] and verb in ("restart", "pause", "resume"):
+        opts.given.setdefault("all", ["true"])
     found = await chosen(process, client, opts, opts.args)
+    if not found and verb in ("restart", "pause", "resume", "status"):
+        await process.error(f"No resources found in {client.namespace} namespace.\n")
     for kind, obj in found:
         if kind.kind not in (kinds or WORKLOADS):
             action = {"undo": "no rollbacker has been implemented for"}
-            verb = opts.command.split()[1]
             if verb == "history":
                 shown = f"{{{kind.group} {kind.kind}}}"
                 raise KubectlError(

@@ -16,7 +16,11 @@ from kubesim.shell.machine import Process
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DEFAULT = "kubectl.kubernetes.io/default-container"
 NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
-PROMPT = "If you don't see a command prompt, try pressing enter.\n"
+PROMPT = (
+    "All commands and output from this session will be recorded in container logs, including credentials and "
+    "sensitive information passed through the command prompt.\n"
+    "If you don't see a command prompt, try pressing enter.\n"
+)
 
 
 async def exec_(process: Process, client: Client, opts: Flags) -> int:
@@ -48,16 +52,19 @@ async def attach(process: Process, client: Client, opts: Flags) -> int:
     """Join the process of a container."""
     if not opts.args:
         raise KubectlError("error: at least 1 argument is required for attach")
-    if len(opts.args) > 1:
+    if len(opts.args) > 2:
         given = " ".join(opts.args)
         raise KubectlError(
             f"error: expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(opts.args)}: [{given}]"
         )
-    pod = await pod_of(client, opts.args[0])
+    pod = await pod_of(client, "/".join(opts.args))
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
         raise KubectlError(f"error: cannot attach a container in a completed pod; current phase is {phase}")
     container = await container_of(process, opts, pod)
+    if not spec_of(pod, container):
+        name = pod["metadata"]["name"]
+        raise KubectlError(f"error: cannot attach to the container: container {container} not found in pod {name}")
     return await attached(process, client, opts, pod, container)
 
 
@@ -76,7 +83,7 @@ async def attached(process: Process, client: Client, opts: Flags, pod: Obj, cont
     stdin = opts.on("stdin")
     if stdin and not spec.get("stdin"):
         stdin = False
-    if not opts.on("quiet") and (tty or stdin and process.tty(0) is not None):
+    if not opts.on("quiet"):
         await process.error(PROMPT)
     return await converse(process, client, pod, "attach", container, [], stdin=stdin, tty=tty)
 

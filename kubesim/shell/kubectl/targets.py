@@ -113,7 +113,8 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
             found.append((kind, await client.request("GET", place(client, kind, obj))))
         return found
     if not words:
-        raise KubectlError(f"error: {NOTHING}")
+        nothing = "at least one resource must be specified to use a selector" if opts.get("selector") else NOTHING
+        raise KubectlError(f"error: {nothing}")
     everywhere = opts.on("all-namespaces")
     for kind, name in await kinds_and_names(client, words):
         if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command in LISTING):
@@ -174,6 +175,7 @@ def _trouble(error: Exception) -> str:
         return text
     if "cannot start any token" in text:
         text = "found character that cannot start any token"
+        return f"line {mark.line + 1}: {text}" if mark.line else text
     return f"line {mark.line + (0 if 'token' in text else 1)}: {text}"
 
 

@@ -17,6 +17,7 @@ from kubesim.shell.kubectl import (
     debugging,
     deleting,
     describe,
+    dumping,
     editing,
     eventing,
     explaining,
@@ -26,6 +27,8 @@ from kubesim.shell.kubectl import (
     logs,
     making,
     nodes,
+    proxying,
+    reconciling,
     results,
     rights,
     rollout,
@@ -35,7 +38,7 @@ from kubesim.shell.kubectl import (
     waiting,
 )
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import FLAGS, Flags, parse
+from kubesim.shell.kubectl.flags import FLAGS, GROUPS, Flags, parse
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.kubectl.kubeconfig import Kubeconfig, load
 from kubesim.shell.kubectl.targets import duration
@@ -57,6 +60,7 @@ VERBS: dict[str, Verb] = {
     "apply": applying.apply,
     "apply view-last-applied": applying.view_last,
     "apply set-last-applied": applying.set_last,
+    "apply edit-last-applied": editing.edit_last,
     "replace": applying.replace,
     "diff": applying.diff,
     "create": making.create,
@@ -90,12 +94,15 @@ VERBS: dict[str, Verb] = {
     "rollout undo": rollout.undo,
     "auth can-i": rights.can_i,
     "auth whoami": rights.whoami,
+    "auth reconcile": reconciling.reconcile,
     "certificate approve": rights.certify,
     "certificate deny": rights.certify,
     "api-resources": about.api_resources,
     "api-versions": about.api_versions,
     "version": about.version,
     "cluster-info": about.cluster_info,
+    "cluster-info dump": dumping.dump,
+    "proxy": proxying.proxy,
     "top pod": usage.top,
     "top node": usage.top,
 }
@@ -119,6 +126,7 @@ LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
     "plugin list": configuring.plugins,
     "completion": about.completion,
     "alpha": about.alpha,
+    "options": about.options,
 }
 """The verbs that ask no server."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
@@ -131,9 +139,9 @@ async def run(process: Process) -> int:
         if process.argv[1:2] in (["__complete"], ["__completeNoDesc"]):
             return await completing.answer(process, _client)
         opts = parse(process.argv[1:])
-        if opts.command not in {*VERBS, *LOCAL} or opts.on("help"):
+        if opts.command not in {*VERBS, *LOCAL} or opts.on("help") and opts.command != "alpha":
             await process.write(about.usage_of(" ".join(opts.args) if opts.command == "help" else opts.command))
-            return 0
+            return int(opts.command in GROUPS and not opts.on("help"))
         results.settle(process, opts)
         if opts.command in LOCAL:
             return await LOCAL[opts.command](process, opts)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import complain, report
+from kubesim.shell.kubectl.results import report
 from kubesim.shell.kubectl.targets import kinds_and_names, located, place, query, seconds, sources
 from kubesim.shell.machine import Process
 
@@ -18,6 +18,10 @@ Holds = Callable[[Obj], bool]
 FORMAT = (
     "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or "
     "--for=jsonpath='{.status.readyReplicas}'"
+)
+
+UNEXPECTED = (
+    "unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'"
 )
 
 
@@ -30,16 +34,24 @@ async def wait(process: Process, client: Client, opts: Flags) -> int:
     limit = seconds(opts, "timeout", 30.0)
     limit = WEEK_S if limit < 0 else limit
     found = await _targets(process, client, opts, kind_of_wait)
-    if not found and kind_of_wait != "delete":
-        raise KubectlError("error: no matching resources found")
     end = process.machine.now() + limit
-    status = 0
+    while not found and kind_of_wait == "create" and process.machine.now() < end:
+        await process.sleep(POLL_S)
+        found = await _targets(process, client, opts, kind_of_wait)
+    if not found and kind_of_wait != "delete":
+        late = kind_of_wait == "create"
+        raise KubectlError(
+            "error: " + ("timed out waiting for the condition" if late else "no matching resources found")
+        )
+    wrong: list[KubectlError] = []
     for kind, path in found:
         try:
             await _one(process, client, opts, kind, path, kind_of_wait, holds, end if limit else 0.0)
         except KubectlError as error:
-            status = await complain(process, error)
-    return status
+            wrong.append(error)
+    for each in wrong:
+        await process.error((each.text.removeprefix("error: ") if len(wrong) > 1 else each.text) + "\n")
+    return int(bool(wrong))
 
 
 def _wanted(text: str) -> tuple[str, Holds]:
@@ -47,7 +59,7 @@ def _wanted(text: str) -> tuple[str, Holds]:
     if text.lower() in ("delete", "create"):
         return text.lower(), lambda obj: True
     head, _, rest = text.partition("=")
-    if head == "condition":
+    if head == "condition" and text != head:
         name, _, value = rest.partition("=")
         return "condition", lambda obj: _condition(obj, name, value or "true")
     if head == "jsonpath":
@@ -78,6 +90,8 @@ def _path(text: str) -> Holds:
             "error: jsonpath wait has to have a value after equal sign, like "
             "--for=jsonpath='{.status.readyReplicas}'=3"
         )
+    if not re.fullmatch(r"\{\.?[^{}]+\}|\.?[^{}]+", match[1].strip("'")) or (match[2] or "").startswith("="):
+        raise KubectlError(f"error: {UNEXPECTED}")
     path, wanted = jsonpath.relaxed(match[1].strip("'")), match[2]
 
     def holds(obj: Obj) -> bool:
