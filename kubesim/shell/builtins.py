@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubesim.shell import builtins_complete, builtins_flow, builtins_io, builtins_jobs, builtins_vars
+from kubesim.shell import (
+    builtins_complete,
+    builtins_flow,
+    builtins_history,
+    builtins_io,
+    builtins_jobs,
+    builtins_vars,
+)
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
@@ -46,6 +53,7 @@ BASH_ONLY = frozenset(
         "dirs",
         "caller",
         "complete",
+        "fc",
         "compgen",
         "disown",
         "enable",
@@ -72,6 +80,7 @@ def of(dialect: str) -> Builtins:
         **builtins_vars.TABLE,
         **builtins_jobs.TABLE,
         **builtins_complete.TABLE,
+        **builtins_history.TABLE,
     }
     if dialect != "bash":
         for name in BASH_ONLY - (ASH_TOO if dialect == "ash" else frozenset()):

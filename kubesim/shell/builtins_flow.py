@@ -41,6 +41,10 @@ async def exit_(shell: Shell, argv: list[str]) -> int:
     """Leave the shell."""
     if shell.interactive and not shell.subshell and shell.dialect == "bash":
         await shell.process.error("exit\n")
+        if not shell.warned and any(job.state == "Stopped" for job in shell.jobs.table.values()):
+            await shell.process.error("There are stopped jobs.\n")
+            shell.warned = True
+            return 1
     try:
         status = await _count(shell, argv[1]) if len(argv) > 1 else shell.status
     except ShellError as error:

@@ -443,18 +443,6 @@ async def _where(shell: Shell, names: list[str], *, verbose: bool) -> int:
     return 0 if found else 1 if shell.dialect == "bash" else 127
 
 
-async def history(shell: Shell, argv: list[str]) -> int:
-    """Show what was typed."""
-    lines = shell.typed
-    if argv[1:2] == ["-c"]:
-        lines.clear()
-        return 0
-    count = int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else len(lines)
-    for index in range(max(len(lines) - count, 0), len(lines)):
-        await shell.process.write(f"{index + 1:5d}  {lines[index]}\n")
-    return 0
-
-
 async def hash_(shell: Shell, argv: list[str]) -> int:
     """Pretend to remember where commands are."""
     status = 0
@@ -489,7 +477,6 @@ TABLE = {
     "pwd": pwd,
     "type": type_,
     "command": command,
-    "history": history,
     "hash": hash_,
     "mapfile": mapfile,
     "readarray": mapfile,

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kubesim.shell.jobs import Job
+from kubesim.shell.quoting import quote
 from kubesim.shell.signals import NAMES, number
 from kubesim.shell.state import ShellError
 
@@ -13,19 +14,48 @@ if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
 
+USAGE = "jobs: usage: jobs [-lnprs] [jobspec ...] or jobs -x command [args]\n"
+
+
 async def jobs(shell: Shell, argv: list[str]) -> int:
-    """Show the jobs."""
-    for key, job in sorted(shell.jobs.table.items()):
-        if "-p" in argv:
-            await shell.process.write(f"{job.processes[0].pid}\n")
-        elif "-l" in argv:
-            line = shell.jobs.line(job)
-            await shell.process.write(line.replace("  ", f" {job.processes[0].pid} ", 1) + "\n")
-        else:
-            await shell.process.write(shell.jobs.line(job) + "\n")
-        if job.state not in ("Running", "Stopped"):
-            del shell.jobs.table[key]
-    return 0
+    """Show the jobs, all of them or those that are named."""
+    letters = "".join(word[1:] for word in argv[1:] if word.startswith("-"))
+    words = [word for word in argv[1:] if not word.startswith("-")]
+    if "x" in letters and shell.dialect == "bash":
+        known = [shell.jobs.find(word) if word.startswith("%") else None for word in words]
+        pairs = zip(known, words, strict=True)
+        return await shell.eval(" ".join(quote(str(job.processes[0].pid) if job else word) for job, word in pairs))
+    if wrong := next((letter for letter in letters if letter not in "lnprs"), ""):
+        await shell.complain(f"-{wrong}: invalid option", "jobs")
+        await shell.process.error(USAGE if shell.dialect == "bash" else "")
+        return 2
+    status, chosen = 0, sorted(shell.jobs.table.items())
+    if words:
+        chosen = []
+        for word in words:
+            found = shell.jobs.find(word if word.startswith("%") else f"%{word}")
+            if found is None:
+                await shell.complain(f"{word}: no such job", "jobs")
+                status = 1
+            else:
+                chosen.append((found.number, found))
+    for key, job in chosen:
+        await _shown(shell, key, job, letters)
+    return status
+
+
+async def _shown(shell: Shell, key: int, job: Job, letters: str) -> None:
+    if "r" in letters and job.state != "Running" or "s" in letters and job.state != "Stopped":
+        return
+    if "p" in letters:
+        await shell.process.write(f"{job.processes[0].pid}\n")
+    elif "l" in letters:
+        line = shell.jobs.line(job)
+        await shell.process.write(line.replace("  ", f" {job.processes[0].pid} ", 1) + "\n")
+    else:
+        await shell.process.write(shell.jobs.line(job) + "\n")
+    if job.state not in ("Running", "Stopped"):
+        shell.jobs.table.pop(key, None)
 
 
 def _job(shell: Shell, argv: list[str]) -> Job:
@@ -54,9 +84,13 @@ async def fg(shell: Shell, argv: list[str]) -> int:
 async def bg(shell: Shell, argv: list[str]) -> int:
     """Let a stopped job go on in the background."""
     job = _job(shell, argv)
+    if job.state == "Running" and shell.dialect == "bash":
+        await shell.complain(f"job {job.number} already in background", "bg")
+        return 0
+    mark = shell.jobs.mark(job) if shell.dialect == "bash" else ""
     for process in job.processes:
         process.signal("CONT")
-    await shell.process.write(f"[{job.number}] {job.source} &\n")
+    await shell.process.write(f"[{job.number}]{mark} {job.source} &\n")
     return 0
 
 
@@ -68,6 +102,9 @@ async def wait(shell: Shell, argv: list[str]) -> int:
         for job in running:
             if not await _until(shell, job):
                 return 128 + (number(shell.pending[0]) or 0)
+            if shell.interactive and shell.dialect == "bash" and job.number in shell.jobs.table:
+                await shell.process.flush()
+                await shell.jobs.tell(job)
             if "-n" in argv:
                 return job.status
         for key in [key for key, job in shell.jobs.table.items() if job.state not in ("Running", "Stopped")]:
@@ -85,11 +122,16 @@ async def _wait_one(shell: Shell, word: str) -> int:
         if not word.isdecimal() and not word.startswith("%"):
             text = f"`{word}': not a pid or valid job spec" if shell.dialect == "bash" else f"Illegal number: {word}"
             raise ShellError(text, 1 if shell.dialect == "bash" else 2)
+        if shell.dialect == "bash" and word.startswith("%"):
+            raise ShellError(f"{word}: no such job", 127)
         if shell.dialect == "bash":
             raise ShellError(f"pid {word} is not a child of this shell", 127)
         return 127
     if not await _until(shell, found):
         return 128 + (number(shell.pending[0]) or 0)
+    if shell.interactive and shell.dialect == "bash" and found.number in shell.jobs.table:
+        await shell.process.flush()
+        await shell.jobs.tell(found)
     shell.jobs.table.pop(found.number, None)
     if shell.dialect != "bash" and found.processes[-1].fatal not in ("", "INT", "PIPE"):
         await shell.process.error(found.state + "\n")
@@ -166,6 +208,7 @@ async def _kill_one(shell: Shell, word: str, name: str) -> int:
         if job is None:
             raise ShellError(f"{word}: no such job", 1)
         pids = [process.pid for process in job.processes]
+        job.hidden = True
     elif word.lstrip("-").isdecimal() and len(word) < 12:
         pids = [int(word)]
     else:
@@ -193,11 +236,22 @@ async def _no_process(shell: Shell, word: str) -> None:
 
 
 async def disown(shell: Shell, argv: list[str]) -> int:
-    """Forget a job."""
-    job = shell.jobs.find(argv[1] if len(argv) > 1 else "%+")
-    if job:
-        shell.jobs.table.pop(job.number, None)
-    return 0
+    """Forget jobs."""
+    letters = "".join(word[1:] for word in argv[1:] if word.startswith("-"))
+    words = [word for word in argv[1:] if not word.startswith("-")]
+    if "a" in letters or "r" in letters and not words:
+        kept = {key: job for key, job in shell.jobs.table.items() if "a" not in letters and job.state != "Running"}
+        shell.jobs.table = kept
+        return 0
+    status = 0
+    for word in words or ["%+"]:
+        job = shell.jobs.find(word)
+        if job is None:
+            await shell.complain(f"{word if words else 'current'}: no such job", "disown")
+            status = 1
+        elif "h" not in letters:
+            shell.jobs.table.pop(job.number, None)
+    return status
 
 
 TABLE = {"jobs": jobs, "fg": fg, "bg": bg, "wait": wait, "kill": kill, "disown": disown}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kubesim.shell.errors import BrokenPipe, FileError
 from kubesim.shell.files import Device, File, Node, View
+
+if TYPE_CHECKING:
+    from kubesim.shell.machine import Process
 
 PIPE_SIZE = 65_536
 CHUNK = 65_536
@@ -63,6 +66,10 @@ class Handle:
     async def read(self, count: int) -> bytes:
         """Return at most ``count`` bytes, ``b""`` at the end."""
         raise FileError("EBADF")
+
+    async def read_for(self, process: Process, count: int) -> bytes:
+        """Read as a process does that may be stopped meanwhile."""
+        return await self.read(count)
 
     async def write(self, data: bytes) -> None:
         """Take all of ``data``."""

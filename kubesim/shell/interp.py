@@ -40,6 +40,7 @@ class Shell(Subshells):
         self.typed: list[str] = []
         self.completed: dict[str, str] = {}  # by ``complete``: what completes the words of a command
         self.leaving = False  # exit was typed
+        self.warned = False  # of jobs that stand still, by the exit before
 
     # running
 
@@ -150,6 +151,8 @@ class Shell(Subshells):
             await self._trace_command(argv, assigns)
         if name in self.state.functions or name in self.builtins.table:
             return await self._inside(argv, assigns, saved, special=special)
+        if name.startswith("%") and self.interactive and self.dialect == "bash":
+            return await self._inside(["fg", *argv], assigns, saved, special=False)
         env = self.state.environment()
         for each in assigns:
             env[each[0]] = await self._guarded(self._temporary_value(each))

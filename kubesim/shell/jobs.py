@@ -28,6 +28,9 @@ class Job:
     processes: list[Process]
     source: str
     background: bool = False
+    hidden: bool = False
+    """Whether it was signalled by the command that runs: what became of it is told after the next one."""
+    told_stopped: bool = False
     halted: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -97,6 +100,10 @@ class Jobs:
             return await self._stopped(job)
         self.table.pop(job.number, None)
         await self._tell_death(job)
+        if shell.interactive and not shell.subshell:
+            for other in self.table.values():
+                other.hidden = False
+            await self.notify()
         return job.status
 
     async def _ended(self, job: Job) -> None:
@@ -121,6 +128,7 @@ class Jobs:
             job.number = max(self.table, default=0) + 1
             self.table[job.number] = job
             self.children |= {process.pid: job for process in job.processes}
+        job.told_stopped = True
         await self.shell.process.error("\n" + self.line(job) + "\n")
         return STOPPED
 
@@ -140,12 +148,15 @@ class Jobs:
 
     def line(self, job: Job) -> str:
         """Return a job as ``jobs`` shows it."""
-        marks = self._marks()
-        mark = marks.get(job.number, " ")
+        mark = self.mark(job)
         tail = " &" if job.state == "Running" and self.shell.dialect == "bash" else ""
         wide = 24 if self.shell.dialect == "bash" else 26
         gap = "  " if self.shell.dialect == "bash" else " "
         return f"[{job.number}]{mark}{gap}{job.state:<{wide}}{job.source}{tail}"
+
+    def mark(self, job: Job) -> str:
+        """Return the sign of the current job and the one before it."""
+        return self._marks().get(job.number, " ")
 
     def _marks(self) -> dict[int, str]:
         numbers = sorted(self.table, key=lambda number: (self.table[number].state == "Stopped", number))
@@ -161,11 +172,23 @@ class Jobs:
         marks = {mark: number for number, mark in self._marks().items()}
         if rest in ("", "+", "%", "-"):
             return self.table.get(marks.get("-" if rest == "-" else "+", 0))
+        if rest.startswith("?"):
+            return next((job for job in self.table.values() if rest[1:] in job.source), None)
         return next((job for job in self.table.values() if job.source.startswith(rest)), None)
 
     async def notify(self) -> None:
-        """Tell of jobs that have ended, before a prompt."""
-        for number, job in sorted(self.table.items()):
-            if job.state not in ("Running", "Stopped"):
-                await self.shell.process.error(self.line(job) + "\n")
-                del self.table[number]
+        """Tell of jobs that have ended or been stopped, before a prompt and after what ran in front."""
+        for job in [job for _, job in sorted(self.table.items())]:
+            stopped, hidden, job.hidden = job.state == "Stopped", job.hidden, False
+            if job.state == "Running":
+                job.told_stopped = False
+            elif not hidden and not (stopped and job.told_stopped):
+                job.told_stopped = stopped
+                await self.tell(job)
+
+    async def tell(self, job: Job) -> None:
+        """Say what has become of a job, and forget it if it is over."""
+        stopped = job.state == "Stopped"
+        await self.shell.process.error("\n" * stopped + self.line(job) + "\n")
+        if not stopped:
+            self.table.pop(job.number, None)

@@ -31,6 +31,7 @@ from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network
 
 MOST_PROCESSES = 256
+MANY = 64  # processes more in one container may matter to its node
 USUALLY_UP_S = 3 * 86400.0 + 8040.0
 OUTPUT_BUFFER = 8192
 SLICE_S = 0.005  # a process yields to the event loop after this long
@@ -67,7 +68,7 @@ class Machine:
     on_full: Callable[[], None] = field(default=lambda: None)
     """Called when they hold more: then the kernel kills them all (memory.oom.group)."""
     on_growth: Callable[[], None] = field(default=lambda: None)
-    """Called when one of them holds much more than before."""
+    """Called when one of them holds much more than before, or there are many more of them."""
     kernel: str = "5.15.0-1073-gke"
     address: str = "10.0.0.2"
     network: Network | None = None
@@ -177,6 +178,8 @@ class Process(Holder):
         self._out = bytearray()
         self._task: asyncio.Task[None] | None = None
         machine.processes[self.pid] = self
+        if len(machine.processes) % MANY == 0:
+            machine.on_growth()
 
     @property
     def name(self) -> str:
@@ -347,7 +350,7 @@ class Process(Holder):
             await self.stopped.wait()
         if fd not in self.fds:
             raise FileError("EBADF")
-        return await self.fds[fd].read(count)
+        return await self.fds[fd].read_for(self, count)
 
     async def write(self, data: str | bytes) -> None:
         """Write to standard output, which is buffered until the next read, sleep or 8 KiB."""

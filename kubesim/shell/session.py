@@ -11,6 +11,7 @@ from kubesim.shell.jobs import Interrupted
 from kubesim.shell.lineedit import Interrupt, LineEditor
 from kubesim.shell.nodes import Node
 from kubesim.shell.parse import parse
+from kubesim.shell.recall import Recall, RecallError
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
 from kubesim.shell.syntax import ScriptError
 from kubesim.shell.terminal import Terminal
@@ -30,6 +31,7 @@ class Session:
         self.running: asyncio.Task[int] | None = None
         self.editor: LineEditor | None = None
         shell.typed = []
+        self.recall = Recall(shell.typed)
         if self.terminal:
             self.editor = LineEditor(self.process, self.terminal, shell.typed, lambda text: complete(shell, text))
 
@@ -40,6 +42,11 @@ class Session:
         if "PS1" not in shell.state.variables:
             shell.state.variables["PS1"] = Variable(PROMPTS[shell.dialect])
         shell.state.variables.setdefault("PS2", Variable("> "))
+        if shell.dialect == "bash":
+            shell.state.options.add("H")
+            home = shell.state.get("HOME") or "/root"
+            for name, value in (("SIZE", "500"), ("FILESIZE", "500"), ("FILE", f"{home}/.bash_history")):
+                shell.state.variables.setdefault(f"HIST{name}", Variable(value))
         for name in ("TSTP", "TTIN", "TTOU", "TERM", "QUIT"):
             self.process.handlers.setdefault(name, None)
         self.process.handlers["INT"] = self._interrupt
@@ -57,7 +64,9 @@ class Session:
             if node is None:
                 await self._goodbye()
                 return shell.status
+            warned = shell.warned
             await self._execute(node)
+            shell.warned = shell.warned and not warned
 
     def _resized(self) -> None:
         if self.terminal and self.shell.dialect == "bash":
@@ -81,9 +90,10 @@ class Session:
             line = await self._line(self._prompt("PS2" if text else "PS1"))
             if line is None:
                 return None if not text else parse("", self.shell.dialect)
-            if not text:
-                line = await self._recalled(line)
-            text += line + "\n"
+            recalled = await self._recalled(line) if not text else line
+            if recalled is None:
+                continue
+            text += recalled + "\n"
             try:
                 node = parse(text, self.shell.dialect, self.shell.state.aliases)
             except ScriptError as error:
@@ -113,31 +123,29 @@ class Session:
     def _remember(self, text: str) -> None:
         line = text.rstrip("\n")
         typed = self.shell.typed
-        if line.strip() and (not typed or typed[-1] != line) and not line.startswith(" "):
+        control = (self.shell.state.get("HISTCONTROL") or "").split(":")
+        spaced = line.startswith(" ") and {"ignorespace", "ignoreboth"} & {*control}
+        again = typed[-1:] == [line] and (self.shell.dialect != "bash" or {"ignoredups", "ignoreboth"} & {*control})
+        if line.strip() and not spaced and not again:
             typed.append(line.replace("\n", "; ") if "<<" not in line else line)
             del typed[:-MOST_HISTORY]
 
-    async def _recalled(self, line: str) -> str:
-        """Do ``!!``, ``!$``, ``!3`` and ``!word`` as bash does."""
-        typed = self.shell.typed
-        if self.shell.dialect != "bash" or "!" not in line or not typed or "'" in line:
+    async def _recalled(self, line: str) -> str | None:
+        """Do ``!!``, ``!$``, ``!3`` and ``!word`` as bash does; None where nothing is to be run."""
+        if self.shell.dialect != "bash" or "H" not in self.shell.state.options:
             return line
-
-        def one(match: re.Match[str]) -> str:
-            word = match[1]
-            if word == "!":
-                return typed[-1]
-            if word == "$":
-                return (typed[-1].split() or [""])[-1]
-            if re.fullmatch(r"-?\d{1,6}", word):
-                at = int(word) - 1 if int(word) > 0 else len(typed) + int(word)
-                return typed[at] if 0 <= at < len(typed) else match[0]
-            return next((old for old in reversed(typed) if old.startswith(word)), match[0])
-
-        found = re.sub(r"(?<![\\\[\w$])!(!|\$|-?\d+|[A-Za-z]\w*)", one, line)
-        if found != line:
-            await self.process.write(found + "\n")
-        return found
+        try:
+            found = self.recall.expanded(line)
+        except RecallError as error:
+            await self.process.error(f"{self.shell.name}: {error}\n")
+            return None
+        if not found.changed:
+            return line
+        await self.process.error(found.text + "\n")
+        if found.shown_only:
+            self._remember(found.text)
+            return None
+        return found.text
 
     async def _execute(self, node: Node) -> None:
         shell = self.shell

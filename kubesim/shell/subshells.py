@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable
 
 from kubesim.shell import dialects
@@ -19,6 +20,7 @@ class Subshells(Compounds):
     """The processes of one shell."""
 
     jobs: Jobs
+    typed: list[str]
 
     # programs
 
@@ -128,6 +130,7 @@ class Subshells(Compounds):
         inner.subshell, inner.first, inner.began = True, self.first, self.began
         inner.command_string = self.command_string
         inner.line_offset, inner.named = self.line_offset, self.named
+        inner.typed = list(self.typed)
 
         async def main(process: Process) -> int:
             return await inner.finish(inner.execute(node, final=True))
@@ -205,7 +208,10 @@ class Subshells(Compounds):
         return f"/dev/fd/{number}"
 
     async def background(self, node: Node, source: str) -> None:
-        """Start a command with ``&``."""
+        """Start a command with ``&``; ``%1 &`` lets a job go on."""
+        if self.interactive and self.dialect == "bash" and re.fullmatch(r"%\S+", source):
+            await self.eval(f"bg {source}")
+            return
         fds = dict(self.process.fds)
         if not self.interactive:
             fds[0] = Bytes(b"")

@@ -145,9 +145,24 @@ class Terminal(Handle):
         del self._ready[:stop]
         return piece
 
+    async def read_for(self, process: Process, count: int) -> bytes:
+        """Read for a process in front; what is in the background stops instead, what has been stopped waits."""
+        while True:
+            if process.terminal is self and process.group != self.foreground:
+                process.signal("TTIN")
+            if process.stopped:
+                await process.stopped.wait()
+                continue
+            data = await self.read(count)
+            if not process.stopped:
+                return data
+            self.unread(data)
+
     def unread(self, data: bytes) -> None:
         """Put bytes back to be read again."""
         self._ready[:0] = data
+        if data:
+            self._wake()
 
     @property
     def pending(self) -> bool:

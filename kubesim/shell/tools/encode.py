@@ -71,7 +71,7 @@ async def checksum(process: Process) -> int:
 
 async def _digest(process: Process, kind: str, handle: Handle) -> str:
     hashed = hashlib.new(kind, usedforsecurity=False)
-    while data := await handle.read(PIECE):
+    while data := await handle.read_for(process, PIECE):
         hashed.update(data)
         await process.tick(8)
     return hashed.hexdigest()

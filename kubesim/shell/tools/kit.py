@@ -204,7 +204,7 @@ async def lines(process: Process, handle: Handle, end: bytes = b"\n") -> AsyncIt
     rest = b""
     while True:
         await process.flush()
-        data = await handle.read(CHUNK)
+        data = await handle.read_for(process, CHUNK)
         await process.tick()
         if not data:
             break
@@ -239,7 +239,7 @@ def data(text: str) -> bytes:
 async def everything(process: Process, handle: Handle, limit: int = MOST_DATA) -> bytes:
     """Read all, up to ``limit`` bytes; more ends the program."""
     whole = bytearray()
-    while piece := await handle.read(CHUNK):
+    while piece := await handle.read_for(process, CHUNK):
         whole += piece
         await process.tick()
         await process.claim(len(whole))
@@ -250,7 +250,7 @@ async def everything(process: Process, handle: Handle, limit: int = MOST_DATA) -
 
 async def exhausted(process: Process, handle: Handle, size: int) -> NoReturn:
     """End a program that has read too much: by the kernel's hand if it reads on to the limit of its container."""
-    while size < MOST_COUNTED and (piece := await handle.read(CHUNK)):
+    while size < MOST_COUNTED and (piece := await handle.read_for(process, CHUNK)):
         size += len(piece)
         await process.tick()
         await process.claim(size)

@@ -37,7 +37,7 @@ async def process_read(process: Process, handle: Handle) -> bytes:
     """Read a chunk after what was written is out."""
     await process.flush()
     await process.tick()
-    return await handle.read(CHUNK)
+    return await handle.read_for(process, CHUNK)
 
 
 async def _decorated(process: Process, handle: Handle, opts: kit.Options, number: int) -> int:
@@ -122,7 +122,7 @@ async def _first(process: Process, handle: Handle, count: int, flag: str) -> Non
     if count == 0:
         return
     if flag == "c":
-        while count > 0 and (data := await handle.read(min(count, CHUNK))):
+        while count > 0 and (data := await handle.read_for(process, min(count, CHUNK))):
             await process.write(data)
             count -= len(data)
         return

@@ -45,7 +45,7 @@ class Input:
         if self.handle is None:
             return False
         await self.process.flush()
-        data = await self.handle.read(65_536)
+        data = await self.handle.read_for(self.process, 65_536)
         self.data = self.data[self.at :] + kit.text(data)
         self.at = 0
         if len(self.data) > kit.MOST_DATA:
