@@ -238,7 +238,7 @@ class Cluster:
         asked = file.pools if file else None
         wanted = [Pool(spec.nodes, spec.gpus, spec.product)] if asked is None else asked
         await pools.create(cluster._client("kubelet"), wanted, clock.now())
-        await cluster._start({})
+        await cluster._start(pools.disks(wanted, clock.now()))
         if file:
             await cluster._take_in(file)
         return cluster

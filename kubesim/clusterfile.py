@@ -9,6 +9,8 @@
       labels: {team: vision}
       taints:
       - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
+      kubelet:                   # of their KubeletConfiguration: what lets pods be evicted, and images be removed
+        evictionHard: {memory.available: 5%, nodefs.available: 10%}
     addons:                      # what kubesim brings
     - gpu-operator               # device plugin, feature discovery, dcgm-exporter
     - monitoring                 # Prometheus, kube-state-metrics
@@ -30,11 +32,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
+
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.auth.users import ADMIN
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import PRODUCTS
+from kubesim.kubelet.thresholds import WrongConfig, rules
 from kubesim.located import FileError, Mapping, documents
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 
@@ -192,11 +197,23 @@ def _pool(fields: _Fields, item: Any) -> Pool:
         name=fields.text("name"),
         labels=fields.texts("labels"),
         taints=tuple(fields.each("taints", _taint)),
+        kubelet=_kubelet(fields),
         path=fields.path,
         line=fields.line,
     )
     fields.end()
     return pool
+
+
+def _kubelet(fields: _Fields) -> Obj:
+    """Return a kubelet's configuration; what it may be, the kubelet says."""
+    given = fields.get("kubelet", {}, lambda value: isinstance(value, Mapping), "a mapping")
+    found: Obj = orjson.loads(orjson.dumps(given))
+    try:
+        rules(found)
+    except (WrongConfig, TypeError, AttributeError, ValueError) as error:
+        raise fields.error("kubelet", str(error)) from error
+    return found
 
 
 def _taint(fields: _Fields, item: Any) -> Obj:

@@ -11,6 +11,8 @@ from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import PRODUCTS, node, register
+from kubesim.kubelet import configuration
+from kubesim.kubelet.volumes import HOST
 from kubesim.located import FileError
 
 MAX_NODES, MAX_GPUS = 1000, 16
@@ -35,6 +37,8 @@ class Pool:
     taints: tuple[Obj, ...] = ()
     path: Path | None = None
     line: int = 0
+    kubelet: Obj = field(default_factory=dict)
+    """What the configuration of their kubelets says beside the defaults."""
 
     def nodes(self, first: int, now: datetime) -> Iterator[Obj]:
         """Yield the node objects; ``first`` is how many nodes the cluster has already."""
@@ -63,6 +67,17 @@ async def create(client: Client, pools: Iterable[Pool], now: datetime) -> None:
                 raise
             raise FileError(pool.path, pool.line, f"{error.message}; mend it here") from error
         first += pool.count
+
+
+def disks(pools: Iterable[Pool], now: datetime) -> Obj:
+    """Return what lies on the disks of nodes whose kubelets are configured, as their kubelets take it up."""
+    found: Obj = {}
+    first = 0
+    for pool in pools:
+        for made in pool.nodes(first, now) if pool.kubelet else ():
+            found[f"disk/{made['metadata']['name']}"] = {HOST: [configuration.entry(pool.kubelet)]}
+        first += pool.count
+    return found
 
 
 def _make_plain(made: Obj, name: str) -> None:

@@ -11,29 +11,15 @@ import orjson
 
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import thresholds, timings
+from kubesim.kubelet import configuration
 from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.watch import Watch
-from kubesim.network.dns import DOMAIN
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT = 10250
 JSON = {"Content-Type": "application/json"}
 METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-CONFIG = {
-    "kind": "KubeletConfiguration",
-    "apiVersion": "kubelet.config.k8s.io/v1beta1",
-    "maxPods": 110,
-    "clusterDomain": DOMAIN,
-    "nodeStatusUpdateFrequency": "10s",
-    "nodeStatusReportFrequency": f"{timings.STATUS_REPORT_S / 60:.0f}m0s",
-    "nodeLeaseDurationSeconds": timings.LEASE_S,
-    "containerLogMaxSize": "10Mi",
-    "containerLogMaxFiles": 5,
-    **thresholds.CONFIG,
-}
-"""What /configz tells of the kubelet's configuration."""
 
 
 def port_of(node: Obj) -> int:
@@ -88,7 +74,13 @@ class KubeletEndpoint(HttpServer):
             case ["metrics"] | ["metrics", "resource"] | ["stats", "summary"] as parts:
                 return self._measured(parts)
             case ["configz"]:
-                return Response(200, orjson.dumps({"kubeletconfig": CONFIG}), JSON)
+                return Response(
+                    200,
+                    orjson.dumps(
+                        {"kubeletconfig": {**configuration.DEFAULTS, **(self.watch.config if self.watch else {})}}
+                    ),
+                    JSON,
+                )
             case ["containerLogs", namespace, pod, container]:
                 return self._log(request, namespace, pod, container)
         return Response(404, b"404 page not found\n")

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
-from kubesim.kubelet import outofmemory
+from kubesim.kubelet import configuration, outofmemory
 from kubesim.kubelet.footprint import PodUse, measure, on_disk
 from kubesim.kubelet.host import Node
 from kubesim.kubelet.imagegc import DETECT_S, INODES, TOO_FEW, ImageStore
@@ -29,6 +30,7 @@ from kubesim.kubelet.thresholds import (
     Observation,
     Rules,
     Threshold,
+    WrongConfig,
     binary,
     rules,
 )
@@ -119,10 +121,19 @@ class Pressure(Watch):
             self._until = datetime.fromtimestamp(now.timestamp() + WARM_S, now.tzinfo)
             self.wake(CHECK_S - now.timestamp() % CHECK_S)
 
-    def configure(self, config: Mapping[str, object]) -> None:
+    def configure(self, config: Mapping[str, Any]) -> None:
         """Take over a configuration. Raises ``WrongConfig``."""
         self._take_over(rules(config))
+        self.config = config
         self.touch()
+
+    def restart(self) -> str:
+        """Read the configuration anew; returns why it cannot be used, or nothing."""
+        try:
+            self.configure(configuration.read(self.node.disk.root))
+        except WrongConfig as error:
+            return str(error)
+        return ""
 
     def _take_over(self, found: Rules) -> None:
         self.rules, limit = found, self.node.disk.room.limit
@@ -135,7 +146,9 @@ class Pressure(Watch):
         known = [c["type"] for c in conditions if c["type"] in PRESSURES.values() and c["status"] == "True"]
         self._last = dict.fromkeys(known, self.clock.now())
         self.conditions = known
-        if known or self.node.disk.looked_at:
+        if self.node.disk.looked_at:
+            self.restart()
+        if known:
             self.touch()
 
     # What there is.

@@ -14,11 +14,11 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, disposal, keeping, logs, timings
+from kubesim.kubelet import admit, configuration, disposal, keeping, logs, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.duties import Duties
-from kubesim.kubelet.endpoint import CONFIG, KubeletEndpoint, port_of
+from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
 from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
@@ -141,7 +141,7 @@ class Kubelets:
 
         self.fabric.attach(node.ip)
         node.processes = lambda: table(node, here())
-        node.logs, node.config = pod_logs(here, self._clock.now), CONFIG
+        node.logs = pod_logs(here, self._clock.now)
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
         node.endpoint = KubeletEndpoint(
             pods, read, self._clock, running, node.capacity, node.name, node.ledger, node.watch
@@ -167,9 +167,10 @@ class Kubelets:
         By uid the back-offs and the ends of processes of a pod (None: it is gone), by name the images of a node.
         """
         changed, self._changed_pods = self._changed_pods, set()
+        found: dict[str, Any] = {**self.machines.changes()}
         if changed is None:
             changed = {(key, worker.record.uid) for key, worker in self._workers.items()}
-        found: dict[str, Any] = {**self.machines.changes()}
+            found |= {f"disk/{name}": node.disk.dump() for name, node in self._nodes.items() if node.disk.looked_at}
         for key, uid in changed:
             worker = self._workers.get(key)
             if worker is None or worker.record.uid != uid:
@@ -243,6 +244,7 @@ class Kubelets:
             images=set(self._saved.pop(f"images/{name}", ())),
             gpus=_gpus(obj),
             capacity=obj["status"].get("capacity") or {},
+            config=configuration.DEFAULTS,
         )
         if (devices := self._saved.pop(f"gpus/{name}", None)) is not None:
             self._nodes[name].gpus.restore(devices)

@@ -60,7 +60,8 @@ def _side(made: Machine, host: Host) -> HostSide:
     def tree() -> Files:
         return Files(node.disk.root, _mounts(made, node, side))
 
-    side = HostSide(node.name, node.disk.root, devices, devices.board.booted, ask, node.processes, tree)
+    booted, restart = devices.board.booted, node.watch.restart
+    side = HostSide(node.name, node.disk.root, devices, booted, ask, node.processes, tree, restart)
     return side
 
 

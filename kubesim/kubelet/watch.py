@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 
 class Watch:
     """Hears what happens to a node's disk and memory; this one does nothing about it."""
+
+    config: Mapping[str, Any] = MappingProxyType({})
+    """What the configuration of the node's kubelet says beside the defaults."""
+
+    def restart(self) -> str:
+        """Start the kubelet anew; returns why it does not start, or nothing."""
+        return ""
 
     def written(self) -> None:
         """Note that something was written to the disk."""

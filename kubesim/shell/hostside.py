@@ -167,6 +167,8 @@ class HostSide:
     """Returns everything that runs on it."""
     tree: Callable[[], Files]
     """Returns its files with what is mounted there."""
+    restart: Callable[[], str] = str
+    """Starts its kubelet anew; returns why it does not start, or nothing."""
 
     @property
     def units(self) -> dict[str, Unit]:

@@ -8,6 +8,8 @@ import pytest
 
 from kubesim.conditions import condition_of
 from kubesim.gpu.kernel_log import dmesg
+from kubesim.kubelet.eviction import MOST_PIDS, OWN_PIDS
+from kubesim.kubelet.thresholds import WrongConfig, rules
 from kubesim.network.fabric import Request
 from kubesim.tests.containers import run, state
 from kubesim.tests.world import container, deployment, pod, world
@@ -302,3 +304,67 @@ async def test_a_large_file_keeps_what_was_written_at_its_head():
         assert out.split()[:8] == ["h", "e", "l", "l", "o", "\\n", "\\0", "\\0"]
         assert out.split()[8] == "4"
         assert "10737418240" in out
+
+
+async def test_a_kubelet_takes_its_thresholds_from_the_file_on_its_node_when_it_is_started_again():
+    async with world(count=1) as w:
+        mount = {"volumeMounts": [{"name": "root", "mountPath": "/host"}]}
+        volumes = [{"name": "root", "hostPath": {"path": "/"}}]
+        await w.create("pods", pod("look", container("busybox:1.36", "sleep", "1d", **mount), volumes=volumes))
+        await w.tick(5)
+        script = "sed -i 's/memory.available: 100Mi/memory.available: 99%/' /etc/kubernetes/kubelet-config.yaml"
+        assert await run(w, "look", "chroot", "/host", "bash", "-c", script) == (0, "", "")
+        await w.tick(60)
+        assert (await pressures(w))["MemoryPressure"][0] == "False"
+        w.kubelets.watches.of(w.node_names[0]).use("memory", 90 * GIB)
+        await run(w, "look", "chroot", "/host", "systemctl", "restart", "kubelet")
+        await w.tick(15)
+        assert (await pressures(w))["MemoryPressure"] == ("True", "KubeletHasInsufficientMemory")
+        status = (await w.pod("look"))["status"]
+        assert status["reason"] == "Evicted"
+        assert "The node was low on resource: memory. Threshold quantity: 1985" in status["message"]
+
+
+async def test_a_wrong_configuration_is_refused_with_the_kubelets_words():
+    with pytest.raises(WrongConfig, match="unsupported eviction signal disk.available"):
+        rules({"evictionHard": {"disk.available": "10%"}})
+    with pytest.raises(WrongConfig, match="grace period must be specified for the soft eviction threshold memory.av"):
+        rules({"evictionSoft": {"memory.available": "1Gi"}})
+
+
+async def test_a_soft_threshold_waits_for_its_grace_period():
+    async with world(count=1) as w:
+        await w.create("pods", pod("eater", container("polinux/stress", "sleep", "1d")))
+        await w.tick(5)
+        watch = w.kubelets.watches.of(w.node_names[0])
+        soft = {
+            "evictionSoft": {"memory.available": "300Gi"},
+            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+        }
+        watch.configure(soft)
+        watch.use("memory", watch.capacity - 200 * GIB)
+        await w.tick(30)
+        assert (await pressures(w))["MemoryPressure"][0] == "True"
+        assert (await w.pod("eater"))["status"]["phase"] == "Running"
+        await w.tick(90)
+        status = (await w.pod("eater"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert "Threshold quantity: 300Gi, available: " in status["message"]
+
+
+async def test_many_processes_leave_a_node_short_of_process_numbers():
+    async with world(count=1) as w:
+        bomb = "i=0; while [ $i -lt 100 ]; do sleep 1d & i=$((i+1)); done; wait"
+        await w.create("pods", pod("bomb", container("busybox:1.36", "sh", "-c", bomb)))
+        await w.create("pods", pod("quiet", container("nginx:1.27")))
+        await w.tick(5)
+        watch = w.kubelets.watches.of(w.node_names[0])
+        watch.configure({"evictionHard": {"pid.available": str(MOST_PIDS - 300)}})
+        await w.tick(15)
+        assert (await pressures(w))["PIDPressure"] == ("True", "KubeletHasInsufficientPID")
+        status = (await w.pod("bomb"))["status"]
+        assert status["message"] == (
+            f"The node was low on resource: pids. Threshold quantity: {MOST_PIDS - 300}, "
+            f"available: {MOST_PIDS - OWN_PIDS - 104}. "
+        )
+        assert (await w.pod("quiet"))["status"]["phase"] == "Running"

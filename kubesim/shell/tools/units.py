@@ -12,6 +12,10 @@ OFFLINE = (
     "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to "
     "bus: Host is down\n"
 )
+NOT_STARTED = (
+    "Job for {0}.service failed because the control process exited with error code.\n"
+    'See "systemctl status {0}.service" and "journalctl -xeu {0}.service" for details.\n'
+)
 LEGEND = (
     "\nLOAD   = Reflects whether the unit definition was properly loaded.\n"
     "ACTIVE = The high-level unit activation state, i.e. generalization of SUB.\n"
@@ -60,6 +64,11 @@ async def _one(process: Process, side: HostSide, verb: str, name: str, *, quiet:
             f"Id={name}.service\nDescription={known.description}\nLoadState=loaded\nActiveState=active\nSubState=running\n"
             f"MainPID={known.pid}\nFragmentPath={known.path}\nUnitFileState=enabled\nTasksCurrent={known.tasks}\n"
         )
+    elif verb in ("restart", "try-restart") and name == "kubelet":
+        if why := side.restart():
+            await process.error(NOT_STARTED.format(name))
+            side.devices.board.log.write(process.machine.clock.now(), f"kubelet[{known.pid}]: {why}", 3)
+            return 1
     elif verb in ("restart", "stop", "start", "reload", "try-restart", "kill"):
         await process.error(
             f"Failed to {verb} {name}.service: Access denied\nSee system logs and 'systemctl status {name}.service' "
