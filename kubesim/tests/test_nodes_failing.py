@@ -1,18 +1,24 @@
 """Simulated nodes in trouble: an API server that goes, names that are taken, an end amid the beginning."""
 
 import asyncio
+import ssl
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kubesim.auth.attributes import Attributes
 from kubesim.auth.users import service_account_user
-from kubesim.clock import RealClock
+from kubesim.clock import RealClock, settle
+from kubesim.errors import ApiError
 from kubesim.nodes import access
 from kubesim.nodes.joined import Joined
 from kubesim.nodes.marks import Group
 from kubesim.nodes.registration import Taken, Wanted
+from kubesim.overhttp import Unreachable
+from kubesim.pki import name_of
 from kubesim.pools import Pool
 from kubesim.tests.joining import GROUP, administrator, close, joined, made, place, pod, running, state_of, until
 from kubesim.tests.live import serving
@@ -73,6 +79,50 @@ async def test_an_api_server_that_was_away_finds_the_same_nodes_and_pods_again(l
         await nodes.stop()
         close(nodes)
         await relay.cut()
+
+
+async def shown(nodes):
+    """Return the certificate that the first kubelet's port shows (DER)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", nodes.place.ports[0], ssl=context)
+    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    await settle(20)
+    return found
+
+
+async def test_certificates_are_changed_while_a_log_is_followed(live):
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(administrator(live))
+        nodes = await stack.enter_async_context(joined(live))
+        http = await stack.enter_async_context(live.client())
+        await client.create("pods", pod("chatty", "sh", "-c", "while true; do echo on; sleep 0.2; done"))
+        await running(client, "chatty")
+        path = "/api/v1/namespaces/default/pods/chatty/log?follow=true"
+        async with http.get(path) as answer:
+            assert await answer.content.readexactly(3) == b"on\n"
+            before = await shown(nodes)
+            await nodes._renew(nodes.nodes[0])
+            assert await shown(nodes) != before
+            assert await answer.content.readexactly(6) == b"on\non\n"
+            async with http.get(f"{path}&limitBytes=3") as later:
+                assert await later.read() == b"on\n"
+
+
+async def test_a_node_whose_certificate_has_expired_goes_on_with_another(live):
+    """As where the API server was away until it was too late to ask in time."""
+    async with administrator(live) as client, joined(live) as nodes:
+        node = nodes.nodes[0]
+        subject = name_of(f"system:node:{node.name}", ["system:nodes"])
+        long_ago = datetime.now(UTC) - timedelta(days=4000)
+        expired = live.authority.issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [], long_ago)
+        node.client.renew(nodes.access.as_holder(expired.certificate + expired.key).context())
+        with pytest.raises((Unreachable, ApiError)):
+            await node.client.get("nodes", node.name)
+        await nodes._renew(node)
+        await client.create("pods", pod("afterwards", "sleep", "1000"))
+        assert (await running(client, "afterwards"))["spec"]["nodeName"] == node.name
 
 
 async def test_leaving_ends_also_where_the_api_server_is_away_and_says_what_to_do(live, caplog):

@@ -161,10 +161,16 @@ def test_a_kubelets_port_knows_the_clusters_users(cluster):
             assert "node_memory_working_set_bytes" in answer.read().decode()
 
 
-def test_it_goes_without_a_trace_and_a_killed_one_is_removed(cluster):
-    with joined(cluster, "--nodes", "2"):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_goes_without_a_trace_when_a_signal_ends_it(cluster, number):
+    with joined(cluster, "--nodes", "2") as process:
         assert f"{GROUP}-1" in traces(cluster)["/api/v1/nodes"]
+        process.send_signal(number)
+        process.wait(60)
     assert not any(traces(cluster).values())
+
+
+def test_what_a_killed_one_leaves_is_removed(cluster):
     with joined(cluster, "--nodes", "2") as process:
         process.kill()
         process.wait(10)
@@ -172,6 +178,11 @@ def test_it_goes_without_a_trace_and_a_killed_one_is_removed(cluster):
     done = subprocess.run(command(cluster, "--remove"), capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == f"removed 2 nodes of the group {GROUP}\n"
     assert not any(traces(cluster).values())
+
+
+def until_gone(cluster):
+    """Wait until the namespace that a test before has deleted is really away."""
+    until(lambda: cluster("GET", "/api/v1/namespaces/kubesim-nodes").code == 404, seconds=90)
 
 
 @contextmanager
@@ -185,6 +196,7 @@ def manifest(cluster, folder):
         "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
         "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
     }
+    until_gone(cluster)
     made = []
     try:
         for found in documents:
@@ -201,6 +213,70 @@ def manifest(cluster, folder):
     finally:
         for path in reversed(made):
             cluster("DELETE", path)
+
+
+FORBIDDEN = (
+    *((verb, "", "secrets", "kube-system", "") for verb in ("get", "list", "watch", "create", "delete")),
+    *((verb, "", "pods", "default", "") for verb in ("create", "update", "patch", "delete", "deletecollection")),
+    *(
+        ("create", "", f"pods/{part}", "default", "")
+        for part in ("exec", "attach", "portforward", "eviction", "binding")
+    ),
+    *(("get", "", f"pods/{part}", "default", "") for part in ("log", "proxy", "exec")),
+    *((verb, "", "nodes", "", "") for verb in ("create", "update", "patch", "deletecollection")),
+    *((verb, "", "nodes/proxy", "", "") for verb in ("get", "create")),
+    *((verb, "", "configmaps", "default", "") for verb in ("get", "list", "create")),
+    *((verb, "", "serviceaccounts/token", "kube-system", "") for verb in ("create",)),
+    *((verb, "", "users", "", "") for verb in ("impersonate",)),
+    ("delete", "", "nodes", "", "somebody-elses"),
+    ("get", "certificates.k8s.io", "certificatesigningrequests", "", "somebody-elses"),
+    ("update", "certificates.k8s.io", "certificatesigningrequests/approval", "", ""),
+    ("approve", "certificates.k8s.io", "signers", "", "kubernetes.io/kube-apiserver-client"),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", "", ""),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles", "", ""),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles", "", ""),
+    ("update", "coordination.k8s.io", "leases", "kube-node-lease", ""),
+)
+
+
+def test_the_manifests_account_may_do_nothing_that_it_does_not_need(cluster, tmp_path):
+    with manifest(cluster, tmp_path):
+        assert [asked for asked in FORBIDDEN if allowed(cluster, *asked)] == []
+        assert allowed(cluster, "delete", "", "nodes", "", "sim-0")
+
+
+def allowed(cluster, verb, group, resource, namespace, name):
+    """Whether the manifest's account may do something."""
+    resource, _, part = resource.partition("/")
+    asked = {
+        "verb": verb,
+        "group": group,
+        "resource": resource,
+        "subresource": part,
+        "namespace": namespace,
+        "name": name,
+    }
+    account = "kubesim-nodes:kubesim-nodes"
+    groups = ["system:serviceaccounts", "system:serviceaccounts:kubesim-nodes", "system:authenticated"]
+    spec = {"user": f"system:serviceaccount:{account}", "groups": groups, "resourceAttributes": asked}
+    review = cluster("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+    return review.json["status"]["allowed"]
+
+
+@pytest.mark.kubectl
+def test_the_manifest_is_taken_by_an_api_server_as_it_is(cluster, kubectl, tmp_path):
+    """All but the namespace is only tried; nothing that is told is a warning, of Pod Security say."""
+    until_gone(cluster)
+    namespace, *rest = (found for found in yaml.safe_load_all(MANIFEST))
+    for name, documents in (("namespace", [namespace]), ("rest", rest)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump_all(documents))
+    kubectl("apply", "-f", str(tmp_path / "namespace.yaml"))
+    try:
+        said = kubectl("apply", "--dry-run=server", "-f", str(tmp_path / "rest.yaml"))
+        assert said.count("created (server dry run)") == len(rest)
+        assert "Warning" not in said
+    finally:
+        kubectl("delete", "-f", str(tmp_path / "namespace.yaml"), "--wait=false")
 
 
 async def test_the_manifests_rights_are_enough_to_join_and_to_leave(cluster, tmp_path):
