@@ -95,7 +95,7 @@ def name_errors(kind: Kind, name: str) -> list[str]:
 def dns_errors(name: str, rule: str = "label") -> list[str]:
     """Return what is wrong with a DNS name: a label, dns1035 or subdomain."""
     pattern, length = _RULES[rule]
-    errors = [f"must be no more than {length} bytes"] if len(name) > length else []
+    errors = [f"must be no more than {length} characters"] if len(name) > length else []
     if pattern.fullmatch(name):
         return errors
     dotted = rule == "label" and _RULES["subdomain"][0].fullmatch(name)

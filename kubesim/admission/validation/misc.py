@@ -71,7 +71,7 @@ def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
 
 def _key_errors(key: str) -> list[str]:
     """Return what keeps a key from being the name of a file."""
-    errors = ["must be no more than 253 bytes"] if len(key) > MAX_KEY else []
+    errors = ["must be no more than 253 characters"] if len(key) > MAX_KEY else []
     if not KEY.fullmatch(key):
         errors.append(KEY_RULE)
     if key in (".", ".."):
