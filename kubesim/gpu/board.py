@@ -11,6 +11,7 @@ from typing import Any
 
 from kubesim import data
 from kubesim.gpu import mig
+from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.mig import Instance
@@ -78,6 +79,8 @@ class Board:
         they are of one size (single), or not at all (none)."""
         self._told: set[str] = set()
         """The resources that the node has had: a kubelet goes on to tell of them, as none."""
+        self.engine = Engine()
+        """What the node's DCGM host engine keeps in mind."""
         self.toolkit = True
         """Whether the container toolkit is installed."""
         self.struck: Callable[[Device, int, bool], None] = lambda device, code, marked: None
@@ -210,6 +213,7 @@ class Board:
         self.log = KernelLog(at)
         self.given.clear()
         self.library = driver().version
+        self.engine = Engine()
         for device in self.devices:
             device.reset(at)
             device.change(at, instances=(), given=())

@@ -19,7 +19,7 @@ NVRM = (
     "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
 )
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
-DRIVER_FILES = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced")
+DRIVER_FILES = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "dcgmi")
 OWNER = "host"
 
 

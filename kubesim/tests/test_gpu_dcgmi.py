@@ -1,15 +1,22 @@
-"""dcgmi: what it says of healthy and of broken devices."""
+"""dcgmi: what it says of healthy and of broken devices, and what its host engine keeps in mind."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubesim.gpu import dcgmi
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, Board
+from kubesim.gpu.dcgm import cli
+from kubesim.gpu.devices import Task
+from kubesim.gpu.loads import loads
 from kubesim.gpu.products import products
+from kubesim.shell.machine import Stdio
+from kubesim.tests.containers import Sink, run
+from kubesim.tests.installed import install
+from kubesim.tests.world import container, pod, world
 
 BOOT = datetime(2026, 11, 2, 8, 0, tzinfo=UTC)
 
@@ -19,44 +26,219 @@ def board() -> Board:
     return Board("node-a", products()["H100"], 4, BOOT)
 
 
-def ask(board: Board, line: str) -> tuple[str, int]:
-    return dcgmi.run(Access(board, "", privileged=True).view(BOOT), line.split())
+def ask(board: Board, line: str, seconds: float = 0) -> tuple[str, int]:
+    view = Access(board, "", privileged=True).view(BOOT + timedelta(seconds=seconds))
+    return cli.run(view, line.split())
+
+
+def joined(out: str) -> str:
+    """Return the right half of a table as one text."""
+    return " ".join(" ".join(line.split("|")[2].strip() for line in out.splitlines() if line.count("|") > 2).split())
 
 
 def test_it_lists_the_devices(board):
     out, status = ask(board, "discovery -l")
-    assert (out.splitlines()[0], status) == ("4 GPU(s) found.", 0)
-    assert {len(line) for line in out.splitlines()[1:]} == {80}
+    assert (out.splitlines()[0], status) == ("4 GPUs found.", 0)
+    assert {len(line) for line in out.splitlines()[1:18]} == {81}
+    assert "0 NvSwitches found.\n+-----------+\n| Switch ID |" in out
+
+
+def test_it_shows_how_devices_are_cut(board):
+    board.set_mig(1, True, BOOT)
+    board.create_instance(1, "3g.40gb", BOOT)
+    out, _ = ask(board, "discovery -c")
+    assert f"| GPU 1             | GPU {board.devices[1].uuid} (EntityID: 1) " in out
+    assert "| -> I 1/2          | GPU Instance (EntityID: 8) " in out
+    assert "|    -> CI 1/0/0    | Compute Instance (EntityID: 8) " in out
+    assert {len(line) for line in out.splitlines()} == {90}
+
+
+def test_health_is_told_when_it_is_watched(board):
+    assert ask(board, "health -c") == ("Error: Health watches not enabled. Please enable watches. \n", 253)
+    assert ask(board, "health -s a") == ("Health monitor systems set successfully.\n", 0)
+    assert "| Overall Health            | Healthy " in ask(board, "health -c")[0]
+    assert "| Memory          | On " in ask(board, "health -f")[0]
+    ask(board, "health -s t")
+    board.xid(0, 48, BOOT)
+    assert "Healthy" in ask(board, "health -c")[0]
+    assert ask(board, "health -s z")[1] == 255
 
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(48, "double-bit ECC"),
-     (63, "row remappings are pending"), (64, "row remapping failed"), (74, "link 2 is currently down"),
-          (79, "is not responding"), (119, "is not responding"), (95, "Detected XID 95")],
+    [(48, "volatile double-bit ECC"), (63, "row remappings are pending"), (64, "row remapping failed"),
+     (74, "link 2 is currently down"), (79, "has fallen off the bus"), (119, "NODE_REBOOT"), (95, "Detected XID 95")],
 )  # fmt: skip
 def test_its_watches_see_what_an_event_has_done(board, code, text):
-    assert "Healthy" in ask(board, "health -c")[0]
-    assert ask(board, "diag -r 1")[1] == 0
+    ask(board, "health -s a")
+    assert ask(board, "diag -r 2")[1] == 0
     board.xid(1, code, BOOT)
     out, _ = ask(board, "health -c")
-    joined = "".join(line[30:86].strip() + " " for line in out.splitlines())
-    assert text in " ".join(joined.split())
+    assert text in joined(out)
     assert {len(line) for line in out.splitlines()} == {88}
-    assert ask(board, "diag -r 2")[1] == 226
+    out, status = ask(board, "diag -r 2")
+    assert status == 226
+    assert text in joined(out)
+    board.reset(1, BOOT) if code != 79 else board.repair(1, BOOT)
+    healthy = code != 64  # a row that could not be remapped stays so
+    assert ("Healthy" in ask(board, "health -c")[0]) == healthy
+
+
+def test_the_diagnostic_has_more_tests_at_a_higher_level(board):
+    rows = [
+        [line.split("|")[1].strip() for line in ask(board, f"diag -r {level}")[0].splitlines() if line.endswith(" |")]
+        for level in (1, 2, 3, 4)
+    ]
+    counts = [
+        sum(name in each for name in ("software", "memory", "pcie", "targeted_power", "memtest")) for each in rows
+    ]
+    assert counts == [1, 3, 4, 5]
+    assert ask(board, "diag -r 9")[1] == 255
+    found = json.loads(ask(board, "diag -r 2 -j")[0])
+    tests = [test for c in found["DCGM Diagnostic"]["test_categories"] for test in c["tests"]]
+    assert {test["name"]: test["test_summary"]["status"] for test in tests} == dict.fromkeys(
+        ("software", "memory", "pcie"), "Pass"
+    )
+    assert found["metadata"]["Driver Version Detected"]
+
+
+def test_a_diagnostic_skips_devices_that_are_in_use(board):
+    board.allocate("ml/a/main", GPU, 1, BOOT)
+    board.start(Task(7, "python", "ml/a/main", loads()["training"], BOOT))
+    out, status = ask(board, "diag -r 2")
+    assert status == 0
+    assert "|                           | GPU0: Skip" in out
+
+
+def test_groups_are_made_changed_and_removed(board):
+    assert "| 2 groups found.  " in ask(board, "group -l")[0]
+    assert ask(board, "group -c mine -a 0,1")[0] == (
+        'Successfully created group "mine" with a group ID of 2\nAdd to group operation successful.\n'
+    )
+    assert "|    -> Entities    | GPU 0, GPU 1 " in ask(board, "group -l")[0]
+    assert {len(line) for line in ask(board, "group -l")[0].splitlines()} == {80}
+    assert ask(board, "group -g 2 -r 0")[0] == "Remove from group operation successful.\n"
+    assert "| Entities          | GPU 1 " in ask(board, "group -g 2 -i")[0]
+    out, status = ask(board, "group -g 2 -a 1")
+    assert out.endswith("The GPU was not found or is already in the group.\n")
+    assert status == 255
+    assert ask(board, "group -d 2") == ("Successfully removed group 2\n", 0)
+    assert ask(board, "group -d 2") == ("Error: Cannot destroy group 2. Return: The Group is not found.\n", 251)
+    assert ask(board, "health -g 7 -c")[1] == 251
+    assert json.loads(ask(board, "group -l -j")[0])["header"] == ["GROUPS", "2 groups found."]
+
+
+def test_a_job_has_its_statistics(board):
+    board.allocate("ml/a/main", GPU, 1, BOOT)
+    board.start(Task(7, "python", "ml/a/main", loads()["training"], BOOT))
+    ask(board, "stats -e")
+    assert ask(board, "stats -s night", 60)[0] == "Successfully started recording stats for night.\n"
+    assert "Still Running" in ask(board, "stats -j night", 90)[0]
+    assert ask(board, "stats -s night", 90)[1] == 230
+    board.xid(0, 48, BOOT + timedelta(seconds=100))
+    ask(board, "stats -x night", 160)
+    out, _ = ask(board, "stats -j night", 500)
+    assert "| Total Execution Time (sec)         | 100.00 " in out
+    assert "| Double Bit ECC Errors              | 1 " in out
+    assert "| Overall Health                     | Failure " in out
+    verbose, _ = ask(board, "stats -j night -v", 500)
+    assert verbose.count("| GPU ID: ") == 4
+    assert "| PID                                | 7 " in verbose
+    assert {len(line) for line in verbose.splitlines() if line and not line.startswith("Success")} == {80}
+    assert ask(board, "stats -r night", 500)[0] == "Successfully removed job night.\n"
+    assert ask(board, "stats -j night", 500) == (
+        "Error: Unable to retrieve job statistics. Return: No data is available.\n", 242,
+    )  # fmt: skip
+
+
+def test_a_process_is_told_of_when_processes_are_watched(board):
+    board.allocate("ml/a/main", GPU, 2, BOOT)
+    board.start(Task(7, "python", "ml/a/main", loads()["training"], BOOT))
+    assert ask(board, "stats -p 7", 30)[1] == 253
+    ask(board, "stats -e")
+    out, status = ask(board, "stats -p 7", 30)
+    assert out.startswith("Successfully retrieved process info for PID: 7. Process ran on 2 GPUs.\n")
+    assert status == 0
+    assert ask(board, "stats -p 8", 30)[1] == 242
+
+
+def test_it_tells_how_devices_are_connected(board):
+    out, _ = ask(board, "topo --gpuid 0")
+    assert "| To GPU 1          | Connected via a CPU-level link " in out
+    assert "Connected via eighteen NVLINKs (Links: 0, 1, 2," in out
+    board.xid(0, 74, BOOT)
+    assert "Connected via seventeen NVLINKs (Links: 0, 1, 3," in ask(board, "topo --gpuid 0")[0]
+    assert "        U U D U" in ask(board, "nvlink -s")[0]
+    assert "| NUMA Optimal      | False " in ask(board, "topo -g 0")[0]
+    assert "| -> Replay Error             | 0 " in ask(board, "nvlink -e -g 1")[0]
+
+
+def test_policy_and_configuration_are_told(board):
+    assert "| Violation conditions        | None " in ask(board, "policy --get")[0]
+    assert ask(board, "policy --set 0,0 -x")[0] == "Policy successfully set.\n"
+    assert "| Violation conditions        | XID error detected. " in ask(board, "policy --get")[0]
+    board.devices[1].set(BOOT, power_limit=400.0)
+    assert "| Power Limit                  | Not Specified                | **** " in ask(board, "config --get")[0]
+
+
+def test_modules_field_groups_and_counters_are_listed(board):
+    assert "| 8         | Profiling          | Loaded " in ask(board, "modules -l")[0]
+    assert ask(board, "fieldgroup -l")[0].count("FIELD GROUPS") == 3
+    assert "| A.1            | 1004     | tensor_active " in ask(board, "profile -l")[0]
+    turing = Board("n", products()["T4"], 1, BOOT)
+    assert "Profiling is not supported for this group of GPUs or GPU." in ask(turing, "profile -l")[0]
+    assert "gpu_utilization" in ask(board, "dmon -l")[0]
 
 
 def test_fields_are_shown_by_number(board):
     out, _ = ask(board, "dmon -e 150,203,252 -i 0")
     assert out.splitlines()[0].split() == ["#Entity", "TMPTR", "GPUTL", "FBUSD"]
     assert out.splitlines()[2].split() == ["GPU", "0", "29", "0", "0"]
-    assert ask(board, "dmon -e 99999")[1] == 1
-    assert ask(board, "dmon -e")[1] == 1
+    assert ask(board, "dmon -e 99999")[1] == 255
+    assert ask(board, "dmon -e abc")[0] == "Error: Expected numerical fieldId. Got 'abc' instead.\n"
+    assert ask(board, "dmon -e 150 -i 9")[1] == 255
+    assert cli.pace(["dmon", "-e", "150", "-c", "3", "-d", "500"]) == (0.5, 3)
+    assert cli.pace(["discovery", "-l"]) == (0.0, 1)
+
+
+async def test_it_is_at_hand_on_the_node_and_beside_the_exporter():
+    async with world(count=1) as w:
+        await install(w, "gpu-operator")
+        await w.tick(20)
+        found = await w.items("pods", "gpu-operator")
+        exporter = next(item for item in found if "dcgm-exporter" in item["metadata"]["name"])
+        sink, command = Sink(), ("dcgmi", "dmon", "-e", "150", "-i", "0", "-c", "1")
+        status = await w.kubelets.containers.exec(exporter, "nvidia-dcgm-exporter", command)(Stdio(None, sink, sink))
+        assert (status, len(sink.data.splitlines())) == (0, 3)
+        root = {"name": "host", "hostPath": {"path": "/"}}
+        agent = container("debian:12", "sleep", "3600", volumeMounts=[{"name": "host", "mountPath": "/host"}])
+        await w.create("pods", pod("agent", {**agent, "securityContext": {"privileged": True}}, volumes=[root]))
+        await w.tick(10)
+        _, out, _ = await run(w, "agent", "chroot", "/host", "dcgmi", "discovery", "-l")
+        assert out.startswith("8 GPUs found.\n")
+
+
+def test_an_engine_that_is_not_there_is_not_reached(board):
+    out, status = ask(board, "--host 10.0.0.9 discovery -l")
+    assert out.startswith("Error: unable to establish a connection to the specified host: 10.0.0.9\n")
+    assert status == 235
+    assert ask(board, "--host localhost discovery -l")[1] == 0
+    board.update_driver("580.105.08", BOOT)
+    assert ask(board, "discovery -l")[1] == 235
 
 
 def test_what_it_does_not_know_is_answered_with_its_usage(board):
-    assert ask(board, "frobnicate")[1] == 1
+    assert ask(board, "frobnicate") == ("ERROR: Invalid subsystem.\n\n" + cli.USAGE, 1)
     assert ask(board, "")[0].startswith("Usage: dcgmi")
+    assert ask(board, "--help")[1] == 0
+    for line in ("stats", "nvlink", "health", "topo -g x", "group -c", "group -d x", "group -g 0 -a", "policy --set"):
+        assert ask(board, line)[1] > 0
+
+
+def test_the_engine_forgets_when_its_node_boots(board):
+    ask(board, "group -c mine")
+    board.reboot(BOOT + timedelta(seconds=60))
+    assert "| 2 groups found." in ask(board, "group -l", 90)[0]
 
 
 def test_only_who_was_given_devices_has_the_driver(board):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re2
 
-from kubesim.gpu import dcgmi
 from kubesim.gpu.access import Access
+from kubesim.gpu.dcgm import cli as dcgmi
+from kubesim.gpu.dcgm.call import NOT_CONNECTED
 from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg, journal
 from kubesim.gpu.smi import cli
 from kubesim.shell.hostside import journal as unit_journal
@@ -60,12 +61,19 @@ async def dcgm(process: Process) -> int:
     """Talk to the node's DCGM host engine."""
     access = _devices(process)
     if access is None or not access.has_driver:
-        await process.write("Error: unable to establish a connection to the specified host: localhost\n")
-        await process.write("Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n")
-        return 1
-    out, status = dcgmi.run(access.view(process.machine.clock.now()), process.argv[1:])
-    await process.write(out)
-    return status
+        await process.write(dcgmi.UNREACHABLE.format("localhost"))
+        return NOT_CONNECTED
+    pause, passes = dcgmi.pace(process.argv[1:])
+    done = 0
+    while True:
+        out, status = dcgmi.run(access.view(process.machine.clock.now()), process.argv[1:])
+        heads = 2 if pause and done and not status else 0
+        await process.write("".join(out.splitlines(keepends=True)[heads:]))
+        done += 1
+        if done == passes or not pause or status:
+            return status
+        await process.flush()
+        await process.sleep(pause)
 
 
 async def kernel(process: Process) -> int:

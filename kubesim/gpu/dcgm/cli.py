@@ -1,0 +1,81 @@
+"""The command line of dcgmi: subsystems, and whether the host engine is to be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubesim.gpu.dcgm import diagnose, groups, jobs, pages, paths
+from kubesim.gpu.dcgm.call import NOT_CONNECTED, Call, Refused, parse
+from kubesim.gpu.dcgm.engine import Engine
+from kubesim.gpu.smi.view import View
+
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "unix:///tmp/nv-hostengine", "localhost:5555", "127.0.0.1:5555"})
+UNREACHABLE = (
+    "Error: unable to establish a connection to the specified host: {}\n"
+    "Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n"
+)
+USAGE = """\
+Usage: dcgmi [--host IP] subsystem
+       dcgmi -v
+
+ Subsystems Available:
+    topo        GPU Topology: --gpuid ID | -g GROUP
+    stats       Process Statistics: -e | -s JOB | -x JOB | -j JOB | -r JOB | -a | -p PID [-v] [-g GROUP]
+    diag        System Validation/Diagnostic: -r 1-4 [-i ID] [-g GROUP] [-v] [-j]
+    policy      Policy Management: --get | --set ACTION,VALIDATION -x | -p | -n | -e [-g GROUP]
+    health      Health Monitoring: -s a|p|n|m|t|i|c | -f | -c [-g GROUP] [-j]
+    config      Configuration Management: --get [-g GROUP]
+    group       GPU Group Management: -l | -c NAME [--default | -a IDS] | -d ID | -g ID [-a IDS | -r IDS | -i]
+    fieldgroup  Field Group Management: -l
+    discovery   Discover GPUs on the system: -l | -c
+    nvlink      Displays NvLink link statuses and error counts: -s | -e -g ID
+    dmon        Stats Monitoring of GPUs: -e FIELDS [-i ID] [-c COUNT] [-d MILLISECONDS] | -l
+    modules     Control and list DCGM modules: -l
+    profile     Control and list DCGM profiling metrics: -l | --pause | --resume
+"""
+
+
+Page = Callable[[Call, View, Engine], str | tuple[str, int]]
+
+
+def run(view: View, argv: list[str]) -> tuple[str, int]:
+    """Return what an invocation prints and its exit status."""
+    if argv[:1] in (["-v"], ["--vv"], ["--version"]):
+        return f"dcgmi  version: {diagnose.VERSION}\n", 0
+    call = parse(argv)
+    if call.name not in _PAGES:
+        return ("ERROR: Invalid subsystem.\n\n" if call.name else "") + USAGE, 0 if call.given("-h", "--help") else 1
+    host = call.value("--host", default="localhost")
+    if host not in LOCAL or view.board.mismatched:
+        return UNREACHABLE.format(host), NOT_CONNECTED
+    try:
+        out = _PAGES[call.name](call, view, view.board.engine)
+    except Refused as error:
+        return f"{error}\n", error.status
+    return out if isinstance(out, tuple) else (out, 0)
+
+
+def pace(argv: list[str]) -> tuple[float, int]:
+    """Return the seconds between two passes of ``dmon`` and how many there are (0: no end); (0, 1) of other pages."""
+    call = parse(argv)
+    if call.name != "dmon" or not call.given("-e", "--field-id"):
+        return 0.0, 1
+    delay, count = call.value("-d", "--delay", default="1000"), call.value("-c", "--count", default="0")
+    return max(float(delay) / 1000, 0.1) if delay.isdecimal() else 1.0, int(count) if count.isdecimal() else 0
+
+
+_PAGES: dict[str, Page] = {
+    "discovery": pages.discovery,
+    "group": groups.group,
+    "health": pages.health,
+    "topo": paths.topo,
+    "nvlink": paths.nvlink,
+    "policy": pages.policy,
+    "config": pages.config,
+    "fieldgroup": pages.fieldgroup,
+    "modules": pages.modules,
+    "profile": pages.profile,
+    "stats": jobs.statistics,
+    "dmon": pages.dmon,
+    "diag": pages.diag,
+}
