@@ -12,7 +12,7 @@ from kubesim.goyaml import to_yaml
 from kubesim.gpu.board import Board
 from kubesim.gpu.hardware import SPEEDS, bus
 from kubesim.gpu.products import driver
-from kubesim.shell.files import Directory, File, Link, Listing, Node
+from kubesim.shell.files import Directory, File, Files, Link, Listing, Node, View
 
 if TYPE_CHECKING:
     from kubesim.kubelet.host import Node as HostNode
@@ -57,7 +57,10 @@ def tree(node: HostNode, below: Directory) -> Directory:
     base = Directory(lower=below, mtime=node.gpus.board.booted.timestamp())
     found: dict[str, Node] = {path: File(data=text.encode(), mtime=base.mtime) for path, text in texts(node).items()}
     found |= {path: Link(target=target) for path, target in LINKS.items()}
+    there = View(Files(below), lambda: base.mtime)
     for path, each in found.items():
+        if there.find(path) is not None:
+            continue
         *folders, name = path.strip("/").split("/")
         here = base
         for folder in folders:

@@ -17,12 +17,14 @@ from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
+from kubesim.network import chains
 from kubesim.network.dns import DOMAIN
 from kubesim.network.door import PodKube
 from kubesim.network.gate import Gate
 from kubesim.network.pods import CLUSTER_RESOLVER, NODE_RESOLVER, PodNetwork
-from kubesim.shell import rootfs
+from kubesim.shell import rootfs, wires
 from kubesim.shell.files import Device, Directory, File, Files, Mount, View
+from kubesim.shell.hostside import ears
 from kubesim.shell.machine import Machine, Tool
 from kubesim.shell.tools import TOOLS
 
@@ -103,6 +105,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.memory_limit = memory.limit_of(spec)
     _add_limits(made, limits)
     made.address = record.ip
+    _connect(made, record, host)
     made.up_since = host.node.gpus.board.log.booted.timestamp()
     made.vitals = lambda: host.node.ledger.now(made.now())
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
@@ -118,6 +121,25 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
         made.kube = PodKube(host.fabric.door, namespace, token, network.reach_api)
     made.network = network
     return made
+
+
+def _connect(made: Machine, record: PodRecord, host: Host) -> None:
+    """Show a container the interfaces, sockets and rules of its network: the pod's own, or the node's."""
+    node, fabric = host.node, host.fabric
+
+    def pods() -> wires.Network:
+        first = made.processes.get(made.first)
+        own = len(record.pod["spec"]["containers"]) == 1 and first is not None
+        name, pid = (first.name, made.first) if own and first is not None else ("", 0)
+        return wires.of_pod(record.ip, tuple(wires.Ear("*", port, name, pid) for port in fabric.ports(record.ip)))
+
+    def nodes() -> wires.Network:
+        taken = {uid: address for uid, address in node.taken.items() if address != node.ip}
+        return wires.of_node(node.ip, taken, ears(node.processes(), fabric.ports(node.ip)))
+
+    made.wires = pods
+    if record.pod["spec"].get("hostNetwork"):
+        made.wires, made.rules = nodes, lambda: chains.read(host.client)
 
 
 def _add_limits(made: Machine, limits: Obj) -> None:

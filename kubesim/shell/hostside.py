@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -16,6 +16,7 @@ from kubesim.gpu.access import Access
 from kubesim.gpu.board import Board
 from kubesim.shell.files import Directory, Files
 from kubesim.shell.meter import Use
+from kubesim.shell.wires import Ear
 
 Obj = dict[str, Any]
 FIRST_POD_PID = 4100
@@ -119,6 +120,18 @@ class HostProcess:
     def signal(self, name: str, *, inside: bool = False) -> None:
         """Take a signal from the node."""
         self.strike(name)
+
+
+def ears(processes: Iterable[HostProcess], open_ports: Iterable[int]) -> tuple[Ear, ...]:
+    """Return what listens on a node: its own programs, as far as they run, and what else has a port open."""
+    pids = {each.name: each.pid for each in processes}
+    found = [
+        Ear(address, port, name, pids[name], protocol)
+        for address, port, name, protocol in _table()["ears"]
+        if name in pids
+    ]
+    known = {each.port for each in found}
+    return (*found, *(Ear("*", port) for port in open_ports if port not in known))
 
 
 def system(board: Board) -> list[HostProcess]:

@@ -29,6 +29,8 @@ from kubesim.shell.stdio import Stdio
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network
+from kubesim.shell.wires import Network as Wires
+from kubesim.shell.wires import of_pod
 
 MOST_PROCESSES = 256
 MANY = 64  # processes more in one container may matter to its node
@@ -72,6 +74,10 @@ class Machine:
     kernel: str = "5.15.0-1073-gke"
     address: str = "10.0.0.2"
     network: Network | None = None
+    wires: Callable[[], Wires] = field(default=lambda: of_pod("10.0.0.2"))
+    """Its interfaces, routes and sockets."""
+    rules: Callable[[], Awaitable[list[Any]]] = field(default=lambda: nothing())
+    """The rules of its packet filter."""
     kube: KubeAccess | None = None
     devices: Access | None = None
     host: HostSide | None = None
@@ -451,6 +457,11 @@ class Process(Holder):
         known = self.env if env is None else env
         program = find(self.view, argv, known.get("PATH", DEFAULT_PATH))
         return self.child(program, env=env, fds=fds).start(self.machine.tools[program.tool])
+
+
+async def nothing() -> list[Any]:
+    """Return no rules: a network of its own has none."""
+    return []
 
 
 async def no_session(shell: Any) -> int:

@@ -1,4 +1,4 @@
-"""The network below names and pages: ping, nc, ip, ss."""
+"""The network below names and pages: ping, nc."""
 
 from __future__ import annotations
 
@@ -94,52 +94,7 @@ async def _pump(process: Process, reader: Reader) -> None:
         await process.flush()
 
 
-async def ip(process: Process) -> int:
-    """Show addresses and routes."""
-    words = [word for word in process.argv[1:] if not word.startswith("-")]
-    address = process.machine.address
-    gateway = address.rpartition(".")[0] + ".1"
-    if not words or words[0][0] == "a":
-        await process.write(
-            "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN group default qlen 1000\n"
-            "    link/loopback 00:00:00:00:00:00 brd 00:00:00:00:00:00\n    inet 127.0.0.1/8 scope host lo\n"
-            "       valid_lft forever preferred_lft forever\n"
-            "2: eth0@if7: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1460 qdisc noqueue state UP group default\n"
-            "    link/ether 0a:58:0a:40:00:05 brd ff:ff:ff:ff:ff:ff link-netnsid 0\n"
-            f"    inet {address}/24 brd {address.rpartition('.')[0]}.255 scope global eth0\n"
-            "       valid_lft forever preferred_lft forever\n"
-        )
-        return 0
-    if words[0][0] == "l" and words[1:2] == ["add"]:
-        if process.machine.devices is not None and process.machine.devices.privileged:
-            return 0
-        await process.error(f"{'ip: ' if process.busybox else ''}RTNETLINK answers: Operation not permitted\n")
-        return 2
-    if words[0][0] == "r":
-        await process.write(
-            f"default via {gateway} dev eth0\n{address.rpartition('.')[0]}.0/24 dev eth0 scope link src {address}\n"
-        )
-        return 0
-    await process.error(f'Object "{words[0]}" is unknown, try "ip help".\n')
-    return 1
-
-
-async def ss(process: Process) -> int:
-    """Show sockets: the tables are empty, for what listens is not a process of ours."""
-    if process.name == "netstat":
-        await process.write(
-            "Active Internet connections (w/o servers)\n"
-            "Proto Recv-Q Send-Q Local Address           Foreign Address         State\n"
-        )
-    else:
-        await process.write("State  Recv-Q Send-Q Local Address:Port Peer Address:Port Process\n")
-    return 0
-
-
 TOOLS: dict[str, Tool] = {
     "ping": ping,
     "nc": nc,
-    "ip": ip,
-    "ss": ss,
-    "netstat": ss,
 }
