@@ -28,6 +28,7 @@ from kubesim.garbage import Sweeper
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
 from kubesim.listener import Listener, close
+from kubesim.manners import Runner
 from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import CertificateAuthority
 
@@ -94,7 +95,7 @@ async def listening(handler: Handler, sock: Listener, context: ssl.SSLContext) -
     app = web.Application(client_max_size=MAX_BODY)
     app.router.add_route("*", r"/{path:[\s\S]*}", handler)
     app.on_response_prepare.append(tell)
-    runner = web.AppRunner(
+    runner = Runner(
         app,
         access_log=None,
         handler_cancellation=True,

@@ -15,6 +15,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.logs import LogArguments
 from kubesim.listener import Listener, close
+from kubesim.manners import Runner
 from kubesim.network.fabric import HttpServer, Request
 from kubesim.nodes.webhooks import Attempt, Guard
 from kubesim.nodes.webhooks import Refused as Unauthorized
@@ -44,8 +45,9 @@ class KubeletServer:
         """Begin to answer."""
         self._sock = sock
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)
+        app.on_response_prepare.append(_tell)
+        self._runner = Runner(
             app,
             access_log=None,
             handler_cancellation=True,
@@ -159,6 +161,11 @@ class KubeletServer:
 
         doing = "error attaching to container" if verb == "attach" else "error executing command in container"
         return await remote.serve(request, remote.Command(wanted, lambda: ready(begin, wanted.check), doing, _pace))
+
+
+async def _tell(request: web.Request, response: web.StreamResponse) -> None:
+    """Keep to oneself what serves the node."""
+    response.headers.pop("Server", None)
 
 
 def _attempt(request: web.Request) -> Attempt:
