@@ -76,6 +76,9 @@ class Machines(Protocol):
     def reboot(self, node: str) -> None:
         """Turn a machine off and on again. Raises KeyError."""
 
+    def use(self, node: str, resource: str, amount: int) -> None:
+        """Let something that is no pod use so much of what a machine has. Raises KeyError."""
+
     async def add(self, node: Obj) -> None:
         """Let a new machine register itself and join."""
 

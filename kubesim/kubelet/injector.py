@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from kubesim.api import quantity
 from kubesim.clock import Timer
 from kubesim.errors import Obj
 from kubesim.gpu.mig import MigError
@@ -23,6 +24,9 @@ from kubesim.times import stamp
 PORT = 8083
 LEAST_XID, MOST_XID = 1, 1000
 MOST_SECONDS = 8 * 3600
+MOST_USED = 1 << 50
+RESOURCES = {"memory": "memory", "disk": "ephemeral-storage", "inodes": "inodes", "pids": "pids"}
+"""What of a node may be used, and how kubelets name it."""
 
 
 class Refusal(Exception):
@@ -65,6 +69,7 @@ class Injector(HttpServer):
             ("POST", "/reboot"): self._reboot,
             ("POST", "/driver"): self._driver,
             ("POST", "/toolkit"): self._toolkit,
+            ("POST", "/use"): self._use,
         }
         if (method, path) in routes:
             return routes[method, path]
@@ -137,6 +142,24 @@ class Injector(HttpServer):
         self._board.toolkit = body["installed"]
         self._board.changed()
         return {"status": "changed", "installed": self._board.toolkit}
+
+    def _use(self, body: Obj) -> Obj:
+        """Let something that is no pod use the node's memory, disk, inodes or process numbers."""
+        found: dict[str, int] = {}
+        for name, resource in RESOURCES.items():
+            try:
+                amount = quantity.parse(str(body[name])) if name in body else None
+            except quantity.QuantityError as error:
+                raise Refusal(400, f"{name}: {error}") from error
+            if amount is not None and not 0 <= amount <= MOST_USED:
+                raise Refusal(400, f"{name}: a quantity from 0 to 1Pi is expected")
+            if amount is not None:
+                found[resource] = int(amount)
+        if not found:
+            raise Refusal(400, f"one of {', '.join(RESOURCES)} is expected, as quantities")
+        for resource, used in found.items():
+            self._post.machines.use(self._post.node, resource, used)
+        return {"status": "used", **{name: str(body[name]) for name in RESOURCES if name in body}}
 
     def _device(self, body: Obj) -> int:
         return _number({"gpu_id": 0} | body, "gpu_id", 0, len(self._board.devices) - 1)

@@ -73,6 +73,10 @@ class Machines:
             self._down[node] = self._clock.now() + timedelta(seconds=timings.REBOOT_S)
             self._queue.add(node)
 
+    def use(self, node: str, resource: str, amount: int) -> None:
+        """Let something that is no pod use so much memory (bytes), disk (bytes), inodes or pids. Raises KeyError."""
+        self._nodes[node].watch.use(resource, amount)
+
     async def add(self, node: Obj) -> None:
         """Let a new machine register itself and join."""
         (name,) = await register(self._client, [node])

@@ -13,6 +13,9 @@ class Watch:
     config: Mapping[str, Any] = MappingProxyType({})
     """What the configuration of the node's kubelet says beside the defaults."""
 
+    def use(self, resource: str, amount: int) -> None:
+        """Let so much of a resource be used by what is no pod, beside the node's own system."""
+
     def restart(self) -> str:
         """Start the kubelet anew; returns why it does not start, or nothing."""
         return ""

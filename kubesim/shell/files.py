@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.share import Disk, Room
-from kubesim.shell.sparse import Sparse, kept, space
+from kubesim.shell.sparse import Sparse, kept, space, whole
 
 MOST_LINKS = 40
 HIDDEN = ""
@@ -354,7 +354,7 @@ class View:
             raise FileError("EISDIR", path)
         if not self.may(node, 4):
             raise FileError("EACCES", path)
-        return bytes(node.content()) if isinstance(node, File) else b""
+        return whole(node.content()) if isinstance(node, File) else b""
 
     def file(self, path: str, *, append: bool = True, exclusive: bool = False) -> Node:
         """Return the file at ``path`` to be written to, made or emptied as asked."""

@@ -261,6 +261,7 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
     name, uid = f"{meta['namespace']}/{meta['name']}", meta["uid"]
     at = _time((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
     lines = [(at, _klog(at, "I", "kubelet.go:2537", f'"SyncLoop ADD" source="api" pods=["{name}"]'))]
+    lines += _evicted(pod, name)
     for each in _statuses(pod):
         state = each.get("state") or {}
         if running := state.get("running"):
@@ -281,6 +282,23 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
                                       f'"Error syncing pod, skipping" err={text} pod="{name}" '
                                       f'podUID="{uid}"')))  # fmt: skip
     return lines
+
+
+def _evicted(pod: Obj, name: str) -> list[tuple[datetime, str]]:
+    """Return what the kubelet says where it lets a pod go because its node is short of something."""
+    conditions = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
+    found = conditions.get("DisruptionTarget") or {}
+    resource = str(found.get("message", "")).partition("low on resource: ")[2].partition(". ")[0]
+    if found.get("reason") != "TerminationByKubelet" or not resource:
+        return []
+    at = _time(found["lastTransitionTime"])
+    said = [
+        (376, f'"Eviction manager: attempting to reclaim" resourceName="{resource}"'),
+        (387, f'"Eviction manager: must evict pod(s) to reclaim" resourceName="{resource}"'),
+        (405, f'"Eviction manager: pods ranked for eviction" pods=["{name}"]'),
+        (629, f'"Eviction manager: pod is evicted successfully" pod="{name}"'),
+    ]
+    return [(at, _klog(at, "I", f"eviction_manager.go:{line}", text)) for line, text in said]
 
 
 def _runtime(pod: Obj) -> list[tuple[datetime, str]]:

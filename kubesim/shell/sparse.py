@@ -30,6 +30,10 @@ class Sparse(bytes):
         """How many bytes are kept."""
         return bytes.__len__(self)
 
+    def copy(self) -> Sparse:
+        """Return another one with the same bytes."""
+        return Sparse(self[: self.head], self.size, self.space)
+
     def __len__(self) -> int:
         return self.size
 
@@ -56,3 +60,8 @@ def kept(data: bytes | bytearray) -> int:
 def space(data: bytes | bytearray) -> int:
     """Return how many bytes of a disk a file takes."""
     return data.space if isinstance(data, Sparse) else len(data)
+
+
+def whole(data: bytes | bytearray) -> bytes:
+    """Return the bytes of a file, for another one: of a large one again only what is kept."""
+    return data.copy() if isinstance(data, Sparse) else bytes(data)

@@ -368,3 +368,45 @@ async def test_many_processes_leave_a_node_short_of_process_numbers():
             f"available: {MOST_PIDS - OWN_PIDS - 104}. "
         )
         assert (await w.pod("quiet"))["status"]["phase"] == "Running"
+
+
+async def test_the_journal_of_the_kubelet_tells_of_an_eviction():
+    async with world(count=1) as w:
+        mount = {"volumeMounts": [{"name": "root", "mountPath": "/host"}]}
+        asks = {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}
+        look = pod("look", container("busybox:1.36", "sleep", "1d", **mount, **asks))
+        look["spec"]["volumes"] = [{"name": "root", "hostPath": {"path": "/"}}]
+        await w.create("pods", look)
+        await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
+        await w.tick(5)
+        await fill(w, "writer", "75G")
+        await w.tick(15)
+        _, out, _ = await run(w, "look", "chroot", "/host", "journalctl", "-u", "kubelet")
+        assert '"Eviction manager: must evict pod(s) to reclaim" resourceName="ephemeral-storage"' in out
+        assert '"Eviction manager: pod is evicted successfully" pod="default/writer"' in out
+
+
+async def test_a_fault_may_use_up_what_a_node_has():
+    async with world(count=1) as w:
+        await w.create("pods", pod("agent", container("ghcr.io/ai-dynamo/gpu-fault-injector:1.0")))
+        await w.tick(5)
+        server = w.kubelets.fabric.find((await w.pod("agent"))["status"]["podIP"], 8083)
+        answer = await server.respond(Request("POST", "/use", {}, b'{"disk": "lots"}'))
+        assert answer.status == 400
+        answer = await server.respond(Request("POST", "/use", {}, b'{"disk": "75Gi", "memory": "10Gi"}'))
+        assert orjson.loads(answer.body) == {"status": "used", "disk": "75Gi", "memory": "10Gi"}
+        await w.tick(15)
+        assert (await pressures(w))["DiskPressure"][0] == "True"
+        own = (await summary(w))["node"]
+        assert own["memory"]["workingSetBytes"] > 11 * GIB
+        assert own["fs"]["usedBytes"] > 80 * GIB
+
+
+async def test_a_copy_of_a_large_file_is_as_large():
+    async with world(count=1) as w:
+        await w.create("pods", pod("writer", container("debian:12", "sleep", "1d")))
+        await w.tick(5)
+        script = "cd /tmp; fallocate -l 10G a; cp a b; mv b c; du -k a c; rm a c; du -s ."
+        status, out, err = await run(w, "writer", "sh", "-c", script)
+        assert (status, err) == (0, "")
+        assert out.splitlines() == ["10485760\ta", "10485760\tc", "4\t."]

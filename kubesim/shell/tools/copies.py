@@ -5,6 +5,7 @@ from __future__ import annotations
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File, Link, Node
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sparse import whole
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.filetools import DEEPEST, base
 from kubesim.shell.tools.kit import missing
@@ -131,7 +132,7 @@ def _copy_file(process: Process, node: Node, source: str, place: str) -> None:
     new = process.view.find(place) is None
     copy = process.view.file(place, append=False)
     if isinstance(copy, File):
-        process.view.store(copy, bytes(node.content()) if isinstance(node, File) else b"")
+        process.view.store(copy, whole(node.content()) if isinstance(node, File) else b"")
         if new:
             copy.mode = node.mode & ~process.view.umask
         if isinstance(node, File):
