@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import re2
 
-from kubesim.metrics.promql.values import NAME, Labels, Match, Point, QueryError
+from kubesim.metrics.promql.values import NAME, Labels, Match, Point, QueryError, compiled
 from kubesim.metrics.timeline import Timeline
 
 INTERVAL_S = 15.0
@@ -157,7 +157,7 @@ def _test(match: Match) -> Callable[[Labels], bool]:
         wanted = match.op == "="
         return lambda labels: (labels.get(name, "") == value) == wanted
     try:
-        pattern = re2.compile(value)
+        pattern = compiled(value)
     except re2.error as error:
         raise QueryError("bad_data", f'invalid parameter "query": error parsing regexp: {error}') from error
     fits = match.op == "=~"

@@ -16,6 +16,7 @@ import promql_parser as ast
 from kubesim.metrics.promql import functions, over_time
 from kubesim.metrics.promql.aggregations import aggregate
 from kubesim.metrics.promql.binary import SETS, Matching, scalars, sets, vectors, with_scalar
+from kubesim.metrics.promql.complaints import complaint
 from kubesim.metrics.promql.values import (
     NAME,
     Match,
@@ -59,7 +60,7 @@ def parse(query: str) -> Any:
     try:
         return ast.parse(query)
     except ValueError as error:
-        raise QueryError("bad_data", f'invalid parameter "query": {error}') from error
+        raise QueryError("bad_data", f'invalid parameter "query": {complaint(query, str(error))}') from error
 
 
 def instant(source: Source, query: str, at: float) -> Value:
@@ -203,7 +204,9 @@ def _given(node: Any) -> float:
     """Return the time of an ``@``, from the text: the parser panics where it has to give one before 1970."""
     found = float(_AT.findall(node.prettify())[-1])
     if found > LATEST_S:
-        raise QueryError("bad_data", 'invalid parameter "query": timestamp out of bounds for @ modifier')
+        raise QueryError(
+            "bad_data", 'invalid parameter "query": 1:1: parse error: timestamp out of bounds for @ modifier'
+        )
     return found
 
 

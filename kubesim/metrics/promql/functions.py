@@ -9,7 +9,7 @@ from typing import Any
 import re2
 
 from kubesim.metrics.promql.dates import Date, date, moment
-from kubesim.metrics.promql.values import LABEL, NAME, QueryError, Sample, Vector
+from kubesim.metrics.promql.values import LABEL, NAME, QueryError, Sample, Vector, compiled
 
 
 def _guarded(function: Callable[[float], float]) -> Callable[[float], float]:
@@ -137,11 +137,12 @@ def label_replace(vector: Vector, target: str, replacement: str, source: str, pa
     if not LABEL.fullmatch(target):
         raise QueryError("execution", f"invalid destination label name in label_replace(): {target}")
     try:
-        compiled = re2.compile(pattern)
+        expression = compiled(pattern)
     except re2.error as error:
         raise QueryError("execution", f"invalid regular expression in label_replace(): {pattern}") from error
     return [
-        _replaced(sample, compiled.fullmatch(sample.labels.get(source, "")), target, replacement) for sample in vector
+        _replaced(sample, expression.fullmatch(sample.labels.get(source, "")), target, replacement)
+        for sample in vector
     ]
 
 

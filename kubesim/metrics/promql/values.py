@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
+
+import re2
 
 NAME = "__name__"
 LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
@@ -96,6 +98,13 @@ def number(value: float) -> str:
     if value == int(value) and abs(value) < 1e15:
         return "-0" if value == 0 and math.copysign(1, value) < 0 else str(int(value))
     return format(Decimal(repr(value)), "f")
+
+
+def compiled(pattern: str) -> Any:
+    """Return a regular expression of RE2, as Go has them. Raises re2.error, and nothing on standard error."""
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
 
 
 def quoted(text: str) -> str:
