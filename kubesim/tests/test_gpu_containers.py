@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kubesim.gpu.readings import read
@@ -123,3 +125,15 @@ async def test_nvidia_smi_refuses_what_it_does_not_know():
         await w.tick(60)
         assert (await run(w, "train", "nvidia-smi", "--frobnicate"))[0] == 2
         assert (await run(w, "train", "nvidia-smi", "-mig", "1"))[0] == 4
+
+
+async def test_what_is_followed_has_its_heading_once_and_can_go_to_a_file():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer()))
+        await w.tick(60)
+        for script, heads in (("nvidia-smi dmon -c 3", 2), ("nvidia-smi pmon -c 3 -d 1", 2)):
+            following = asyncio.ensure_future(run(w, "train", "sh", "-c", f"{script} -f /tmp/out; cat /tmp/out"))
+            for _ in range(10):
+                await w.tick(1)
+            status, out, _ = await following
+            assert (status, len(out.splitlines())) == (0, heads + 3)

@@ -44,6 +44,11 @@ class Call:
     stamp: str = ""
     xml: bool = False
 
+    @property
+    def heads(self) -> int:
+        """How many lines are printed in the first pass only."""
+        return 2 if self.page in ("dmon", "pmon") else int(bool(self.switch) and self.options.header)
+
 
 class BadUsage(Exception):
     """An option that nvidia-smi refuses; the message is its own."""

@@ -45,6 +45,8 @@ async def nvidia_smi(process: Process) -> int:
         while view.stalled():  # the real one waits for the firmware, too
             await process.sleep(60)
         out, status = cli.run(view, call)
+        if done and not status:
+            out = "".join(out.splitlines(keepends=True)[call.heads :])
         if call.file:
             logged += out
             process.view.write(call.file, logged.encode())
