@@ -124,7 +124,7 @@ def use(sandbox: Sandbox, container: Container, others: int, *, first: bool) -> 
     return whole if not others else LAUNCHER if first else whole.part(others)
 
 
-LAUNCHER = Use(0.01, 6.4, 402 << 20)
+LAUNCHER = Use(0.01, 3.4, 402 << 20)
 """What torchrun itself uses, whose ranks compute."""
 
 

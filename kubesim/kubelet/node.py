@@ -28,7 +28,7 @@ from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.podlogs import pod_logs
 from kubesim.kubelet.records import Container, from_status
 from kubesim.kubelet.status import PodRecord
-from kubesim.kubelet.table import table
+from kubesim.kubelet.table import entering, table
 from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.watches import Watches
 from kubesim.network.fabric import Fabric, HttpServer
@@ -141,6 +141,7 @@ class Kubelets:
 
         self.fabric.attach(node.ip)
         node.processes = lambda: table(node, here())
+        node.enter = lambda *names: entering(self._workers, *names)
         node.logs = pod_logs(here, self._clock.now)
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
         node.endpoint = KubeletEndpoint(

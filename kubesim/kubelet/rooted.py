@@ -61,7 +61,7 @@ def _side(made: Machine, host: Host) -> HostSide:
         return Files(node.disk.root, _mounts(made, node, side))
 
     booted, restart = devices.board.booted, node.watch.restart
-    side = HostSide(node.name, node.disk.root, devices, booted, ask, node.processes, tree, restart)
+    side = HostSide(node.name, node.disk.root, devices, booted, ask, node.processes, node.enter, tree, restart)
     return side
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.errors import Obj
-from kubesim.kubelet import computed
+from kubesim.kubelet import computed, inside
 from kubesim.kubelet.crew import PAUSE, SHIM, shown
 from kubesim.kubelet.host import Node
 from kubesim.kubelet.records import Container
 from kubesim.shell.hostside import HostProcess, sandbox, system
-from kubesim.shell.machine import Process
+from kubesim.shell.machine import Machine, Process
 
 if TYPE_CHECKING:
     from kubesim.kubelet.pod import PodWorker
@@ -96,3 +96,13 @@ def _cgroup(pod: Obj, ident: str) -> str:
     above = f"kubepods{quality}.slice/" if quality else ""
     uid = pod["metadata"]["uid"].replace("-", "_")
     return CGROUP.format(above=above, quality=quality, uid=uid, id=ident)
+
+
+async def entering(
+    workers: Mapping[str, PodWorker], namespace: str, pod: str, name: str
+) -> tuple[Machine, dict[str, str], str]:
+    """Go into a container: return its machine, its environment and the directory where its programs start."""
+    sandbox, record = workers[f"{namespace}/{pod}"].sandbox, workers[f"{namespace}/{pod}"].record
+    container = next(each for each in record.containers if each.name == name)
+    box, machine = await sandbox.inside(container)
+    return machine, box.env, inside.folder(record, record.spec(container), machine)

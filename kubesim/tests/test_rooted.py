@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubesim.shell.tools import hosts
+from kubesim.shell.tools import crictl
 from kubesim.tests.containers import run
 from kubesim.tests.world import container, pod, world
 
@@ -85,7 +85,7 @@ async def test_the_runtime_lists_containers_and_shows_their_logs():
 
 @pytest.mark.parametrize("words", [["1234567890123"], ["--tail", "5", "1234567890123"], ["-f", "1234567890123"]])
 def test_an_id_of_digits_alone_is_an_id_and_no_number_of_lines(words):
-    assert hosts._named(words) == "1234567890123"
+    assert crictl._named(words) == "1234567890123"
 
 
 async def test_the_nodes_processes_are_seen_by_who_shares_them():

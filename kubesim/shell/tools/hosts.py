@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Directory, Files
-from kubesim.shell.hostside import HostSide, Ran, digest, sandbox
+from kubesim.shell.hostside import HostSide
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
 from kubesim.shell.tools import kit
-
-NO_RUNTIME = (
-    'FATA[0000] validate service connection: validate CRI v1 runtime API for endpoint "unix:///run/containerd/'
-    'containerd.sock": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while '
-    "dialing: "
-    'dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
-)
-SHOWN_ID = 13
-TAIL = ("--tail", "-n")
 
 
 def host_of(process: Process) -> HostSide | None:
@@ -113,175 +103,4 @@ def shown_line(line: tuple[datetime, str, int, str], host: str) -> str:
     return f"{at:%b %d %H:%M:%S} {host} {name}[{pid}]: {text}"
 
 
-def _human(seconds: float) -> str:
-    """Return a time span as crictl words it."""
-    if seconds < 60:
-        return "Less than a second ago" if seconds < 1 else f"{int(seconds)} seconds ago"
-    for size, one, many in (
-        (60, "About a minute ago", "minutes"),
-        (3600, "About an hour ago", "hours"),
-        (86400, "", "days"),
-    ):
-        count = int(seconds // size)
-        limit = {60: 60, 3600: 48, 86400: 1 << 30}[size]
-        if count < limit:
-            return one if count == 1 and one else f"{count} {many} ago"
-    return ""
-
-
-async def crictl(process: Process) -> int:
-    """Ask the node's container runtime."""
-    side = host_of(process)
-    words = process.argv[1:]
-    while words[:1] and words[0].startswith("-"):
-        words = words[
-            2 if words[0] in ("-r", "--runtime-endpoint", "-i", "--image-endpoint", "-t", "--timeout") else 1 :
-        ]
-    if not words:
-        await process.write(
-            "NAME:\n   crictl - client for CRI\n\nUSAGE:\n   crictl [global options] command [command options]\n"
-        )
-        return 0
-    verb, rest = words[0], words[1:]
-    if verb == "--version":
-        await process.write("crictl version v1.34.0\n")
-        return 0
-    if side is None:
-        await process.error(NO_RUNTIME)
-        return 1
-    known = {"ps": _ps, "pods": _pods, "images": _images, "image": _images, "img": _images, "logs": _logs,
-             "inspect": _inspect, "version": _version}  # fmt: skip
-    if verb not in known:
-        await process.write(f"No help topic for '{verb}'\n")
-        return 3
-    return await known[verb](process, side, rest)
-
-
-def _table(rows: list[list[str]]) -> str:
-    """Return rows as Go's tabwriter with columns of at least twenty does."""
-    widths = [max(20, *(len(row[at]) + 3 for row in rows)) for at in range(len(rows[0]))]
-    return "".join("".join(cell.ljust(widths[at]) for at, cell in enumerate(row)).rstrip(" ") + "\n" for row in rows)
-
-
-async def _ps(process: Process, side: HostSide, words: list[str]) -> int:
-    name = words[words.index("--name") + 1] if "--name" in words[:-1] else ""
-    found = [each for each in await side.containers() if name in each.spec["name"]]
-    if not {"-a", "--all"} & {*words}:
-        found = [each for each in found if each.state == "Running"]
-    if {"-q", "--quiet"} & {*words}:
-        await process.write("".join(each.id + "\n" for each in found))
-        return 0
-    now = process.machine.clock.now()
-    rows = [["CONTAINER", "IMAGE", "CREATED", "STATE", "NAME", "ATTEMPT", "POD ID", "POD", "NAMESPACE"]]
-    for each in found:
-        meta, age = each.pod["metadata"], _human((now - each.at).total_seconds())
-        rows.append([
-            each.id[:SHOWN_ID], each.image[:SHOWN_ID], age, each.state, each.spec["name"],
-            str(each.status.get("restartCount", 0)), sandbox(each.pod)[:SHOWN_ID], meta["name"], meta["namespace"],
-        ])  # fmt: skip
-    await process.write(_table(rows))
-    return 0
-
-
-async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
-    now = process.machine.clock.now()
-    rows = [["POD ID", "CREATED", "STATE", "NAME", "NAMESPACE", "ATTEMPT", "RUNTIME"]]
-    for pod in await side.pods():
-        meta, status = pod["metadata"], pod.get("status") or {}
-        start = datetime.fromisoformat((status.get("startTime") or meta["creationTimestamp"]).replace("Z", "+00:00"))
-        state = "NotReady" if status.get("phase") in ("Succeeded", "Failed") else "Ready"
-        age = _human((now - start).total_seconds())
-        rows.append([sandbox(pod)[:SHOWN_ID], age, state, meta["name"], meta["namespace"], "0", "(default)"])
-    await process.write(_table(rows))
-    return 0
-
-
-async def _images(process: Process, side: HostSide, words: list[str]) -> int:
-    rows = {("registry.k8s.io/pause", "3.10"): ["873ed75102791", "320kB"]}
-    for each in await side.containers():
-        image = str(each.status.get("image") or each.spec["image"])
-        name, colon, tag = image.partition("@")[0].rpartition(":")
-        size = 2 + int(each.image[:4], 16) % 900
-        rows[(name if colon and "/" not in tag else image, tag if colon and "/" not in tag else "latest")] = [
-            digest(each.image)[:SHOWN_ID], f"{size}MB",
-        ]  # fmt: skip
-    table = [["IMAGE", "TAG", "IMAGE ID", "SIZE"], *([*key, *value] for key, value in sorted(rows.items()))]
-    await process.write(_table(table))
-    return 0
-
-
-def _named(words: list[str]) -> str:
-    """Return what a command line names: the first word that is no option, nor the value of one."""
-    rest = iter(words)
-    for word in rest:
-        if word in TAIL:
-            next(rest, "")
-        elif not word.startswith("-"):
-            return word
-    return ""
-
-
-async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None:
-    prefix = _named(words)  # an id may well be all digits
-    found = [each for each in await side.containers() if prefix and each.id.startswith(prefix)]
-    if not found:
-        await process.error(
-            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "ContainerStatus from runtime '
-            f'service failed" '
-            f'err="rpc error: code = NotFound desc = an error occurred when try to find container '
-            f'\\"{prefix}\\": not found" '
-            f'containerID="{prefix}"\nFATA[0000] rpc error: code = NotFound desc = an error occurred when try '
-            f"to find "
-            f'container "{prefix}": not found\n'
-        )
-        return None
-    return found[0]
-
-
-async def _logs(process: Process, side: HostSide, words: list[str]) -> int:
-    tail = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in TAIL), "")
-    found = await _one(process, side, words)
-    if found is None:
-        return 1
-    meta = found.pod["metadata"]
-    query = f"?tailLines={tail}" if tail.isdecimal() else ""
-    _, data = await side.ask(f"/containerLogs/{meta['namespace']}/{meta['name']}/{found.spec['name']}{query}")
-    await process.write(data)
-    return 0
-
-
-async def _inspect(process: Process, side: HostSide, words: list[str]) -> int:
-    found = await _one(process, side, words)
-    if found is None:
-        return 1
-    meta = found.pod["metadata"]
-    labels = {
-        "io.kubernetes.container.name": found.spec["name"],
-        "io.kubernetes.pod.name": meta["name"],
-        "io.kubernetes.pod.namespace": meta["namespace"],
-        "io.kubernetes.pod.uid": meta["uid"],
-    }
-    ended = (found.status.get("state") or {}).get("terminated") or {}
-    status = {
-        "id": found.id,
-        "metadata": {"attempt": found.status.get("restartCount", 0), "name": found.spec["name"]},
-        "state": f"CONTAINER_{found.state.upper()}",
-        "startedAt": f"{found.at:%Y-%m-%dT%H:%M:%S}Z",
-        "finishedAt": ended.get("finishedAt", "0001-01-01T00:00:00Z"),
-        "exitCode": ended.get("exitCode", 0),
-        "reason": ended.get("reason", ""),
-        "image": {"image": found.status.get("image", "")},
-        "imageRef": found.status.get("imageID", ""),
-        "labels": labels,
-        "logPath": f"/var/log/pods/{meta['namespace']}_{meta['name']}_{meta['uid']}/{found.spec['name']}/0.log",
-    }
-    await process.write(json.dumps({"status": status}, indent=2) + "\n")
-    return 0
-
-
-async def _version(process: Process, side: HostSide, words: list[str]) -> int:
-    await process.write("Version:  0.1.0\nRuntimeName:  containerd\nRuntimeVersion:  2.0.4\nRuntimeApiVersion:  v1\n")
-    return 0
-
-
-TOOLS: dict[str, Tool] = {"chroot": chroot, "nsenter": nsenter, "crictl": crictl}
+TOOLS: dict[str, Tool] = {"chroot": chroot, "nsenter": nsenter}

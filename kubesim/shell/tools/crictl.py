@@ -1,0 +1,370 @@
+"""crictl and ctr: the container runtime of a node."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from kubesim.shell.errors import StartError
+from kubesim.shell.files import View
+from kubesim.shell.hostside import HostSide, Ran, digest, sandbox
+from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
+from kubesim.shell.programs import find
+from kubesim.shell.tools.hosts import host_of
+
+NO_RUNTIME = (
+    'FATA[0000] validate service connection: validate CRI v1 runtime API for endpoint "unix:///run/containerd/'
+    'containerd.sock": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while '
+    "dialing: "
+    'dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
+)
+SHOWN_ID = 13
+TAIL = ("--tail", "-n")
+
+
+def _human(seconds: float) -> str:
+    """Return a time span as crictl words it."""
+    if seconds < 60:
+        return "Less than a second ago" if seconds < 1 else f"{int(seconds)} seconds ago"
+    for size, one, many in (
+        (60, "About a minute ago", "minutes"),
+        (3600, "About an hour ago", "hours"),
+        (86400, "", "days"),
+    ):
+        count = int(seconds // size)
+        limit = {60: 60, 3600: 48, 86400: 1 << 30}[size]
+        if count < limit:
+            return one if count == 1 and one else f"{count} {many} ago"
+    return ""
+
+
+async def crictl(process: Process) -> int:
+    """Ask the node's container runtime."""
+    side = host_of(process)
+    words = process.argv[1:]
+    while words[:1] and words[0].startswith("-"):
+        words = words[
+            2 if words[0] in ("-r", "--runtime-endpoint", "-i", "--image-endpoint", "-t", "--timeout") else 1 :
+        ]
+    if not words:
+        await process.write(
+            "NAME:\n   crictl - client for CRI\n\nUSAGE:\n   crictl [global options] command [command options]\n"
+        )
+        return 0
+    verb, rest = words[0], words[1:]
+    if verb == "--version":
+        await process.write("crictl version v1.34.0\n")
+        return 0
+    if side is None:
+        await process.error(NO_RUNTIME)
+        return 1
+    known = {
+        **dict.fromkeys(("images", "image", "img"), _images),
+        "ps": _ps,
+        "pods": _pods,
+        "logs": _logs,
+        "inspect": _inspect,
+        "inspectp": _inspect_pod,
+        "inspecti": _inspect_image,
+        "exec": _exec,
+        "stats": _stats,
+        "info": _info,
+        "version": _version,
+    }
+    if verb not in known:
+        await process.write(f"No help topic for '{verb}'\n")
+        return 3
+    return await known[verb](process, side, rest)
+
+
+def _table(rows: list[list[str]]) -> str:
+    """Return rows as Go's tabwriter with columns of at least twenty does."""
+    widths = [max(20, *(len(row[at]) + 3 for row in rows)) for at in range(len(rows[0]))]
+    return "".join("".join(cell.ljust(widths[at]) for at, cell in enumerate(row)).rstrip(" ") + "\n" for row in rows)
+
+
+def _value(words: list[str], *names: str) -> str:
+    """Return the value of an option, however it is written."""
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else words[at + 1] if at + 1 < len(words) else ""
+    return ""
+
+
+async def _ps(process: Process, side: HostSide, words: list[str]) -> int:
+    name, pod, state = _value(words, "--name"), _value(words, "--pod", "-p"), _value(words, "--state", "-s")
+    found = [each for each in await side.containers() if name in each.spec["name"]]
+    found = [each for each in found if not pod or sandbox(each.pod).startswith(pod)]
+    if not state and not {"-a", "--all"} & {*words}:
+        state = "running"
+    found = [each for each in found if not state or each.state.lower() == state.lower()]
+    if {"-q", "--quiet"} & {*words}:
+        await process.write("".join(each.id + "\n" for each in found))
+        return 0
+    now = process.machine.clock.now()
+    rows = [["CONTAINER", "IMAGE", "CREATED", "STATE", "NAME", "ATTEMPT", "POD ID", "POD", "NAMESPACE"]]
+    for each in found:
+        meta, age = each.pod["metadata"], _human((now - each.at).total_seconds())
+        rows.append([
+            each.id[:SHOWN_ID], each.image[:SHOWN_ID], age, each.state, each.spec["name"],
+            str(each.status.get("restartCount", 0)), sandbox(each.pod)[:SHOWN_ID], meta["name"], meta["namespace"],
+        ])  # fmt: skip
+    await process.write(_table(rows))
+    return 0
+
+
+async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
+    now = process.machine.clock.now()
+    rows = [["POD ID", "CREATED", "STATE", "NAME", "NAMESPACE", "ATTEMPT", "RUNTIME"]]
+    for pod in await side.pods():
+        meta, status = pod["metadata"], pod.get("status") or {}
+        start = datetime.fromisoformat((status.get("startTime") or meta["creationTimestamp"]).replace("Z", "+00:00"))
+        state = "NotReady" if status.get("phase") in ("Succeeded", "Failed") else "Ready"
+        age = _human((now - start).total_seconds())
+        rows.append([sandbox(pod)[:SHOWN_ID], age, state, meta["name"], meta["namespace"], "0", "(default)"])
+    await process.write(_table(rows))
+    return 0
+
+
+async def _images(process: Process, side: HostSide, words: list[str]) -> int:
+    rows = {("registry.k8s.io/pause", "3.10"): ["873ed75102791", "320kB"]}
+    for each in await side.containers():
+        image = str(each.status.get("image") or each.spec["image"])
+        name, colon, tag = image.partition("@")[0].rpartition(":")
+        size = 2 + int(each.image[:4], 16) % 900
+        rows[(name if colon and "/" not in tag else image, tag if colon and "/" not in tag else "latest")] = [
+            digest(each.image)[:SHOWN_ID], f"{size}MB",
+        ]  # fmt: skip
+    table = [["IMAGE", "TAG", "IMAGE ID", "SIZE"], *([*key, *value] for key, value in sorted(rows.items()))]
+    await process.write(_table(table))
+    return 0
+
+
+def _named(words: list[str]) -> str:
+    """Return what a command line names: the first word that is no option, nor the value of one."""
+    rest = iter(words)
+    for word in rest:
+        if word in TAIL:
+            next(rest, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None:
+    prefix = _named(words)  # an id may well be all digits
+    found = [each for each in await side.containers() if prefix and each.id.startswith(prefix)]
+    if not found:
+        await process.error(
+            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "ContainerStatus from runtime '
+            f'service failed" '
+            f'err="rpc error: code = NotFound desc = an error occurred when try to find container '
+            f'\\"{prefix}\\": not found" '
+            f'containerID="{prefix}"\nFATA[0000] rpc error: code = NotFound desc = an error occurred when try '
+            f"to find "
+            f'container "{prefix}": not found\n'
+        )
+        return None
+    return found[0]
+
+
+async def _logs(process: Process, side: HostSide, words: list[str]) -> int:
+    tail = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in TAIL), "")
+    found = await _one(process, side, words)
+    if found is None:
+        return 1
+    meta = found.pod["metadata"]
+    query = f"?tailLines={tail}" if tail.isdecimal() else ""
+    _, data = await side.ask(f"/containerLogs/{meta['namespace']}/{meta['name']}/{found.spec['name']}{query}")
+    await process.write(data)
+    return 0
+
+
+async def _inspect(process: Process, side: HostSide, words: list[str]) -> int:
+    found = await _one(process, side, words)
+    if found is None:
+        return 1
+    meta = found.pod["metadata"]
+    labels = {
+        "io.kubernetes.container.name": found.spec["name"],
+        "io.kubernetes.pod.name": meta["name"],
+        "io.kubernetes.pod.namespace": meta["namespace"],
+        "io.kubernetes.pod.uid": meta["uid"],
+    }
+    ended = (found.status.get("state") or {}).get("terminated") or {}
+    status = {
+        "id": found.id,
+        "metadata": {"attempt": found.status.get("restartCount", 0), "name": found.spec["name"]},
+        "state": f"CONTAINER_{found.state.upper()}",
+        "startedAt": f"{found.at:%Y-%m-%dT%H:%M:%S}Z",
+        "finishedAt": ended.get("finishedAt", "0001-01-01T00:00:00Z"),
+        "exitCode": ended.get("exitCode", 0),
+        "reason": ended.get("reason", ""),
+        "image": {"image": found.status.get("image", "")},
+        "imageRef": found.status.get("imageID", ""),
+        "labels": labels,
+        "logPath": f"/var/log/pods/{meta['namespace']}_{meta['name']}_{meta['uid']}/{found.spec['name']}/0.log",
+    }
+    await process.write(json.dumps({"status": status}, indent=2) + "\n")
+    return 0
+
+
+async def _version(process: Process, side: HostSide, words: list[str]) -> int:
+    await process.write("Version:  0.1.0\nRuntimeName:  containerd\nRuntimeVersion:  2.0.4\nRuntimeApiVersion:  v1\n")
+    return 0
+
+
+async def _inspect_pod(process: Process, side: HostSide, words: list[str]) -> int:
+    prefix = _named(words)
+    found = [pod for pod in await side.pods() if prefix and sandbox(pod).startswith(prefix)]
+    if not found:
+        await process.error(
+            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "PodSandboxStatus from runtime '
+            'service failed" err="rpc error: code = NotFound desc = an error occurred when try to find sandbox: not '
+            'found" '
+            f'podSandboxID="{prefix}"\nFATA[0000] getting the pod sandbox status for "{prefix}": rpc error: code = '
+            "NotFound desc = an error occurred when try to find sandbox: not found\n"
+        )
+        return 1
+    meta, status = found[0]["metadata"], found[0].get("status") or {}
+    node = "NODE" if found[0]["spec"].get("hostNetwork") else "POD"
+    shown = {
+        "id": sandbox(found[0]),
+        "metadata": {"attempt": 0, "name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+        "state": "SANDBOX_NOTREADY" if status.get("phase") in ("Succeeded", "Failed") else "SANDBOX_READY",
+        "createdAt": status.get("startTime", meta["creationTimestamp"]),
+        "network": {"additionalIps": [], "ip": "" if node == "NODE" else status.get("podIP", "")},
+        "linux": {"namespaces": {"options": {"ipc": "POD", "network": node, "pid": "CONTAINER"}}},
+        "labels": meta.get("labels") or {},
+        "annotations": meta.get("annotations") or {},
+        "runtimeHandler": "",
+    }
+    await process.write(json.dumps({"status": shown}, indent=2) + "\n")
+    return 0
+
+
+async def _inspect_image(process: Process, side: HostSide, words: list[str]) -> int:
+    name = _named(words)
+    for each in await side.containers():
+        image = str(each.status.get("image") or each.spec["image"])
+        if name and (image.startswith(name) or each.image.startswith(name.removeprefix("sha256:"))):
+            digests = [each.status.get("imageID", "")]
+            shown = {"id": f"sha256:{each.image}", "repoTags": [image], "repoDigests": digests, "pinned": False}
+            await process.write(json.dumps({"status": shown}, indent=2) + "\n")
+            return 0
+    await process.error(f'FATA[0000] no such image "{name}" present \n')
+    return 1
+
+
+async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
+    """Run a command in a container of the node."""
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
+    found = await _one(process, side, words[at : at + 1])
+    if found is None:
+        return 1
+    meta, argv = found.pod["metadata"], words[at + 1 :]
+    machine, env, cwd = await side.enter(meta["namespace"], meta["name"], found.spec["name"])
+    view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
+    try:
+        program = find(view, argv, DEFAULT_PATH, runtime=True)
+    except StartError as error:
+        await process.error(
+            "FATA[0000] execing command in container: failed to exec in container: failed to start exec: OCI "
+            f"runtime exec failed: exec failed: unable to start container process: {error}: unknown\n"
+        )
+        return 1
+    whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, "HOME": "/root", **machine.env, **env}
+    child = Process(machine, program, whole, view, process.fds)
+    child.terminal = process.terminal
+    return await child.start(machine.tools[program.tool]).wait()
+
+
+async def _stats(process: Process, side: HostSide, words: list[str]) -> int:
+    names = {each.id: each for each in await side.containers() if each.state == "Running"}
+    used: dict[str, list[float]] = {}
+    for each in side.processes():
+        ident = each.cgroup.partition("cri-containerd-")[2].partition(".")[0]
+        if ident in names:
+            now = each.use()
+            total = used.setdefault(ident, [0.0, 0.0])
+            total[0] += now.cores * 100
+            total[1] += now.memory
+    rows = [["CONTAINER", "NAME", "CPU %", "MEM", "DISK", "INODES"]]
+    for ident, (share, size) in sorted(used.items()):
+        rows.append([ident[:SHOWN_ID], names[ident].spec["name"], f"{share:.2f}", _bytes(size), "28.67kB", "12"])
+    await process.write(_table(rows))
+    return 0
+
+
+def _bytes(size: float) -> str:
+    """Return a size in decimal units, as crictl has it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.4g}{unit}"
+
+
+async def _info(process: Process, side: HostSide, words: list[str]) -> int:
+    """Tell of the runtime: its conditions and its configuration."""
+    devices = bool(side.devices.board.devices)
+    runtimes = {"runc": {"runtimeType": "io.containerd.runc.v2", "options": {"SystemdCgroup": True}}}
+    if devices:
+        options = {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": True}
+        runtimes["nvidia"] = {"runtimeType": "io.containerd.runc.v2", "options": options}
+    conditions = [
+        {"message": "", "reason": "", "status": True, "type": name} for name in ("RuntimeReady", "NetworkReady")
+    ]
+    config = {
+        "containerd": {"defaultRuntimeName": "nvidia" if devices else "runc", "runtimes": runtimes},
+        "cni": {"binDir": "/opt/cni/bin", "confDir": "/etc/cni/net.d"},
+        "containerdEndpoint": "/run/containerd/containerd.sock",
+        "rootDir": "/var/lib/containerd/io.containerd.grpc.v1.cri",
+    }
+    shown = {"config": config, "golang": "go1.23.7", "lastCNILoadStatus": "OK", "status": {"conditions": conditions}}
+    await process.write(json.dumps(shown, indent=2) + "\n")
+    return 0
+
+
+async def ctr(process: Process) -> int:
+    """Ask containerd itself."""
+    side, words = host_of(process), process.argv[1:]
+    if side is None:
+        await process.error(
+            'ctr: failed to dial "/run/containerd/containerd.sock": connection error: desc = "transport: Error while '
+            'dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
+        )
+        return 1
+    space = _value(words, "-n", "--namespace") or process.env.get("CONTAINERD_NAMESPACE", "default")
+    rest = [word for word in words if not word.startswith("-") and word != space]
+    kind, verb = rest[0] if rest else "", rest[1] if len(rest) > 1 else "ls"
+    running = [each for each in await side.containers() if each.state == "Running"] if space == "k8s.io" else []
+    image = {each.id: str(each.status.get("image")) for each in running}
+    if kind in ("containers", "container", "c") and verb in ("ls", "list"):
+        rows = [["CONTAINER", "IMAGE", "RUNTIME"]]
+        rows += [[each.id, image[each.id], "io.containerd.runc.v2"] for each in running]
+    elif kind in ("tasks", "task", "t") and verb in ("ls", "list", "ps"):
+        pids = {each.cgroup.partition("cri-containerd-")[2].partition(".")[0]: each.pid for each in
+                sorted(side.processes(), key=lambda each: -each.pid)}  # fmt: skip
+        rows = [["TASK", "PID", "STATUS"]] + [[each.id, str(pids.get(each.id, 0)), "RUNNING"] for each in running]
+    elif kind in ("images", "image", "i") and verb in ("ls", "list"):
+        rows = [["REF", "TYPE", "DIGEST", "PLATFORMS"]]
+        kinds = "application/vnd.oci.image.index.v1+json"
+        names = sorted({(image[each.id], each.image) for each in running})
+        rows += [[name, kinds, f"sha256:{number}", "linux/amd64"] for name, number in names]
+    elif kind in ("namespaces", "namespace", "ns"):
+        rows = [["NAME", "LABELS"], ["k8s.io", ""]]
+    elif kind == "version":
+        await process.write("Client:\n  Version:  2.0.4\nServer:\n  Version:  2.0.4\n")
+        return 0
+    else:
+        await process.error(f"No help topic for '{kind}'\n")
+        return 3
+    widths = [max(len(row[at]) for row in rows) + 4 for at in range(len(rows[0]))]
+    for row in rows:
+        await process.write("".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip() + "\n")
+    return 0
+
+
+TOOLS: dict[str, Tool] = {"crictl": crictl, "ctr": ctr}
