@@ -6,17 +6,20 @@ import hashlib
 import math
 import uuid
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from kubesim.gpu.loads import Load
-from kubesim.gpu.mig import Instance
+from kubesim.gpu.mig import COMPUTE_SLICES, Instance
 from kubesim.gpu.products import Product
 
 COOLING_S = 45.0
 """Time constant of heating and cooling."""
 MOST_STATES = 512
+CUT_POWER = 0.65
+"""How the power of an instance falls with its slices: three of seven take 58 % of what the whole device takes."""
 NVLINK_GBPS = {"ampere": 25.0, "hopper": 26.562, "blackwell": 53.125}
 """Gigabytes per second of one link in one direction, as ``nvidia-smi nvlink`` prints it."""
 
@@ -296,12 +299,22 @@ def limit(product: Product, settings: Settings) -> float:
     return settings.power_limit or float(product.power["limit"])
 
 
+def power_share(state: State, share: Callable[[Task], float]) -> float:
+    """Return how much of its power a device uses: its busiest process, or all on its instances together."""
+    shares = [(share(task), task.instance) for task in state.tasks]
+    if not state.mig_mode:
+        return min(max((each for each, _ in shares), default=0.0), 1.0)
+    slices = {item.id: item.profile.slices for item in state.instances}
+    parts = (each * (slices.get(number or 0, 0) / COMPUTE_SLICES) ** CUT_POWER for each, number in shares)
+    return min(float(sum(parts)), 1.0)
+
+
 def mean_power(product: Product, state: State) -> float:
     """Return the watts that a state draws in the long mean: the busiest process decides."""
     idle, most = product.power["idle"], product.power["limit"]
-    share = max((task.load.mean(task.load.power) for task in state.tasks), default=0.0)
+    share = power_share(state, lambda task: task.load.mean(task.load.power))
     slow = 0.5 if state.trouble.hot or state.trouble.power_brake else 1.0
-    return min(idle + (most - idle) * min(share, 1.0) * slow, limit(product, state.settings))
+    return min(idle + (most - idle) * share * slow, limit(product, state.settings))
 
 
 def temperature(product: Product, state: State, at: datetime) -> float:

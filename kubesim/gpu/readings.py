@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kubesim.gpu.devices import Device, State, energy_mj, temperature
+from kubesim.gpu.devices import Device, State, Task, energy_mj, power_share, temperature
 from kubesim.gpu.devices import limit as power_limit
 from kubesim.gpu.loads import Load, Range, swing, warm
 
@@ -36,7 +36,7 @@ class Reading:
     def power(self) -> float:
         """Watts."""
         idle, limit = self.device.product.power["idle"], self.device.product.power["limit"]
-        share = min(self._strongest("power", lambda load: load.power), 1.0)
+        share = power_share(self.state, lambda task: self._now(task, "power", task.load.power))
         flicker = swing((-0.006, 0.006), self.at.timestamp() % 86400, 4, self.device.seed)
         brake = 0.5 if self.state.trouble.hot or self.state.trouble.power_brake else 1.0
         drawn = max(idle + (limit - idle) * share * brake + limit * flicker * 0.3, idle * 0.95)
@@ -168,13 +168,13 @@ class Reading:
 
     def _strongest(self, key: str, pick: Callable[[Load], Range]) -> float:
         """Return the greatest of what the processes do: a shared device is as busy as its busiest user."""
-        at, seed = self.at, self.device.seed
-        values = (
-            swing(pick(task.load), task.elapsed(at), task.load.period, f"{seed}/{task.owner}/{key}")
-            * warm(task.load, task.elapsed(at))
-            for task in self.state.tasks
-        )
-        return max(values, default=0.0)
+        return max((self._now(task, key, pick(task.load)) for task in self.state.tasks), default=0.0)
+
+    def _now(self, task: Task, key: str, span: Range) -> float:
+        """Return what one process does at this moment, of a span in which it wanders."""
+        elapsed = task.elapsed(self.at)
+        moment = swing(span, elapsed, task.load.period, f"{self.device.seed}/{task.owner}/{key}")
+        return moment * warm(task.load, elapsed)
 
 
 def read(device: Device, at: datetime) -> Reading:

@@ -11,6 +11,7 @@ from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.devices import Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import products
+from kubesim.gpu.readings import read
 from kubesim.gpu.smi import cli, query
 from kubesim.gpu.smi.view import View
 
@@ -107,6 +108,18 @@ def test_a_cut_device_shows_its_instances_in_every_page(board):
     assert (
         smi(board, "--query-gpu=mig.mode.current,utilization.gpu --format=csv,noheader -i 3")[0] == "Enabled, [N/A]\n"
     )
+
+
+def test_an_instance_takes_a_part_of_the_power(board):
+    board.set_mig(2, True, BOOT)
+    small = board.create_instance(2, "1g.10gb", BOOT)
+    half = board.create_instance(2, "3g.40gb", BOOT)
+    board.devices[2].start(Task(1, "python", OWNER, loads()["burn"], BOOT, small.id))
+    one = read(board.devices[2], NOW).power
+    board.devices[2].start(Task(2, "python", OWNER, loads()["burn"], BOOT, half.id))
+    both = read(board.devices[2], NOW).power
+    assert 200 < one < 300
+    assert 550 < both < 680
 
 
 def test_every_property_is_in_the_help_and_every_name_of_it_can_be_asked_for(board):
