@@ -14,6 +14,8 @@ from kubesim.kubelet.host import Node
 from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME, Labels
 from kubesim.metrics.scrape import Function
+from kubesim.metrics.timeline import Timeline
+from kubesim.shell.share import Disk
 
 _FILE = Path(__file__).with_name("node_exporter.yaml")
 SYSTEM_RECEIVED, SYSTEM_SENT = 21_400.0, 9_800.0
@@ -29,6 +31,14 @@ class Moment:
 
     node: Node
     at: float
+    disk: Timeline[int]
+    """Bytes used of its disk, whenever somebody asked."""
+
+    @property
+    def filled(self) -> int:
+        """Bytes used of its disk; before anybody asked as many as then."""
+        found = self.disk.at(self.at)
+        return self.disk.first if found is None else found
 
     @property
     def up(self) -> float:
@@ -113,9 +123,11 @@ def _of_field(field: str) -> Measure:
     return lambda m: float(m.node.ledger.at(m.at).meminfo()[field] // 1024 * 1024)
 
 
-def _disk(value: Callable[[Node], float]) -> Rows:
+def _disk(value: Callable[[Disk, int], float]) -> Rows:
+    """Return the row of the node's disk; ``value`` is of the disk, and of the bytes that were used of it."""
+
     def rows(node: Node, name: str, help_: str) -> Iterator[Line]:
-        yield Family(name, "gauge", help_), ROOT, lambda m: float(value(m.node))
+        yield Family(name, "gauge", help_), ROOT, lambda m: float(value(m.node.disk.room, m.filled))
 
     return rows
 
@@ -136,11 +148,11 @@ Rows = Callable[[Node, str, str], Iterator[Line]]
 ROWS: Mapping[str, Rows] = {
     "cpu*": _cpus,
     "memory*": _memory,
-    "disk_size*": _disk(lambda node: node.disk.room.limit),
-    "disk_free*": _disk(lambda node: node.disk.room.limit - node.disk.room.look()),
-    "disk_files*": _disk(lambda node: node.disk.room.inodes),
-    "disk_files_free*": _disk(lambda node: node.disk.room.inodes - node.disk.room.entries),
-    "disk_zero*": _disk(lambda node: 0),
+    "disk_size*": _disk(lambda disk, used: disk.limit),
+    "disk_free*": _disk(lambda disk, used: max(disk.limit - used, 0)),
+    "disk_files*": _disk(lambda disk, used: disk.inodes),
+    "disk_files_free*": _disk(lambda disk, used: max(disk.inodes - disk.entries, 0)),
+    "disk_zero*": _disk(lambda disk, used: 0),
     "uname*": _uname,
     "interface*": _interfaces,
 }
@@ -186,26 +198,39 @@ def _fixed(value: float) -> Measure:
     return lambda m: value
 
 
-def series(node: Node, name: str, end: float) -> Iterator[Function]:
-    """Yield the series of one metric ("" for all) of a node; ``end`` is the last moment that is asked for."""
-    if name and not name.startswith("node_"):
-        return
-    node.ledger.look(end)
-    for family, labels, measure in _lines(node, name):
-        yield Function({NAME: family.name, **labels}, _since(node, measure))
+class NodeExporter:
+    """The exporter of one node. It remembers how full the disk was when it was asked."""
 
+    def __init__(self, node: Node, now: float) -> None:
+        self.node = node
+        self._disk = Timeline(now, node.disk.room.look())
+        self._looked = now
 
-def _since(node: Node, measure: Measure) -> Callable[[float], float | None]:
-    """Return a measure as it is known since the node was started."""
+    def look(self, now: float) -> None:
+        """Come up to now: what has changed did so as soon as somebody had looked the last time."""
+        self.node.ledger.look(now)
+        self._disk.set(self._looked, self.node.disk.room.look())
+        self._looked = now
 
-    def call(moment: float) -> float | None:
-        return measure(Moment(node, moment)) if moment >= node.ledger.booted else None
+    def series(self, name: str, now: float) -> Iterator[Function]:
+        """Yield the series of one metric ("" for all)."""
+        if name and not name.startswith("node_"):
+            return
+        self.look(now)
+        for family, labels, measure in _lines(self.node, name):
+            yield Function({NAME: family.name, **labels}, self._since(measure))
 
-    return call
+    def _since(self, measure: Measure) -> Callable[[float], float | None]:
+        """Return a measure as it is known since the node was started."""
+        node, disk = self.node, self._disk
 
+        def call(moment: float) -> float | None:
+            return measure(Moment(node, moment, disk)) if moment >= node.ledger.booted else None
 
-def exposed(node: Node, at: float) -> Iterator[Exposed]:
-    """Yield the lines of the exporter's page."""
-    node.ledger.look(at)
-    for family, labels, measure in _lines(node, ""):
-        yield Exposed(family, labels, measure(Moment(node, at)))
+        return call
+
+    def exposed(self, now: float) -> Iterator[Exposed]:
+        """Yield the lines of its page."""
+        self.look(now)
+        for family, labels, measure in _lines(self.node, ""):
+            yield Exposed(family, labels, measure(Moment(self.node, now, self._disk)))

@@ -65,9 +65,10 @@ def dcgm_exporter(board: Callable[[], Board], now: Callable[[], datetime]) -> Pa
 
 def node_exporter(node: Node, now: Callable[[], datetime]) -> Page:
     """Return the node_exporter of a node."""
+    found = nodes.NodeExporter(node, now().timestamp())
     return Page(
-        lambda name, start, end: nodes.series(node, name, end),
-        lambda: render(nodes.exposed(node, now().timestamp())),
+        lambda name, start, end: found.series(name, now().timestamp()),
+        lambda: render(found.exposed(now().timestamp())),
     )
 
 

@@ -41,6 +41,11 @@ class Timeline(Generic[T]):
         return self._values[-1]
 
     @property
+    def first(self) -> T:
+        """The oldest value that is known."""
+        return self._values[0]
+
+    @property
     def changed(self) -> float:
         """Since when it has had the value of now."""
         return self._times[-1]

@@ -65,6 +65,18 @@ async def test_loads_and_uptime_are_those_of_uptime(watched):
         assert float(words[column]) == pytest.approx(await one(watched, name), rel=0.1)
 
 
+async def test_the_disk_is_as_full_as_df_says(watched):
+    rows = (await said(watched, "df -k /")).splitlines()[1].split()
+    size = await one(watched, 'node_filesystem_size_bytes{mountpoint="/"}')
+    free = await one(watched, 'node_filesystem_avail_bytes{mountpoint="/"}')
+    assert [int(rows[1]), int(rows[3])] == [int(size / 1024), int(free / 1024)]
+    await said(watched, "head -c 20000000 /dev/zero > /large")
+    await watched.tick(60)
+    less = free - await one(watched, 'node_filesystem_avail_bytes{mountpoint="/"}')
+    assert 20_000_000 <= less < 25_000_000
+    assert await one(watched, 'node_filesystem_avail_bytes{mountpoint="/"} offset 75s') == free
+
+
 async def test_processors_spend_in_all_modes_the_time_that_passes(watched):
     cores = await one(watched, 'sum(rate(node_cpu_seconds_total{mode!="idle"}[2m]))')
     pods = await one(watched, "sum(rate(container_cpu_usage_seconds_total[2m]))")
