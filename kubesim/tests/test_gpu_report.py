@@ -280,3 +280,20 @@ def test_the_help_names_every_option():
     assert status == 0
     known = cli.usage()
     assert all(f"--{name}" in text for name in [*known.flags, *known.valued])
+    for name in ("topo", "nvlink", "mig", "dmon", "pmon"):
+        out, status = smi(Board("n", products()["L4"], 1, BOOT), f"{name} -h")
+        assert status == 0
+        assert f"Usage: nvidia-smi {name} [options]" in out
+
+
+def test_supported_clocks_stand_below_each_other(board):
+    out, _ = smi(board, "-q -d SUPPORTED_CLOCKS -i 0")
+    assert "        Memory                                         : 2619 MHz\n            Graphics   " in out
+
+
+def test_an_error_of_an_instance_names_it(board):
+    board.set_mig(2, True, BOOT)
+    made = board.create_instance(2, "1g.10gb", BOOT)
+    board.devices[2].start(Task(1, "python", OWNER, loads()["burn"], BOOT, made.id))
+    board.xid(2, 31, NOW)
+    assert any(f"Xid (PCI:0000:0a:00 GPU-I:{made.id:02}): 31, pid=1" in record.text for record in board.log.after(0))

@@ -180,6 +180,7 @@ def test_instances_are_made_listed_and_removed_on_the_node_only(board):
     assert smi(board, "-i 2 -mig 1")[0].startswith("Enabled MIG Mode for GPU 00000000:0A:00.0")
     assert smi(board, "mig -i 2 -cgi 9,14 -C")[0].count("Successfully created GPU instance") == 2
     assert "|   2  MIG 3g.40gb           9        2           4:4     |" in smi(board, "mig -lgi")[0]
+    assert smi(board, "mig --list-gpu-instances") == smi(board, "mig -lgi")
     assert "  MIG 3g.40gb     Device  0: (UUID: MIG-" in smi(board, "-L")[0]
     assert smi(board, "mig -cgi 0")[0].startswith("Unable to create a GPU instance on GPU  2 using profile 0: Insuff")
     assert smi(board, "mig -cgi 9", OWNER)[1] in (4, 6)

@@ -18,6 +18,11 @@ LOST_STATUS = 255
 NONE_STATUS = 6
 MISMATCH_STATUS = 18
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {version}\n"
+_MIG_SHORT = {
+    "--list-gpu-instance-profiles": "-lgip", "--list-gpu-instance-possible-placements": "-lgipp",
+    "--list-gpu-instances": "-lgi", "--list-compute-instances": "-lci", "--create-gpu-instance": "-cgi",
+    "--destroy-gpu-instance": "-dgi", "--destroy-compute-instance": "-dci", "--gpu-instance-id": "-gi",
+}  # fmt: skip
 BAD_COMBINATION = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"
 _HELP_HINT = "Please run 'nvidia-smi --help' for help.\n"
 
@@ -56,6 +61,8 @@ class BadUsage(Exception):
 
 def parse(argv: list[str]) -> Call:
     """Return what ``argv`` (without the program's name) asks for. Raises BadUsage."""
+    if argv and argv[0] in usage().subcommands and {"-h", "--help"} & set(argv):
+        return Call(page="help", value=argv[0])
     if argv and argv[0] in ("topo", "mig", "nvlink"):
         return _subcommand(argv)
     if argv and argv[0] in ("dmon", "pmon"):
@@ -73,7 +80,7 @@ def parse(argv: list[str]) -> Call:
 def run(view: View, call: Call) -> tuple[str, int]:
     """Return what is printed and the exit status of one pass."""
     if call.page == "help":
-        return usage().help.format(version=driver().version), 0
+        return usage().subcommands.get(call.value) or usage().help.format(version=driver().version), 0
     if call.page == "properties":
         return query.switches()[call.value].help, 0
     if view.board.mismatched:
@@ -149,7 +156,7 @@ def _seconds(value: str) -> float:
 
 
 def _subcommand(argv: list[str]) -> Call:
-    name, words = argv[0], argv[1:]
+    name, words = argv[0], [_MIG_SHORT.get(word, word) for word in argv[1:]]
     call = Call(page=name, words=words)
     for index, word in enumerate(words[:-1]):
         if word in ("-i", "--id", "-gi"):
@@ -260,12 +267,13 @@ _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The options that stand alone, those with a value, the short ones' long names, and the help (``usage.yaml``)."""
+    """Options that stand alone, those with a value, the short ones' long names, and the helps (``usage.yaml``)."""
 
     flags: frozenset[str]
     valued: frozenset[str]
     short: dict[str, str]
     help: str
+    subcommands: dict[str, str]
 
 
 @cache
@@ -273,4 +281,4 @@ def usage() -> Usage:
     """Return what the command line knows."""
     read = data.read(_USAGE)
     short = {f"-{also}": name for kind in ("flags", "valued") for name, also in read[kind].items() if also}
-    return Usage(frozenset(read["flags"]), frozenset(read["valued"]), short, read["help"])
+    return Usage(frozenset(read["flags"]), frozenset(read["valued"]), short, read["help"], read["subcommands"])

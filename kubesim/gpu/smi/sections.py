@@ -256,12 +256,13 @@ def _clock(view: View, seen: Seen) -> Tree:
 
 def _supported(view: View, seen: Seen) -> Tree:
     """Every clock that the memory can have, each with those that the multiprocessors can have then."""
-    return [
-        ("Supported Clocks", [
-            ("Memory", [("<value>", f"{memory} MHz"), *(("Graphics", f"{clock} MHz") for clock in graphics)])
-            for memory, graphics in query.clocks(seen.device.product)
-        ]),
-    ]  # fmt: skip
+    found: Tree = []
+    for memory, graphics in query.clocks(seen.device.product):
+        clocks = [f"{clock} MHz" for clock in graphics]
+        found += [("Memory>", f"{memory} MHz"), *(("    Graphics>", clock) for clock in clocks)]
+        inner: Tree = [("<value>", f"{memory} MHz"), *(("<supported_graphics_clock>", clock) for clock in clocks)]
+        found.append(("<supported_mem_clock>", inner))
+    return [("Supported Clocks", found)]
 
 
 def _fabric(view: View, seen: Seen) -> Tree:
