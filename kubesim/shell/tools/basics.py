@@ -60,6 +60,8 @@ async def test(process: Process) -> int:
 
 async def yes(process: Process) -> int:
     """Print a word again and again."""
+    if process.argv[1:2] and process.argv[1].startswith("--") and len(process.argv[1]) > 2 and not process.busybox:
+        await kit.usage(process, f"unrecognized option '{process.argv[1]}'")
     line = " ".join(process.argv[1:] or ["y"]) + "\n"
     block = (line * (4096 // len(line) + 1)).encode("utf-8", "surrogateescape")
     while True:

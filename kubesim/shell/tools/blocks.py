@@ -9,7 +9,7 @@ from kubesim.shell.files import Device, File
 from kubesim.shell.handles import Handle, OpenFile
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sparse import Sparse
-from kubesim.shell.tools import kit
+from kubesim.shell.tools import kit, refusals
 
 RATE = 1 << 30
 """Bytes that a node's disk takes in a second."""
@@ -140,6 +140,7 @@ def _decimal(value: float) -> str:
 
 async def dd(process: Process) -> int:
     """Copy blocks."""
+    await refusals.of_dd(process)
     words = dict(word.partition("=")[::2] for word in process.argv[1:])
     block = kit.number(words.get("bs", "512")) or 512
     count = kit.number(words.get("count", "")) if "count" in words else None

@@ -7,7 +7,7 @@ import re
 from kubesim.shell.errors import Leave
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.patterns import CLASSES
-from kubesim.shell.tools import kit
+from kubesim.shell.tools import kit, refusals
 from kubesim.shell.tools.text import process_read
 from kubesim.shell.words import ansi
 
@@ -47,6 +47,7 @@ async def cut(process: Process) -> int:
         if process.busybox:
             return await process.fail("expected a list of bytes, characters, or fields")
         await kit.usage(process, "you must specify a list of bytes, characters, or fields")
+    await refusals.of_cut(process, opts, kind)
     chosen = ranges(opts.get(kind))
     if chosen is None:
         await kit.usage(
@@ -118,6 +119,7 @@ async def tr(process: Process) -> int:
         await process.fail(f"missing operand after '{opts.args[0]}'")
         await process.error("Two strings must be given when translating.\n")
         raise Leave(await _try_help(process))
+    await refusals.of_tr(process, opts)
     first = charset(opts.args[0])
     second = charset(opts.args[1]) if len(opts.args) > 1 else []
     table = _tr_table(first, second, opts)

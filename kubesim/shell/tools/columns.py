@@ -6,7 +6,7 @@ import re
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools import kit
+from kubesim.shell.tools import kit, refusals
 
 WIDTH = 80
 MOST_PIECES = 676
@@ -60,10 +60,11 @@ async def split(process: Process) -> int:
     """Write a file in pieces of so many lines or bytes."""
     opts = await kit.options(
         process,
-        "l:b:da:n:",
-        {"lines=": "l", "bytes=": "b", "numeric-suffixes": "d"},
-        whole={"l": "invalid number of lines: '{}'"},
+        "l:b:C:da:n:",
+        {"lines=": "l", "bytes=": "b", "numeric-suffixes": "d", "line-bytes=": "C", "suffix-length=": "a"},
+        whole={"l": "invalid number of lines: '{}'"} if process.busybox else {},
     )
+    await refusals.of_split(process, opts)
     name, prefix = ([*opts.args, "-", "x"] if not opts.args else [*opts.args, "x"])[:2]
     handle = await kit.opened(process, name)
     if handle is None:
@@ -95,25 +96,33 @@ def _scaled(text: str) -> int:
     return int(match[1]) * int(base**power)
 
 
+NUMFMT = ("to", "from", "suffix", "field", "format", "padding", "to-unit", "from-unit")
+
+
 async def numfmt(process: Process) -> int:
     """Write numbers with units, or numbers with units in full."""
-    opts = await kit.options(
-        process, "d:", {"to=": "to", "from=": "from", "suffix=": "suffix", "field=": "field", "format=": "format"}
-    )
+    opts = await kit.options(process, "d:", {f"{flag}=": flag for flag in NUMFMT})
+    await refusals.of_numfmt(process, opts)
     words = opts.args
     if not words:
         found, _ = await kit.every_line(process, [])
         words = [kit.text(line) for line in found]
     for word in words:
         first, *rest = word.split(" ") if word.strip() else [word]
-        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)([kKMGTPEZY]?)(i?)", first)
+        plain = first.removesuffix(opts.get("suffix")) if opts.get("suffix") else first
+        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)([kKMGTPEZY]?)(i?)", plain)
+        if match is None and re.match(r"-?\d", first):
+            return await process.fail(f"invalid suffix in input: '{first}'", 2)
         if match is None:
             return await process.fail(f"invalid number: '{first}'", 2)
         value = float(match[1])
         if match[2]:
             base = 1000 if opts.get("from") == "si" else 1024
             value *= base ** (UNITS.index(match[2].upper()) + 1)
-        await process.write(" ".join([_short(value, opts.get("to")) + opts.get("suffix"), *rest]) + "\n")
+        value = value * (_scaled(opts.get("from-unit", "1")) / _scaled(opts.get("to-unit", "1")))
+        shown, wide = _short(value, opts.get("to")) + opts.get("suffix"), int(opts.get("padding", "0"))
+        shown = shown.rjust(wide) if wide > 0 else shown.ljust(-wide)
+        await process.write(" ".join([shown, *rest]) + "\n")
     return 0
 
 

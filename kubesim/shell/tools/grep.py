@@ -206,6 +206,8 @@ async def _file(
     process: Process, handle: Handle, name: str, opts: kit.Options, finder: Finder, state: _State, *, many: bool
 ) -> None:
     after, before = await _count(process, opts, "A"), await _count(process, opts, "B")
+    if not process.busybox and not opts.get("m", "0").removeprefix("-").isdecimal():
+        raise Leave(await process.fail("invalid max count", 2))
     most = int(opts.get("m")) if opts.get("m").isdecimal() else None
     waiting: deque[tuple[int, str]] = deque(maxlen=before or 1)
     count = number = last = following = 0

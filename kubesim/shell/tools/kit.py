@@ -25,17 +25,24 @@ USAGE_STATUS = {
     "cmp": 2,
     "env": 125,
     "timeout": 125,
+    "nice": 125,
 }
 _OPEN = {
     "head": "cannot open '{name}' for reading: {text}",
     "tail": "cannot open '{name}' for reading: {text}",
+    "split": "cannot open '{name}' for reading: {text}",
     "sort": "cannot read: {name}: {text}",
     "sed": "can't read {name}: {text}",
     "awk": 'cannot open "{name}" ({text})',
     "ls": "cannot access '{name}': {text}",
     "file": "cannot open `{name}' ({text})",
 }
-_BUSYBOX_OPEN = {"cat": "can't open '{name}': {text}", "ls": "{name}: {text}", "head": "{name}: {text}"}
+_BUSYBOX_OPEN = {
+    "cat": "can't open '{name}': {text}",
+    "ls": "{name}: {text}",
+    "head": "{name}: {text}",
+    "split": "can't open '{name}': {text}",
+}
 
 
 LONGEST_NUMBER = 19
@@ -95,6 +102,9 @@ async def options(
             await _long(process, found, word[2:], words, long or {})
         elif numbers and word[:1] == "-" and word[1:].isdecimal():
             found.given.append((numbers, word[1:]))
+        elif process.name == "head" and word[:1] == "-" and word[1:2].isdecimal() and not process.busybox:
+            rest = word[1:].lstrip("0123456789")
+            await usage(process, f"invalid trailing option -- {rest[:1]}")
         elif len(word) > 1 and word[0] == "-":
             await _short(process, found, word[1:], words, short)
         else:
@@ -160,6 +170,8 @@ async def usage(process: Process, text: str) -> None:
     if process.busybox:
         await process.error(f"{BUSYBOX}\n\nUsage: {process.name} [OPTIONS]\n")
         raise Leave(1)
+    if process.name in ("grep", "egrep", "fgrep"):
+        await process.error(f"Usage: {process.name} [OPTION]... PATTERNS [FILE]...\n")
     await process.error(f"Try '{process.name} --help' for more information.\n")
     raise Leave(USAGE_STATUS.get(process.name, 1))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools import kit
+from kubesim.shell.tools import kit, refusals
 
 BATCH = 1000
 _NUMBER = re.compile(r"\s*(-?\d{0,300}(?:\.\d{0,300})?)")
@@ -129,8 +129,16 @@ async def sort(process: Process) -> int:
             "ignore-case": "f",
             "stable": "s",
             "check": "c",
+            "buffer-size=": "S",
+            "parallel=": "parallel",
+            "general-numeric-sort": "g",
+            "month-sort": "M",
+            "dictionary-order": "d",
+            "ignore-leading-blanks": "b",
+            "zero-terminated": "z",
         },
     )
+    await refusals.of_sort(process, opts)
     lines, status = await kit.every_line(process, opts.args)
     if status:
         return 2
@@ -335,6 +343,7 @@ async def seq(process: Process) -> int:
         argv=_guard(process.argv[1:]),
     )
     words = [word.removeprefix("\0") for word in opts.args]
+    await refusals.of_seq(process, opts, words)
     if not words:
         await kit.usage(process, "missing operand")
     for word in words:

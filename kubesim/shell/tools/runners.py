@@ -9,7 +9,7 @@ from kubesim.shell.errors import StartError
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
 from kubesim.shell.signals import NAMES, number
-from kubesim.shell.tools import kit
+from kubesim.shell.tools import kit, refusals
 from kubesim.shell.tools.system import UNITS
 
 
@@ -27,6 +27,9 @@ async def sleep(process: Process) -> int:
         await kit.usage(process, "missing operand")
     total = 0.0
     for word in process.argv[1:]:
+        if word[:1] == "-" and not process.busybox:
+            wrong = f"unrecognized option '{word}'" if word[:2] == "--" else f"invalid option -- '{word[1:2]}'"
+            await kit.usage(process, wrong)
         length = seconds(word)
         if length is None:
             if process.busybox:
@@ -42,8 +45,12 @@ async def timeout(process: Process) -> int:
     opts = await kit.options(
         process, "k:s:v", {"signal=": "s", "kill-after=": "k", "preserve-status": "p", "foreground": "f"}, stop=True
     )
+    if len(opts.args) < 2 and not process.busybox:
+        await process.error(f"Try '{process.name} --help' for more information.\n")
+        return 125
     if len(opts.args) < 2:
         await kit.usage(process, "missing operand")
+    await refusals.of_timeout(process, opts, "k" in opts and seconds(opts.get("k")) is None)
     length = seconds(opts.args[0])
     if length is None:
         await kit.usage(process, f"invalid time interval '{opts.args[0]}'")
@@ -102,13 +109,23 @@ async def become(process: Process, program: object, env: dict[str, str]) -> int:
 async def nohup(process: Process) -> int:
     """Run a program that hang-ups do not end."""
     process.handlers["HUP"] = None
-    args = process.argv[1:]
-    if args[:1] == ["-n"]:
-        args = args[2:]
+    return await _instead(process, process.argv[1:], "failed to run command ")
+
+
+async def nice(process: Process) -> int:
+    """Run a program with less right to compute; without one, tell how nice it is."""
+    words = await refusals.of_nice(process)
+    if not words:
+        await process.write("0\n")
+        return 0
+    return await _instead(process, words, "")
+
+
+async def _instead(process: Process, words: list[str], head: str) -> int:
     try:
-        return await become(process, find(process.view, args, process.env.get("PATH", DEFAULT_PATH)), process.env)
+        return await become(process, find(process.view, words, process.env.get("PATH", DEFAULT_PATH)), process.env)
     except StartError as error:
-        return await process.fail(f"failed to run command '{(args or [''])[0]}': {error.text}", error.code)
+        return await process.fail(f"{head}'{(words or [''])[0]}': {error.text}", error.code)
 
 
 async def printenv(process: Process) -> int:
@@ -127,6 +144,6 @@ TOOLS: dict[str, Tool] = {
     "timeout": timeout,
     "env": env,
     "nohup": nohup,
-    "nice": nohup,
+    "nice": nice,
     "printenv": printenv,
 }

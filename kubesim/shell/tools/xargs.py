@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from kubesim.shell.errors import FileError, StartError
+from kubesim.shell.errors import FileError, Leave, StartError
 from kubesim.shell.handles import Bytes
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools import kit
+from kubesim.shell.tools import kit, refusals
 
 MOST_ARGUMENTS = 5000
 
@@ -34,12 +34,25 @@ async def xargs(process: Process) -> int:
     """Run programs with words of standard input as arguments."""
     opts = await kit.options(
         process,
-        "0d:E:I:i::L:n:P:prs:tx",
-        {"null": "0", "delimiter=": "d", "max-args=": "n", "no-run-if-empty": "r", "max-procs=": "P", "verbose": "t"},
+        "0a:d:E:I:i::L:n:P:prs:tx",
+        {
+            "arg-file=": "a",
+            "null": "0",
+            "delimiter=": "d",
+            "max-args=": "n",
+            "no-run-if-empty": "r",
+            "max-procs=": "P",
+            "verbose": "t",
+        },
         stop=True,
-        whole={flag: f'invalid number "{{}}" for -{flag} option' for flag in "nLP"},
+        whole={flag: f'invalid number "{{}}" for -{flag} option' for flag in "nLP"} if process.busybox else {},
     )
-    text = kit.text(await kit.everything(process, process.fds[0]))
+    await refusals.of_xargs(process, opts)
+    try:
+        source = process.open(opts.get("a")) if "a" in opts else process.fds[0]
+    except FileError as error:
+        return await process.fail(f"Cannot open input file '{opts.get('a')}': {error.text}")
+    text = kit.text(await kit.everything(process, source))
     replace = opts.get("I") or ("{}" if "i" in opts else "")
     words = await _xargs_words(process, text, opts, lines=bool(replace) or "L" in opts)
     command = opts.args or ["echo"]
@@ -89,7 +102,7 @@ async def _xargs_words(process: Process, text: str, opts: kit.Options, *, lines:
     if left[:1] in ("'", '"') and left:
         kind = "single" if left[0] == "'" else "double"
         text = f"unmatched {kind} quote; by default quotes are special to xargs unless you use the -0 option"
-        await process.fail(text)
+        raise Leave(await process.fail(text))
     return words
 
 
