@@ -14,7 +14,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
@@ -184,10 +184,11 @@ AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 async def whole(answer: ClientResponse, most: int) -> bytes:
-    """Return an answer's body, or so many bytes of it. Raises aiohttp's ``ClientError``."""
+    """Return an answer's body as far as it comes, and at most so many bytes of it."""
     found = bytearray()
-    while len(found) < most and (piece := await answer.content.read(most - len(found))):
-        found += piece
+    with suppress(ClientError):
+        while len(found) < most and (piece := await answer.content.read(most - len(found))):
+            found += piece
     return bytes(found)
 
 

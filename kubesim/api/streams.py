@@ -61,8 +61,9 @@ async def watch(
         return response  # the client has gone
     finally:
         stream.close()
-    await response.write(stream.bookmark())
-    await response.write_eof()
+    with suppress(ConnectionResetError):
+        await response.write(stream.bookmark())
+        await response.write_eof()
     return response
 
 

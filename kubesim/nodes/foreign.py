@@ -104,7 +104,8 @@ async def _check(answer: ClientResponse, pod: str) -> None:
     if answer.status == 500:
         raise ApiError(500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]})
     reason, said = REFUSED.get(answer.status, UNEXPECTED)
-    raise ApiError(answer.status, reason, f"{said.format(text)} ( pods/log {pod})", {"name": pod, "kind": "pods/log"})
+    code = answer.status if 300 <= answer.status < 600 else 500
+    raise ApiError(code, reason, f"{said.format(text)} ( pods/log {pod})", {"name": pod, "kind": "pods/log"})
 
 
 def _log_options(wanted: LogRequest) -> list[tuple[str, str]]:

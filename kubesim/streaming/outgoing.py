@@ -19,7 +19,7 @@ from kubesim.shell.handles import CHUNK, Writer
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.hijack import SpdyProtocol
 from kubesim.streaming.remote import ERROR, NAMES, RESIZE, STDERR, STDIN, STDOUT, Wanted
-from kubesim.streaming.seam import Duplex, Ended, Lost, Refused, RuntimeFailure
+from kubesim.streaming.seam import Duplex, Ended, Lost, Refused, RuntimeFailure, Unreached
 from kubesim.streaming.spdy import SpdyConnection, SpdyStream
 from kubesim.streaming.upgrade import SPDY_HEADER
 
@@ -35,8 +35,11 @@ def headers(protocol: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def upgraded(answer: ClientResponse) -> AsyncIterator[SpdyProtocol]:
-    """Speak SPDY on an answer's connection while the block lasts. Raises ``Refused`` with the kubelet's words."""
+    """Speak SPDY on an answer's connection while the block lasts. Raises ``Refused`` (in its words), ``Unreached``."""
     connection = answer.connection
+    if answer.status != 101 and answer.status < 400:
+        text = f"invalid upgrade response: status code {answer.status}"
+        raise Unreached(text, text)
     if answer.status != 101 or connection is None or not isinstance(connection.transport, asyncio.Transport):
         text = (await whole(answer, LONGEST_REFUSAL)).decode("utf-8", "replace")
         accepted = answer.headers.getall("X-Accepted-Stream-Protocol-Versions", [])

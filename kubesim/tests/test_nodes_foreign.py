@@ -2,14 +2,20 @@
 
 import asyncio
 import socket
+import struct
 import threading
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from argparse import ArgumentTypeError
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
+from ipaddress import ip_network
 
 import orjson
 import pytest
+from aiohttp import ClientError, ClientPayloadError
 
+from kubesim.clock import settle
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.commandline import _networks
 from kubesim.metrics import abroad
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.network.fabric import Request
@@ -188,6 +194,7 @@ async def placed(admin, name, port, *addresses):
                 assert answer.status in (200, 404)
 
 
+FORWARD = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
 REFUSED = "dial tcp 127.0.0.1:1: connect: connection refused"
 PLAIN = "http: server gave HTTP response to HTTPS client"
@@ -215,8 +222,7 @@ async def test_a_kubelet_that_does_not_answer_is_told_in_gos_words(admin, name, 
         path = f"{PODS}/{name}/exec?command=ls&command=a%20b&stdout=1"
         refused = 500, "", f"error dialing backend: {dialled}"
         assert await message(admin, path, method="POST", headers=UPGRADE) == refused
-        forward = {**UPGRADE, "X-Stream-Protocol-Version": "portforward.k8s.io"}
-        assert await message(admin, f"{PODS}/{name}/portforward", method="POST", headers=forward) == refused
+        assert await message(admin, f"{PODS}/{name}/portforward", method="POST", headers=FORWARD) == refused
         async with admin.ws_connect(path, protocols=["v5.channel.k8s.io"]) as socket:
             status = orjson.loads((await collect(socket))[3])
         url = f"{where}/exec/default/{name}/main?command=ls&command=a+b&output=1"
@@ -306,3 +312,79 @@ def test_what_is_no_summary_of_a_kubelets_is_passed_over():
         assert [containers for _, _, containers in abroad.pods(hostile)] in ([], [[]])
     for stats in (None, [], {"cpu": 1, "memory": {}}, {"cpu": {"usageNanoCores": "1"}, "memory": {}}):
         assert abroad.used(stats) is None
+
+
+OK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+HOSTILE = {
+    "nothing": b"",
+    "no HTTP": b"\x00\xff" * 5000,
+    "an endless head": b"HTTP/1.1 200 OK\r\n" + b"X: " + b"x" * 200_000,
+    "a redirect": b"HTTP/1.1 302 Found\r\nLocation: https://169.254.169.254/\r\nContent-Length: 0\r\n\r\n",
+    "an odd status": b"HTTP/1.1 999 What\r\nContent-Length: 3\r\n\r\nhm!",
+    "a status that is an end": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "an error cut short": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 900\r\n\r\nhalf",
+    "a body cut short": OK + b"5\r\nhel",
+    "chunks that are none": OK + b"zz\r\n",
+    "another protocol": SWITCHED + b"\x80\x03" + b"\xff" * 500,
+    "frames for nobody": SWITCHED + struct.pack(">II", 99, 5) + b"hello" + struct.pack(">HHI", 0x8003, 3, 2) + b"xx",
+    "goodbye": SWITCHED + struct.pack(">HHIII", 0x8003, 7, 8, 0, 0),
+    "streams of its own": SWITCHED + struct.pack(">HHI", 0x8003, 1, 10) + bytes(10),
+    "a Status that is none": SWITCHED,
+}
+
+
+@asynccontextmanager
+async def hostile(folder, answer):
+    """A kubelet that sends the same whatever is asked, and hangs up; yields its port."""
+
+    async def talk(reader, writer):
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    now = datetime.now(UTC)
+    context = CertificateAuthority.create(now).issue_server(["127.0.0.1"], now).context(folder)
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await settle(50)
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+async def test_a_kubelet_that_answers_nonsense_ends_only_what_asked_it(live, admin, tmp_path, caplog, what):
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(hostile(tmp_path, HOSTILE[what]))
+        await stack.enter_async_context(placed(admin, "mad", port, ("InternalIP", "127.0.0.1")))
+        streams = live.ask(lambda cluster: cluster.guard.streams)
+        async with asyncio.timeout(30):
+            with suppress(ClientPayloadError):
+                async with admin.get(f"{PODS}/mad/log") as answer:
+                    await answer.read()
+            for upgrade, path in ((UPGRADE, "exec?command=ls&stdout=1&stdin=1"), (FORWARD, "portforward")):
+                with suppress(ClientError):
+                    async with admin.post(f"{PODS}/mad/{path}", headers=upgrade) as answer:
+                        assert answer.status == 101 or answer.status >= 300
+            async with admin.ws_connect(
+                f"{PODS}/mad/exec?command=ls&stdout=1", protocols=["v5.channel.k8s.io"]
+            ) as ws:
+                await collect(ws)
+        assert await text(admin, "/healthz") == (200, "ok")
+        async with asyncio.timeout(30):
+            while live.ask(lambda cluster: cluster.guard.streams) > streams:
+                await asyncio.sleep(0.01)
+    assert "Traceback" not in caplog.text
+    assert "Unhandled" not in caplog.text
+
+
+@pytest.mark.parametrize("given", ["10.0.0.0/8,::1/128", "none", ""])
+def test_networks_are_read_from_a_list(given):
+    if not given:
+        with pytest.raises(ArgumentTypeError, match="give networks such as 10.0.0.0/8"):
+            _networks("here")
+        return
+    assert _networks(given) == (() if given == "none" else (ip_network("10.0.0.0/8"), ip_network("::1/128")))
