@@ -35,7 +35,7 @@ def headers(protocol: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def upgraded(answer: ClientResponse) -> AsyncIterator[SpdyProtocol]:
-    """Speak SPDY on an answer's connection while the block lasts. Raises ``Refused`` (in its words), ``Unreached``."""
+    """Speak SPDY on an answer's connection while the block lasts. Raises ``Refused`` and ``Unreached``."""
     connection = answer.connection
     if answer.status != 101 and answer.status < 400:
         text = f"invalid upgrade response: status code {answer.status}"
