@@ -63,7 +63,7 @@ def series(board: Board, name: str, start: float, end: float) -> Iterator[Functi
         return
     since, until = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
     for device in board.devices:
-        states = device.states(since, until)
+        states = [device.state] if device.state.since <= since else device.states(since, until)
         for owner in _owners(states[0]) if len(states) == 1 else dict.fromkeys(o for s in states for o in _owners(s)):
             labels = labels_of(board, device, owner)
             for counter in wanted:

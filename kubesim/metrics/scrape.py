@@ -54,11 +54,23 @@ class Target:
 
     def __post_init__(self) -> None:
         self.error = Timeline(self.since, "")
+        self._last: tuple[object, tuple[float, bool, bool]] = (None, (0.0, False, False))
         self._phase = zlib.crc32(self.url.encode() or repr(self.labels).encode()) % 1000 / 1000 * self.interval_s
 
     def scrape_before(self, at: float) -> float:
         """Return the time of the last scrape that is not after ``at``."""
         return math.floor((at - self._phase) / self.interval_s) * self.interval_s + self._phase
+
+    def last_before(self, at: float) -> tuple[float, bool, bool]:
+        """Return the last scrape before a moment: when, whether the target was known then, and whether it went well.
+
+        All series of a target are asked for the same moment, so the answer is kept until the next change.
+        """
+        key = (at, self.until, self.error.changed, self.error.last)
+        if self._last[0] != key:
+            scrape = self.scrape_before(at)
+            self._last = key, (scrape, self.since <= scrape < self.until, self.up(scrape))
+        return self._last[1]
 
     def scrapes(self, after: float, until: float) -> Iterator[float]:
         """Yield the times of the scrapes in (after, until]."""
@@ -111,9 +123,11 @@ class Scraped:
 
     def last(self, at: float, lookback: float) -> Point | None:
         """Return the last scrape's sample; a failed scrape, or one without this series, makes it stale."""
-        scrape = self.target.scrape_before(at)
-        point = self._point(scrape)
-        return point if point is not None and scrape > at - lookback else None
+        scrape, known, went_well = self.target.last_before(at)
+        if scrape <= at - lookback or not known or not (went_well or self.always):
+            return None
+        value = self.value(scrape)
+        return None if value is None else (scrape, value)
 
     def points(self, after: float, until: float) -> Sequence[Point]:
         """Return the samples of a span."""
@@ -138,11 +152,12 @@ class Database:
         """Return the series that match and may have samples between ``start`` and ``end``."""
         exact = next((match.value for match in matches if match.name == NAME and match.op == "="), "")
         tests = [_test(match) for match in matches]
+        (only,) = tests if len(tests) == 1 else (lambda labels: all(test(labels) for test in tests),)
         for target in self.targets:
             if target.until < start or target.since > end or start > LAST_S:
                 continue
             for series in target.series(exact, max(start, target.since), min(end, LAST_S)):
-                if all(test(series.labels) for test in tests):
+                if only(series.labels):
                     yield series
 
 
