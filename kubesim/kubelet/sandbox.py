@@ -21,7 +21,18 @@ from kubesim.client import Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import behaviours, computed, disposal, failures, inside, rooted, servers, usage, volumes
+from kubesim.kubelet import (
+    behaviours,
+    companions,
+    computed,
+    disposal,
+    failures,
+    inside,
+    rooted,
+    servers,
+    usage,
+    volumes,
+)
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
@@ -361,6 +372,7 @@ class Sandbox:
         """Run a command in a running container; returns its exit code. Raises ``RuntimeFailure``."""
         spec = self.worker.record.spec(container)
         box, machine = await self.inside(container)
+        await companions.wake(self, container)
         try:
             process = spawn(
                 machine, [*command], env=box.env, cwd=inside.folder(self.worker.record, spec, machine), stdio=stdio
@@ -419,6 +431,7 @@ class Sandbox:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
+        await companions.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
         machine.on_growth, machine.files.disk = self.host.node.watch.grown, self.host.node.disk.room
         inside.mount(machine, record, spec, mounts, box.env)

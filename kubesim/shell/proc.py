@@ -121,12 +121,19 @@ def _process(machine: Machine, process: Any) -> Directory:
         ),
         "cwd": Link(target=process.cwd),
         "exe": Link(target=_executable(process)),
+        **({"root": root} if (root := _root(process)) is not None else {}),
     }
     return Directory(mode=0o555, entries=dict(files))
 
 
 NAMESPACES = (("ipc", 4026531839), ("mnt", 4026531841), ("net", 4026531840), ("pid", 4026531836), ("uts", 4026531838))
 """The node's own, by their kinds."""
+
+
+def _root(process: Any) -> Directory | None:
+    """Return the tree that a process sees, without what is mounted into it."""
+    inner = process if isinstance(process, Process) else getattr(process, "inner", None)
+    return inner.view.files.root if inner is not None else None
 
 
 def _executable(process: Any) -> str:

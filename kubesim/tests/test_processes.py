@@ -181,3 +181,35 @@ def test_a_number_is_given_once_and_kept(clock):
     assert [numbers.of(key, 1, clock.now()) for key in "abcdefgh"] == first
     numbers.keep(["a"])
     assert numbers.of("a", 1, clock.now()) == first[0]
+
+
+async def test_who_debugs_a_container_sees_its_processes_and_files():
+    async with world(1) as w:
+        await training(w)
+        look = {"name": "dbg", "image": "busybox:1.36", "command": ["sleep", "999"], "targetContainerName": "main"}
+        found = await w.pod("train")
+        debugged = {**found, "spec": {**found["spec"], "ephemeralContainers": [look]}}
+        await w.client.update("pods", debugged, subresource="ephemeralcontainers")
+        await w.tick(5)
+        shown = (await run(w, "train", "ps", where="dbg"))[1]
+        assert shown.count("/usr/bin/python3 -u train.py") == 4
+        assert "sleep 999" in shown
+        assert "workspace" in (await run(w, "train", "ls", "/proc/1/root", where="dbg"))[1]
+        assert "sleep 999" in (await run(w, "train", "ps", "-ef"))[1]
+        await run(w, "train", "kill", "68", where="dbg")
+        await w.tick(5)
+        assert "Signal 15 (SIGTERM) received by PID 68" in log(w, "train")
+
+
+async def test_containers_that_share_their_processes_see_each_other():
+    async with world(1) as w:
+        first, second = container("busybox:1.36", "sleep", "111"), container("busybox:1.36", "sleep", "222")
+        both = {"metadata": {"name": "two"}, "spec": {**pod("two", first)["spec"], "shareProcessNamespace": True}}
+        both["spec"]["containers"] = [first, {**second, "name": "side"}]
+        await w.create("pods", both)
+        await w.tick(5)
+        shown = (await run(w, "two", "ps"))[1]
+        assert shown.splitlines()[1].split() == ["1", "65535", "0:00", "/pause"]
+        assert "sleep 111" in shown
+        assert "sleep 222" in shown
+        assert "sleep 111" in (await run(w, "two", "ps", where="side"))[1]
