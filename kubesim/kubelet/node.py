@@ -73,7 +73,7 @@ class Kubelets:
         self._workers: dict[str, PodWorker] = {}
         self.containers = Access(self._workers.get)
         self.machines = Machines(client, clock, self._workers, self._returned, self._enter, self._leave)
-        self.watches = Watches(clock, self._here, self._report)
+        self.watches = Watches(clock, self._here, self._report, self.machines.down_for)
         self.duties = Duties()
         self._saved = state
         self._changed_pods: set[tuple[str, str]] | None = None

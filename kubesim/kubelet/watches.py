@@ -18,10 +18,14 @@ Report = Callable[[str], Awaitable[None]]
 
 
 class Watches:
-    """Those of some nodes. ``workers`` returns the pods of a node; ``report`` brings its conditions up to date."""
+    """Those of some nodes. ``workers`` returns the pods of a node; ``report`` brings its conditions up to date.
 
-    def __init__(self, clock: Clock, workers: Workers, report: Report) -> None:
+    ``down_for`` returns for how many seconds its machine is off.
+    """
+
+    def __init__(self, clock: Clock, workers: Workers, report: Report, down_for: Callable[[str], float]) -> None:
         self._clock = clock
+        self._down_for = down_for
         self._workers = workers
         self._report = report
         self._nodes: dict[str, Pressure] = {}
@@ -61,7 +65,7 @@ class Watches:
         await self._queue.stop()
 
     async def _sync(self, name: str) -> None:
-        found = self._nodes.get(name)
-        again = await found.sync() if found is not None else None
+        found, off = self._nodes.get(name), self._down_for(name)
+        again = off or (await found.sync() if found is not None else None)
         if again is not None:
             self._queue.add_after(name, again)

@@ -14,6 +14,7 @@ MOST_LINKS = 40
 HIDDEN = ""
 """The kind of a mount that nobody is told of: a computed part of a disk."""
 LONGEST_NAME = 255
+MOST_SIZE = 16 << 40  # bytes: the largest file of ext4
 MOST_ZEROS = 1 << 20
 """Zeros that somebody writes this far into a file are counted, not kept."""
 _numbers = itertools.count(131_073)
@@ -409,6 +410,8 @@ class View:
 
         They take space on the disk unless they are a ``hole``; raises FileError where it is full.
         """
+        if size > MOST_SIZE:
+            raise FileError("EFBIG")
         more = max(size - len(node.data), 0)
         taken = 0 if hole else more
         self.files.charge(0, on_disk=taken)

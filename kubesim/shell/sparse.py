@@ -38,8 +38,7 @@ class Sparse(bytes):
         return self.size
 
     def __bytes__(self) -> bytes:
-        whole: bytes = self[:]
-        return whole
+        return bytes.__getitem__(self, slice(None))  # what is kept: nobody who looks into a file is to fail
 
     def __getitem__(self, key: Any) -> Any:
         """Return a byte or a piece; raises FileError for a piece that is too large to be made."""

@@ -9,6 +9,7 @@ import pytest
 from kubesim.conditions import condition_of
 from kubesim.gpu.kernel_log import dmesg
 from kubesim.kubelet.eviction import MOST_PIDS, OWN_PIDS
+from kubesim.kubelet.footprint import measure
 from kubesim.kubelet.thresholds import WrongConfig, rules
 from kubesim.network.fabric import Request
 from kubesim.tests.containers import run, state
@@ -410,3 +411,38 @@ async def test_a_copy_of_a_large_file_is_as_large():
         status, out, err = await run(w, "writer", "sh", "-c", script)
         assert (status, err) == (0, "")
         assert out.splitlines() == ["10485760\ta", "10485760\tc", "4\t."]
+
+
+async def test_everybody_who_tells_of_a_node_tells_the_same_numbers():
+    async with world(count=1) as w:
+        await w.create("pods", pod("look", container("debian:12", "sleep", "1d")))
+        await w.create("pods", pod("eater", container("polinux/stress", "stress", "--vm", "1", "--vm-bytes", "60G")))
+        await w.tick(40)
+        await fill(w, "look", "20G")
+        told, at = await summary(w), w.clock.now().timestamp()
+        endpoint = w.kubelets.endpoint(w.node_names[0])
+        working = told["node"]["memory"]["workingSetBytes"]
+        assert working == pytest.approx(60 * GIB + (1480 << 20), rel=0.001)
+        assert told["node"]["memory"]["availableBytes"] == capacity(w) - working
+        _, out, _ = await run(w, "look", "sh", "-c", "free -b; df -B1 / 2>/dev/null || df -k /")
+        rows = [line.split() for line in out.splitlines()]
+        assert int(rows[1][6]) == capacity(w) - working
+        assert int(rows[-1][2]) * 1024 == pytest.approx(told["node"]["fs"]["usedBytes"], abs=4096)
+        page = (await endpoint.respond(Request("GET", "/metrics/resource"))).body.decode()
+        assert float(re.search(r"^node_memory_working_set_bytes (\S+)", page, re.M)[1]) == pytest.approx(working)
+        assert w.kubelets._nodes[w.node_names[0]].ledger.now(at).available == capacity(w) - working
+        seen = w.kubelets.watches.of(w.node_names[0])
+        use = seen.observe([measure(worker, at) for worker in seen.workers()])
+        assert use["memory.available"].available == pytest.approx(capacity(w) - working, abs=2)
+        assert use["nodefs.available"].available == told["node"]["fs"]["availableBytes"]
+
+
+@pytest.mark.parametrize("path", ["/dev/termination-log", "/etc/resolv.conf", "/etc/hosts", "/tmp/script"])
+async def test_a_large_file_where_the_kubelet_looks_does_no_harm(path):
+    async with world(count=1) as w:
+        script = f"fallocate -l 2G {path}; truncate -s 9999999G {path}; head -c 3 {path} | od -c; exit 3"
+        await w.create("pods", pod("odd", container("busybox:1.36", "sh", "-c", script), restartPolicy="Never"))
+        await w.tick(60)
+        ended = state(await w.pod())["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (3, "Error")
+        assert "File too large" in w.kubelets.logs("default", "odd", "main").decode()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from kubesim.shell.errors import FileError, Leave
-from kubesim.shell.handles import CHUNK, Handle
+from kubesim.shell.files import File
+from kubesim.shell.handles import CHUNK, Handle, OpenFile
 from kubesim.shell.machine import Process
 
 LONGEST_LINE = 1 << 20
@@ -266,7 +267,8 @@ async def exhausted(process: Process, handle: Handle, size: int) -> NoReturn:
         size += len(piece)
         await process.tick()
         await process.claim(size)
-    if size >= MOST_COUNTED:
+    endless = not isinstance(handle, OpenFile) or not isinstance(handle.node, File)
+    if size >= MOST_COUNTED and (endless or process.machine.memory_limit):
         await process.outgrow()
     await process.fail("memory exhausted")
     raise Leave(2)
