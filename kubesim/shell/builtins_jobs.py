@@ -102,18 +102,24 @@ async def wait(shell: Shell, argv: list[str]) -> int:
         for job in running:
             if not await _until(shell, job):
                 return 128 + (number(shell.pending[0]) or 0)
-            if shell.interactive and shell.dialect == "bash" and job.number in shell.jobs.table:
-                await shell.process.flush()
-                await shell.jobs.tell(job)
+            await _over(shell, job)
             if "-n" in argv:
                 return job.status
-        for key in [key for key, job in shell.jobs.table.items() if job.state not in ("Running", "Stopped")]:
-            del shell.jobs.table[key]
+        for job in [job for job in shell.jobs.table.values() if job.state not in ("Running", "Stopped")]:
+            await _over(shell, job)
         return 0
     status = 0
     for word in words:
         status = await _wait_one(shell, word)
     return status
+
+
+async def _over(shell: Shell, job: Job) -> None:
+    """Forget a job that has ended; an interactive bash tells of it."""
+    if shell.interactive and shell.dialect == "bash" and job.number in shell.jobs.table:
+        await shell.process.flush()
+        await shell.jobs.tell(job)
+    shell.jobs.table.pop(job.number, None)
 
 
 async def _wait_one(shell: Shell, word: str) -> int:
@@ -129,10 +135,7 @@ async def _wait_one(shell: Shell, word: str) -> int:
         return 127
     if not await _until(shell, found):
         return 128 + (number(shell.pending[0]) or 0)
-    if shell.interactive and shell.dialect == "bash" and found.number in shell.jobs.table:
-        await shell.process.flush()
-        await shell.jobs.tell(found)
-    shell.jobs.table.pop(found.number, None)
+    await _over(shell, found)
     if shell.dialect != "bash" and found.processes[-1].fatal not in ("", "INT", "PIPE"):
         await shell.process.error(found.state + "\n")
     return found.status

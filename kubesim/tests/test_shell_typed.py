@@ -110,3 +110,60 @@ async def test_a_session_shows_what_the_hosts_bash_shows(name, tmp_path):
     ours = await _emulated(lines)
     pairs = zip(lines, map(_plain, ours), map(_plain, theirs), strict=True)
     assert [trio for trio in pairs if trio[1] != trio[2]] == []
+
+
+@pytest.fixture
+async def typed():
+    keys, screen = Keys(), Screen()
+    machine = shell_world.machine("toolbox", RealClock())
+    environment = {"PS1": PROMPT, "HOME": "/tmp/w"}
+    spawn(machine, ["bash"], cwd="/tmp/w", env=environment, stdio=Stdio(keys, screen, screen, tty=True))
+    await screen.shows(PROMPT)
+
+    async def does(text, shows):
+        start = len(screen.text)
+        keys.type(text)
+        await screen.shows(shows.replace("\n", "\r\n"), start)
+
+    yield does
+    machine.stop()
+    await asyncio.sleep(0)
+
+
+async def test_what_has_been_stopped_takes_no_keys_from_the_shell(typed):
+    await typed("cat\r", "cat\n")
+    await typed("hello\r", "hello\nhello\n")
+    await typed("\x1a", "^Z\n[1]+  Stopped                 cat\n@@ ")
+    await typed("jobs\r", "[1]+  Stopped                 cat\n@@ ")
+    await typed("fg\r", "fg\ncat\n")
+    await typed("again\r", "again\nagain\n")
+    await typed("\x03", "^C\n@@ ")
+
+
+async def test_what_reads_the_terminal_from_the_background_is_stopped(typed):
+    await typed("cat &\r", "@@ ")
+    await typed("true\r", "[1]+  Stopped                 cat\n@@ ")
+    await typed("kill %1; wait %1\r", "[1]+  Terminated              cat\n@@ ")
+
+
+LONG = "sh -c 'echo on; sleep 1000'"
+
+
+async def test_a_stopped_job_goes_on_in_the_background_and_comes_back(typed):
+    await typed(f"{LONG}\r", "\non\n")
+    await typed("\x1a", f"[1]+  Stopped                 {LONG}\n@@ ")
+    await typed("bg\r", f"[1]+ {LONG} &\n@@ ")
+    await typed("bg\r", "bash: bg: job 1 already in background\n@@ ")
+    await typed("kill -STOP %1\r", "@@ ")
+    await typed("true\r", f"[1]+  Stopped                 {LONG}\n@@ ")
+    await typed("%1 &\r", f"[1]+ {LONG} &\n@@ ")
+    await typed("kill %sh; wait\r", f"[1]+  Terminated              {LONG}\n@@ ")
+
+
+async def test_a_shell_with_stopped_jobs_is_left_at_the_second_try(typed):
+    await typed(f"{LONG}\r", "\non\n")
+    await typed("\x1a", "@@ ")
+    await typed("exit\r", "exit\nThere are stopped jobs.\n@@ ")
+    await typed("echo still here\r", "still here\n@@ ")
+    await typed("exit\r", "There are stopped jobs.\n@@ ")
+    await typed("exit\r", "exit\nexit\n")
