@@ -65,7 +65,8 @@ def label(new: Obj) -> None:
 
 def namespace(ops: Operations, new: Obj) -> None:
     """A namespace is active, has the label of its name, and is finalized by its controller."""
-    new["spec"] = {"finalizers": ["kubernetes"]}
+    kept = new.get("spec", {}).get("finalizers", [])
+    new["spec"] = {"finalizers": kept if "kubernetes" in kept else [*kept, "kubernetes"]}
     new["status"] = {"phase": "Active"}
     if new["metadata"].get("name"):
         label(new)

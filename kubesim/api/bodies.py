@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os.path
 from typing import Any
 
 import orjson
 import yaml
 from aiohttp import ClientPayloadError, web
 
-from kubesim.api import protobuf
+from kubesim.api import gojson, protobuf
 from kubesim.api.duplicates import NOTHING, Repeated, in_json, in_yaml
 from kubesim.api.status import bad_request
 from kubesim.data import Bounded
@@ -19,15 +17,6 @@ from kubesim.schema.registry import Kind
 
 MAX_BODY = 3 * 1024 * 1024
 SHOWN = 30
-GO_CONTEXT = "looking for beginning of value"
-GO_CONTEXTS = {
-    "Extra data": "after top-level value",
-    "Expecting property name": "looking for beginning of object key string",
-    "Illegal trailing comma": "looking for beginning of object key string",
-    "Invalid control character": "in string literal",
-    "Expecting ':'": "after object key",
-}
-"""How Go's JSON decoder says where it was, by the words of Python's."""
 TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "application/x-yaml")
@@ -41,7 +30,6 @@ PATCH_TYPES = {
 }
 OPENINGS, MAX_NESTING = (b"[", b"{", b"- ", b"? "), 500
 """What may begin a list or a map in YAML, and how many of them may lie in one another."""
-LITERALS = ("null", "true", "false")
 ACCEPTED = f"{JSON}, application/yaml, {PROTOBUF}"
 
 
@@ -191,48 +179,9 @@ def _json(body: bytes) -> Any:
         text = body.decode(errors="replace").encode()
         if text != body:
             return _json(text)
-        raise ValueError(_go_complaint(error)) from error
+        raise ValueError(gojson.complaint(error.doc)) from error
     _check_depth(value, "object")
     return value
-
-
-def _go_complaint(error: orjson.JSONDecodeError) -> str:
-    """Return what Go's JSON decoder says of a text that it cannot read."""
-    try:
-        json.loads(error.doc, parse_constant=_refused)
-    except json.JSONDecodeError as found:
-        rest = error.doc[found.pos :].lstrip(" \n\r\t") if "control" not in found.msg else error.doc[found.pos :]
-        if not rest or "Unterminated" in found.msg:
-            return "unexpected end of JSON input"
-        if literal := next((word for word in LITERALS if rest.startswith(word[0])), ""):
-            return _in_literal(rest, literal)
-        context = next((text for begin, text in GO_CONTEXTS.items() if found.msg.startswith(begin)), GO_CONTEXT)
-        return f"invalid character {_go_rune(rest[0])} {context}"
-    except RecursionError:
-        deep = "[" if "[[" in error.doc else "{"
-        return f"invalid character '{deep}' exceeded max depth"
-    except ValueError as constant:
-        return f"invalid character {_go_rune(str(constant)[0])} {GO_CONTEXT}"
-    return "unexpected end of JSON input"
-
-
-def _in_literal(text: str, literal: str) -> str:
-    """Return what Go's decoder says of a text that begins as ``null``, ``true`` or ``false`` does, and is none."""
-    at = len(os.path.commonprefix([text, literal]))
-    if at == len(text):
-        return "unexpected end of JSON input"
-    return f"invalid character {_go_rune(text[at])} in literal {literal} (expecting {_go_rune(literal[at])})"
-
-
-def _refused(constant: str) -> Any:
-    """Refuse what Python takes for a number and JSON does not."""
-    raise ValueError(constant)
-
-
-def _go_rune(mark: str) -> str:
-    """Return a character as Go quotes it; it looks at bytes."""
-    mark = mark if mark.isascii() else mark.encode()[:1].decode("latin-1")
-    return "'\\''" if mark == "'" else repr(mark)
 
 
 def _yaml(body: bytes) -> Any:

@@ -57,6 +57,8 @@ def prepare_new(kind: Kind, obj: Obj, namespace: str, now: datetime) -> None:
     check_namespace(kind, metadata, namespace)
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = generated_name(metadata["generateName"])
+    elif not metadata.get("name") and kind.resource == "limitranges":
+        metadata["name"] = str(uuid.uuid4())
     if metadata.get("resourceVersion"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
     for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):

@@ -1,4 +1,4 @@
-"""What the options of a request may say: their types are among those of ``admission/validation/rules/options.yaml``."""
+"""What the options of a request may say, by the rules in ``admission/validation/rules/options.yaml``."""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from kubesim.api.quantity import QuantityError, from_json
 from kubesim.errors import Obj
-from kubesim.schema import facts
+from kubesim.schema import facts, gotimes
 from kubesim.schema.defaults import default_of
 from kubesim.schema.types import FieldType, Shape
 
 _JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _SCALARS = {"string": (str,), "time": (str,), "bytes": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
 _SCALARS["int-or-string"] = (int, str)
-_TAKEN = {form: types for form, types in _SCALARS.items() if form not in ("bytes", "int")}
-"""What is taken as it is, where it is not zero; integers have a range."""
+_TAKEN = {form: types for form, types in _SCALARS.items() if form not in ("bytes", "int", "time")}
+"""What is taken as it is, where it is not zero; integers have a range, and times are written in one way."""
 _GO = {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}
 _GO_KIND = {str: "string", int: "int64", float: "float64", bool: "bool", list: "slice", dict: "map"}
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
@@ -126,6 +126,8 @@ class Decoder:
             return ""
         if allowed is not None and (type(item) not in allowed):
             raise _mismatch(shape, field, item, path, go_scalar(form, field.name))
+        if form == "time":
+            return _time(shape, field, item)
         if form == "bytes":
             _check_base64(item)
         elif form == "int" and not -(1 << 31) <= item < 1 << 31:
@@ -152,6 +154,13 @@ def _check_range(shape: Shape, field: FieldType, item: int, path: str) -> None:
     wanted = go_scalar("int", field.name)
     if wanted == "int32" or not -(1 << 63) <= item < 1 << 63:
         raise _mismatch(shape, field, item, path, wanted)
+
+
+def _time(shape: Shape, field: FieldType, item: str) -> str:
+    try:
+        return gotimes.read(item, micro=(shape.name, field.name) in facts.MICRO_TIMES)
+    except ValueError as error:
+        raise DecodeError(str(error)) from error
 
 
 def _check_base64(text: str) -> None:

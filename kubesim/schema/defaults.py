@@ -180,6 +180,15 @@ def autoscaler_spec(obj: Obj) -> None:
             behavior[name] = {**rules, **{key: item for key, item in given if item is not None}}
 
 
+def node_ranges(obj: Obj) -> None:
+    """The one range of a node's pods, which counts, is the first of its ranges."""
+    one, several = obj.get("podCIDR"), obj.get("podCIDRs")
+    if one and (not several or several[0] != one):
+        obj["podCIDRs"] = [one]
+    elif several:
+        obj["podCIDR"] = several[0]
+
+
 def data_sources(obj: Obj) -> None:
     """The two ways to name what a volume is made from say the same."""
     spec = obj.get("spec") or {}

@@ -40,8 +40,15 @@ WRITTEN = frozenset(_tags("written"))
 NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("CoreV1Event", "firstTimestamp"),
          ("CoreV1Event", "lastTimestamp"), ("V1ClusterRole", "rules"), ("V1EndpointSlice", "endpoints"),
          ("V1EndpointSlice", "ports"), ("V1CSINodeDriver", "topologyKeys"),
-         ("V2HorizontalPodAutoscalerStatus", "currentMetrics")}  # fmt: skip
+         ("V2HorizontalPodAutoscalerStatus", "currentMetrics"), ("V1LimitRangeSpec", "limits"),
+         ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
+         ("EventsV1Event", "deprecatedLastTimestamp")}  # fmt: skip
 """Fields that are written even where they are null."""
+
+MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("CoreV1Event", "eventTime"),
+               ("CoreV1EventSeries", "lastObservedTime"), ("EventsV1Event", "eventTime"),
+               ("EventsV1EventSeries", "lastObservedTime")}  # fmt: skip
+"""Times that are read and written to the microsecond."""
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules"),
               ("V2HPAScalingRules", "policies")}  # fmt: skip

@@ -9,11 +9,15 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     bounds,
     checks,
     definitions,
+    events,
+    fairness,
     misc,
     networks,
     pods,
     podstatus,
     policies,
+    runtimes,
+    secrets,
     statuses,
     workloads,
 )
@@ -23,7 +27,7 @@ from kubesim.admission.validation.metadata import (
     metadata_errors,
     new_finalizer_errors,
 )
-from kubesim.admission.validation.rules import Place, errors_of
+from kubesim.admission.validation.rules import Place, errors_of, rules_of
 from kubesim.api import status
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
@@ -59,15 +63,20 @@ ASKED_TWICE = (
 """Kinds whose own rules for a status say nothing of metadata."""
 
 
-def validate_new(kind: Kind, obj: Obj) -> None:
-    """Raise 422 with everything that is wrong with a new object."""
-    _raise(kind, obj, [*metadata_errors(kind, obj), *_content_errors(kind, obj), *_custom_errors(kind, obj)])
+def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
+    """Raise 422 with everything that is wrong with a new object that was sent as ``served``."""
+    content = _content_errors(served or kind, kind, obj)
+    _raise(kind, obj, [*metadata_errors(kind, obj), *content, *_custom_errors(kind, obj)])
 
 
-def validate_update(kind: Kind, old: Obj, new: Obj) -> None:
+def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a change."""
     of_metadata = [*new_finalizer_errors(old, new), *metadata_errors(kind, new)]
-    errors = [*of_metadata, *of_metadata, *_content_errors(kind, new)]  # upstream looks twice, and says so twice
+    errors = [
+        *of_metadata,
+        *of_metadata,
+        *_content_errors(served or kind, kind, new),
+    ]  # upstream looks twice, and says so twice
     errors += immutable_errors(kind, old, new)
     errors += _custom_errors(kind, new, old)
     extra = CHANGED.get(kind.resource)
@@ -124,8 +133,10 @@ def _custom_errors(kind: Kind, new: Obj, old: Obj | None = None) -> list[FieldEr
     return [] if kind.custom is None else list(kind.custom.errors(new, old))
 
 
-def _content_errors(kind: Kind, obj: Obj) -> list[FieldError]:
-    return errors_of("kinds", kind.resource, Place(obj))
+def _content_errors(served: Kind, kind: Kind, obj: Obj) -> list[FieldError]:
+    """Return what the rules say, those of the version that is asked where it has its own."""
+    asked = served if rules_of("kinds", served.resource) else kind
+    return errors_of("kinds", asked.resource, Place(obj))
 
 
 def _raise(kind: Kind, obj: Obj, errors: list[FieldError]) -> None:

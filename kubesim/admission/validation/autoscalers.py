@@ -37,15 +37,6 @@ def positive(value: str, where: str, place: Place) -> Iterable[FieldError]:
 
 
 @check
-def segment(name: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A name that can be part of a path."""
-    if name in (".", ".."):
-        yield invalid_value(where, name, f"may not be '{name}'")
-    else:
-        yield from (invalid_value(where, name, f"may not contain '{sign}'") for sign in "/%" if sign in name)
-
-
-@check
 def group_version(version: str, where: str, place: Place) -> Iterable[FieldError]:
     """An apiVersion that can be read."""
     wrong = version.count("/") > 1

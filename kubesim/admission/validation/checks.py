@@ -182,6 +182,12 @@ def qualified(value: str, where: str, place: Place) -> Iterable[FieldError]:
 
 
 @check
+def segment(value: str, where: str, place: Place) -> Iterable[FieldError]:
+    """A name that can be part of a path."""
+    return [invalid_value(where, value, why) for why in metadata.path_errors(value)]
+
+
+@check
 def labels(value: Obj, where: str, place: Place) -> Iterable[FieldError]:
     """A map of labels."""
     return metadata.label_errors(value, where)

@@ -6,14 +6,16 @@ import base64
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from ipaddress import ip_network
 
 from kubesim.admission.podsecurity import label_errors
-from kubesim.admission.validation.metadata import dns_errors
+from kubesim.admission.validation import metadata
+from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
+from kubesim.admission.validation.networks import CIDR_TEXT
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
-from kubesim.auth.tokens import IN_SECRETS, OWNER
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
@@ -34,8 +36,9 @@ POSITIVE = "must be greater than zero"
 
 @check
 def security_labels(namespace: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The labels by which a namespace says what its pods may do."""
-    return label_errors(namespace)
+    """The labels by which a namespace says what its pods may do; they are looked at where they are labels at all."""
+    if not metadata.label_errors(namespace["metadata"].get("labels"), ""):
+        yield from label_errors(namespace)
 
 
 @check
@@ -44,8 +47,6 @@ def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
     keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
     for field, key in keys:
         yield from (invalid_value(f"{field}[{key}]", key, why) for why in _key_errors(key))
-    if obj.get("type") == IN_SECRETS and not (obj["metadata"].get("annotations") or {}).get(OWNER):
-        yield required(f"metadata.annotations[{OWNER}]")
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
 
@@ -118,10 +119,32 @@ def taints(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
 
 
 @check
-def same_namespace(namespace: str, where: str, place: Place) -> Iterator[FieldError]:
-    """An event lies in the namespace of what it speaks of."""
-    if namespace not in ("", place.value["metadata"].get("namespace")):
-        yield invalid_value(where, namespace, "does not match event.namespace")
+def node_ranges(ranges: list[str], where: str, place: Place) -> Iterator[FieldError]:
+    """The ranges of a node's pods: one, or one of each IP family."""
+    known = [_family(text) for text in ranges]
+    for at, (text, family) in enumerate(zip(ranges, known, strict=True)):
+        if not family:
+            yield invalid_value(f"{where}[{at}]", text, CIDR_TEXT)
+    if len(ranges) > 1 and all(known) and (len(ranges) > 2 or len({*known}) == 1):
+        yield invalid_value(where, ranges, "may specify no more than one CIDR for each IP family")
+
+
+def _family(text: str) -> int:
+    """Return the IP family of a range; 0 for what is none."""
+    try:
+        return ip_network(text, strict=False).version if "/" in text else 0
+    except ValueError:
+        return 0
+
+
+@check
+def finalizers(names: list[str], where: str, place: Place) -> Iterator[FieldError]:
+    """The finalizers of a namespace."""
+    for name in names:
+        wrong = key_errors(name)
+        yield from (invalid_value(where, name, why) for why in wrong)
+        if "/" not in name and name not in STANDARD_FINALIZERS:
+            yield invalid_value(where, name, UNKNOWN_FINALIZER)
 
 
 @check

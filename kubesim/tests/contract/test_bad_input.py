@@ -16,9 +16,7 @@ TOO_DEEP = "refused for its depth"
 OTHERWISE = {
     "post a lone surrogate": REPLACED,
     "post a huge number for a string": "refused as a number rather than as a value of the wrong type",
-    "post a time that is none": "metadata.creationTimestamp is not read, because the server sets it",
     "post a kind of no group": "worded as a version that is not served",
-    "post a long name": "the length is told in bytes",
     "post a name of emoji": "a joiner is printed as it is",
     "post data of 2 MB": "only the size of the request is bounded",
     "post as ;": "taken for no type at all, which means JSON",

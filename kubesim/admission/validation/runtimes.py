@@ -1,0 +1,34 @@
+"""The rules of runtime classes that are more than a line of the tables in ``rules/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubesim.admission.validation.pods import resources
+from kubesim.admission.validation.rules import Place, check, errors_of
+from kubesim.api.status import FieldError, duplicate
+from kubesim.errors import Obj
+from kubesim.schema.internal import internal
+
+LISTED = ("key", "operator", "value", "effect")
+
+
+@check
+def overhead(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a runtime needs for itself; upstream takes it for a container's limits."""
+    yield from resources({"limits": quantities}, "overhead", place)
+
+
+@check
+def scheduling(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The tolerations of a runtime, each once; upstream names their place twice."""
+    seen = []
+    for at, toleration in enumerate(value.get("tolerations", [])):
+        yield from errors_of(
+            "types", "Toleration", Place(toleration, f"{where}.tolerations.tolerations[{at}]", place)
+        )
+    for at, toleration in enumerate(value.get("tolerations", [])):
+        listed = [toleration.get(name) for name in LISTED]
+        if listed in seen:
+            yield duplicate(f"{where}.tolerations[{at}]", internal("Toleration", toleration))
+        seen.append(listed)
