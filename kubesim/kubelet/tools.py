@@ -19,7 +19,7 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
 from kubesim.kubelet.stamps import stamped
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools import TOOLS
+from kubesim.shell.tools import TOOLS, settings
 
 LOOK_S = 2.5
 """How often a long-running program is asked what it has printed."""
@@ -37,21 +37,9 @@ def nnp(context: Obj) -> Tool:
 
 
 def sysctl(spec: Obj) -> Tool:
-    """Return ``sysctl``, which reads the kernel parameters that a pod has set."""
+    """Return ``sysctl``, which reads the kernel parameters that a pod has set, too."""
     asked = (spec.get("securityContext") or {}).get("sysctls") or ()
-    known = {"kernel.shm_rmid_forced": "0"} | {item["name"].replace("/", "."): item["value"] for item in asked}
-
-    async def run(process: Process) -> int:
-        status = 0
-        for name in process.argv[1:]:
-            value = known.get(name.replace("/", "."))
-            if value is None:
-                status = await process.fail(f"error: '{name}' is an unknown key")
-            else:
-                await process.write(f"{name.replace('/', '.')} = {value}\n")
-        return status
-
-    return run
+    return settings.sysctl({item["name"].replace("/", "."): item["value"] for item in asked})
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,11 @@ def _table() -> dict[str, Any]:
     return dict(data.read(_FILE))
 
 
+def settings(name: str) -> dict[str, str]:
+    """Return a part of what every node is set to: kernel parameters, packages."""
+    return dict(_table()[name])
+
+
 @cache
 def _units() -> dict[str, Unit]:
     return {name: Unit(*row) for name, row in _table()["units"].items()}

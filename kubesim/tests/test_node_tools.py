@@ -123,3 +123,14 @@ async def test_the_runtime_tells_of_itself_and_goes_into_containers():
         assert ident in await chrooted(w, "crictl stats") + await chrooted(w, "ctr -n k8s.io containers ls")
         pid = (await chrooted(w, "ctr -n k8s.io tasks ls | awk 'NR == 2 {print $2}'")).strip()
         assert "cri-containerd" in await chrooted(w, f"cat /proc/{pid}/cgroup")
+
+
+async def test_a_node_tells_what_it_is_set_to_and_what_is_installed():
+    async with world(1) as w:
+        await debugging(w)
+        assert await chrooted(w, "sysctl net.ipv4.ip_forward") == "net.ipv4.ip_forward = 1\n"
+        assert await chrooted(w, "sysctl -n kernel.pid_max") == "4194304\n"
+        assert "cannot stat /proc/sys/no/such" in await chrooted(w, "sysctl no.such")
+        assert "nvidia-container-toolkit " in await chrooted(w, "dpkg -l | grep nvidia")
+        assert "/proc" in await chrooted(w, "findmnt")
+        assert "containerd-shim" in await chrooted(w, "pstree -p 1")
