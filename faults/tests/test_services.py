@@ -32,8 +32,17 @@ def test_a_practice_cluster_is_made_once(cluster):
 def test_a_practice_cluster_has_what_a_gpu_cluster_has(cluster, kube):
     for namespace, expected in (
         ("kube-system", {"coredns", "kube-proxy", "metrics-server"}),
-        ("gpu-operator", {"gpu-operator", "nvidia-device-plugin", "gpu-feature-discovery", "nvidia-dcgm-exporter"}),
-        ("monitoring", {"prometheus", "kube-state-metrics"}),
+        (
+            "gpu-operator",
+            {
+                "gpu-operator",
+                "nvidia-device-plugin",
+                "gpu-feature-discovery",
+                "nvidia-dcgm-exporter",
+                "nvidia-mig-manager",
+            },
+        ),
+        ("monitoring", {"prometheus", "kube-state-metrics", "node-exporter"}),
     ):
         pods = kube.list("v1", "Pod", namespace)
         assert {container["name"] for pod in pods for container in pod["spec"]["containers"]} == expected

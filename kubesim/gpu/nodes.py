@@ -147,7 +147,16 @@ def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
         "nvidia.com/mig.capable": str(bool(product.mig)).lower(),
         "nvidia.com/mig.strategy": "single",
         "nvidia.com/vgpu.present": "false",
-    } | {f"nvidia.com/gpu.deploy.{name}": "true" for name in deployed}
+    } | {f"nvidia.com/gpu.deploy.{name}": "true" for name in deployed} | (UNCUT if product.mig else {})
+
+
+UNCUT = {
+    "nvidia.com/gpu.deploy.mig-manager": "true",
+    "nvidia.com/gpu.deploy.nvsm": "true",
+    "nvidia.com/mig.config": "all-disabled",
+    "nvidia.com/mig.config.state": "success",
+}
+"""What the operator and its MIG manager have labelled a node with whose GPUs could be cut, and are not."""
 
 
 def _annotations() -> dict[str, str]:
