@@ -32,6 +32,8 @@ async def _input(process: Process, args: list[str]) -> bytes:
 async def base64(process: Process) -> int:
     """Encode or decode base 64."""
     opts = await kit.options(process, "dDiw:", {"decode": "d", "wrap=": "w", "ignore-garbage": "i"})
+    if not opts.get("w", "0").isdecimal() and not process.busybox:
+        return await process.fail(f"invalid wrap size: '{opts.get('w')}'")
     data = await _input(process, opts.args)
     if opts.any("dD"):
         text = b"".join(data.split())

@@ -163,7 +163,11 @@ def _moment(process: Process, opts: kit.Options) -> float | None:
 async def ln(process: Process) -> int:
     """Make links."""
     opts = await kit.options(process, "sfnvrT", {"symbolic": "s", "force": "f", "no-dereference": "n"})
+    if not opts.args and not process.busybox:
+        await kit.usage(process, "missing file operand")
     await missing(process, opts.args, 1)
+    if len(opts.args) > 2 and process.view.find(opts.args[-1]) is None and not process.busybox:
+        return await process.fail(f"target '{opts.args[-1]}': No such file or directory")
     *targets, name = opts.args if len(opts.args) > 1 else [opts.args[0], base(opts.args[0])]
     status = 0
     for target in targets:
@@ -173,6 +177,9 @@ async def ln(process: Process) -> int:
         try:
             if "f" in opts and process.view.find(place, follow=False):
                 process.view.remove(place)
+            if "s" not in opts and process.view.find(target, follow=False) is None and not process.busybox:
+                status = await process.fail(f"failed to access '{target}': No such file or directory")
+                continue
             if "s" in opts:
                 process.view.add(place, Link(target=target))
             else:

@@ -55,6 +55,8 @@ async def realpath(process: Process) -> int:
 async def readlink(process: Process) -> int:
     """Print where a link leads."""
     opts = await kit.options(process, "fenmqsvz", {"canonicalize": "f"})
+    if not opts.args:
+        await kit.usage(process, "missing operand")
     status = 0
     for name in opts.args:
         try:

@@ -90,13 +90,13 @@ async def chown(process: Process) -> int:
     """Change owners, or with chgrp groups."""
     opts = await kit.options(process, "Rfhv", {"recursive": "R"})
     if len(opts.args) < 2:
-        await kit.usage(process, "missing operand")
+        await kit.usage(process, f"missing operand after '{opts.args[0]}'" if opts.args else "missing operand")
     spec, *names = opts.args
     owner, _, group = spec.replace(".", ":", 1).partition(":") if process.name == "chown" else ("", "", spec)
     uid = number_of(process.view, owner) if owner else -1
     gid = number_of(process.view, group, "/etc/group") if group else -1
     if uid is None or gid is None:
-        what = "user" if process.name == "chown" else "group"
+        what = "user" if process.name == "chown" and uid is None else "group"
         return await process.fail(f"unknown user {owner}" if process.busybox else f"invalid {what}: '{spec}'")
     status = 0
     for name in names:

@@ -277,6 +277,8 @@ async def fold(process: Process) -> int:
     opts = await kit.options(
         process, "bsw:", {"width=": "w", "spaces": "s"}, numbers="w", whole={"w": "invalid number of columns: '{}'"}
     )
+    if int(opts.get("w", "80")) == 0 and not process.busybox:
+        return await process.fail(f"invalid number of columns: '{opts.get('w')}': Numerical result out of range")
     wide = max(int(opts.get("w", "80")), 1)
     lines, status = await kit.every_line(process, opts.args)
     for line in lines:
