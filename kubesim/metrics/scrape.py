@@ -94,6 +94,8 @@ class Target:
         for function in self.exporter(name, start, end):
             labels = self.keep(self._labelled(function.labels))
             if labels is not None:
+                if "" in labels.values():  # an empty label is none
+                    labels = {name: value for name, value in labels.items() if value}
                 yield Scraped(labels, function.value, self)
 
     def _labelled(self, labels: Labels) -> dict[str, str]:
