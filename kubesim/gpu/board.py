@@ -278,6 +278,8 @@ class Board:
         device = self.devices[index]
         if not self.product.mig:
             raise mig.MigError("Not Supported")
+        if device.trouble.lost:
+            raise mig.MigError("GPU is lost")
         if device.mig_mode == on:
             device.set(at, mig_pending=None)
             return
@@ -292,6 +294,8 @@ class Board:
     def create_instance(self, index: int, profile: str, at: datetime) -> Instance:
         """Make a GPU instance with its compute instance. Raises mig.MigError with the driver's word."""
         device = self.devices[index]
+        if device.trouble.lost:
+            raise mig.MigError("GPU is lost")
         if not device.mig_mode:
             raise mig.MigError("MIG mode is not enabled")
         made = mig.create(self.product, device.instances, mig.profile(self.product, profile), device.uuid)

@@ -110,7 +110,7 @@ def _labels(name: str, product: Product, gpus: int) -> dict[str, str]:
         "topology.kubernetes.io/region": ZONE.rsplit("-", 1)[0],
         "topology.kubernetes.io/zone": ZONE,
     }
-    return labels | (_gpu_labels(product, gpus) if gpus else {})
+    return labels | (_gpu_labels(product, gpus) if gpus else {}) | (UNCUT if gpus and product.mig else {})
 
 
 def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
         "nvidia.com/mig.capable": str(bool(product.mig)).lower(),
         "nvidia.com/mig.strategy": "single",
         "nvidia.com/vgpu.present": "false",
-    } | {f"nvidia.com/gpu.deploy.{name}": "true" for name in deployed} | (UNCUT if product.mig else {})
+    } | {f"nvidia.com/gpu.deploy.{name}": "true" for name in deployed}
 
 
 UNCUT = {

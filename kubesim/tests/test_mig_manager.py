@@ -188,3 +188,10 @@ async def test_without_the_right_to_change_nodes_it_says_so(w):
     said = await manager(w)
     assert "forbidden" in said or said.rstrip().endswith("Waiting for change to 'nvidia.com/mig.config' label\"")
     assert await offered(w) == {"nvidia.com/gpu": "8"}
+
+
+async def test_a_gpu_that_has_fallen_off_the_bus_is_not_cut(w):
+    w.kubelets.gpus(w.node_names[0]).board.xid(3, 79, w.clock.now())
+    assert await ask(w, "all-1g.10gb") == "failed"
+    assert "error setting Mig mode: GPU is lost" in await manager(w)
+    assert w.kubelets.gpus(w.node_names[0]).board.devices[3].trouble.lost
