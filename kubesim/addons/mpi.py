@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from functools import partial
 from typing import Any
 
 from kubesim.addons.operator import Operator, ensure
@@ -21,11 +22,12 @@ from kubesim.controllers.base import (
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.collectives import TIMEOUT_S, watchdog
 from kubesim.kubelet.behaviours import workload
-from kubesim.kubelet.crew import mpi_ranks
+from kubesim.kubelet.crew import Member, mpi_ranks
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.gpus import User
 from kubesim.kubelet.ranks import HANGING, WORKING
 from kubesim.network.gate import Gate
+from kubesim.shell.signals import DEATHS, NUMBERS
 from kubesim.times import stamp
 
 RESOURCE = "mpijobs.kubeflow.org"
@@ -44,6 +46,11 @@ LOST = (
     "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:\n\n"
     "* not finding the required libraries and/or binaries on\n  one or more nodes. Please check your PATH and "
     "LD_LIBRARY_PATH\n  settings, or configure OMPI with --enable-orterun-prefix-by-default\n"
+    "--------------------------------------------------------------------------"
+)
+SIGNALLED = (
+    "--------------------------------------------------------------------------\n"
+    "mpirun noticed that process rank {rank} with PID {pid} on node {pod} exited on signal {signal}.\n"
     "--------------------------------------------------------------------------"
 )
 ABORTED = (
@@ -346,7 +353,7 @@ class Launch:
             owner = f"{meta['namespace']}/{meta['name']}/{container['name']}"
             key, count = ids.get(container["name"], "").rpartition("/")[2], gpus.seen_by(owner)
             found = mpi_ranks(self._post.argv, rank, count)
-            gpus.guests[owner], gpus.lost[owner] = found, lambda member, name: self._fail(rank)
+            gpus.guests[owner], gpus.lost[owner] = found, partial(self._lose, meta["name"])
             users = [
                 User(gpus.numbers.of(key, each.pid, now), each.argv[0], each.device)
                 for each in found
@@ -354,6 +361,11 @@ class Launch:
             ]
             pids = gpus.start(owner, program, users, now, lambda error: self._fail(rank))
             self._running.append((node, owner, pids))
+
+    def _lose(self, pod: str, member: Member, name: str) -> None:
+        """End with the ranks, one of which a signal has ended."""
+        words = f"{NUMBERS[name]} ({DEATHS.get(name, name)})"
+        self._post.die(SIGNALLED.format(rank=max(member.rank, 0), pid=member.pid, pod=pod, signal=words))
 
     def _fail(self, rank: int) -> None:
         """End with the ranks, one of which has died."""

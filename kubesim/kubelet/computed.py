@@ -5,7 +5,7 @@ They are made when somebody looks into the container; until then their GPUs alon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -82,7 +82,7 @@ def enter(sandbox: Sandbox, container: Container, box: Box, machine: Machine, at
         return
     beside: dict[int, Process] = {}
     first.started = container.instance.started_at
-    first.use = lambda: use(sandbox, container, len(beside), first=True)
+    first.use = lambda: use(sandbox, container, working(beside.values()), first=True)
     first.fate = partial(_end, sandbox, container)
     if (code := sandbox.worker.program(container).term_code) is not None:
         first.handlers["TERM"] = lambda name: sandbox.cut(container, "", code)
@@ -99,8 +99,14 @@ def _muster(sandbox: Sandbox, container: Container, first: Process, beside: dict
     for pid, member in wanted.items():
         if pid not in machine.processes:
             made = stand(first, member, partial(_lose, sandbox, container, member, machine.hostname))
-            made.use = lambda: use(sandbox, container, len(beside), first=False)
+            if member.rank >= 0:
+                made.use = lambda: use(sandbox, container, working(beside.values()), first=False)
             beside[pid] = made
+
+
+def working(beside: Iterable[Process]) -> int:
+    """Return how many of these processes compute."""
+    return sum(each.use is not Use for each in beside)
 
 
 def stand(first: Process, member: Member, fate: Callable[[str], None]) -> Process:
@@ -115,13 +121,16 @@ def stand(first: Process, member: Member, fate: Callable[[str], None]) -> Proces
     return made
 
 
-def use(sandbox: Sandbox, container: Container, others: int, *, first: bool) -> Use:
-    """Return what one of a container's processes uses now: the ``others`` do the work, where there are some."""
+def use(sandbox: Sandbox, container: Container, ranks: int, *, first: bool) -> Use:
+    """Return what one of a container's processes uses now: the ``ranks`` do the work, where there are some."""
     if container.instance is None:
         return Use()
     elapsed = (sandbox.host.clock.now() - container.instance.started_at).total_seconds()
     whole = usage.of(sandbox.worker, container).at(elapsed)
-    return whole if not others else LAUNCHER if first else whole.part(others)
+    if not ranks:
+        return whole
+    waits = Use() if sandbox.owner(container) in sandbox.host.node.gpus.guests else LAUNCHER
+    return waits if first else whole.part(ranks)
 
 
 LAUNCHER = Use(0.01, 3.4, 402 << 20)

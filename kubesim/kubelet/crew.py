@@ -35,7 +35,10 @@ def shown(argv: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One such process. ``device``: which of the container's GPUs it uses (None: all of them, -1: none)."""
+    """One such process. ``device``: which of the container's GPUs it uses (None: all of them, -1: none).
+
+    ``rank`` is its number among those that compute; -1 for one that does not.
+    """
 
     pid: int
     parent: int
@@ -81,7 +84,7 @@ def mpi_ranks(argv: Sequence[str], place: int, count: int) -> tuple[Member, ...]
                 next(words, "")
         else:
             command = (word, *words)
-    daemon = Member(31, 1, ("sshd: root@notty",)), Member(33, 31, ORTED)
+    daemon = Member(31, 1, ("sshd: root@notty",), rank=-1), Member(33, 31, ORTED, rank=-1)
     each = max(count, 1)
     found = []
     for local in range(each):

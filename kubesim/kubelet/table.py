@@ -14,6 +14,7 @@ from kubesim.kubelet.host import Node
 from kubesim.kubelet.records import Container
 from kubesim.shell.hostside import HostProcess, sandbox, system
 from kubesim.shell.machine import Machine, Process
+from kubesim.shell.meter import Use
 
 if TYPE_CHECKING:
     from kubesim.kubelet.pod import PodWorker
@@ -66,9 +67,10 @@ def _container(worker: PodWorker, container: Container, shim: int) -> Iterator[H
     uid = int(context.get("runAsUser") or 0)
     parents = {1: number(instance.id, 1, instance.started_at)}
     others = computed.members(worker.sandbox, container)
+    ranks = sum(each.rank >= 0 for each in others)
     yield HostProcess(
         parents[1], shim, [*shown(worker.argv(container))], instance.started_at, cgroup=cgroup, uid=uid, env=box.env,
-        use=partial(computed.use, worker.sandbox, container, len(others), first=True),
+        use=partial(computed.use, worker.sandbox, container, ranks, first=True),
         strike=partial(computed.strike, worker.sandbox, container, None), within=1,
     )  # fmt: skip
     for each in others:
@@ -76,7 +78,7 @@ def _container(worker: PodWorker, container: Container, shim: int) -> Iterator[H
         yield HostProcess(
             parents[each.pid], parents.get(each.parent, shim), [*each.argv], instance.started_at, cgroup, uid,
             env={**box.env, **dict(each.env)},
-            use=partial(computed.use, worker.sandbox, container, len(others), first=False),
+            use=partial(computed.use, worker.sandbox, container, ranks, first=False) if each.rank >= 0 else Use,
             strike=partial(computed.strike, worker.sandbox, container, each), within=each.pid,
         )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubesim.gpu.readings import read
+from kubesim.tests.containers import run
 from kubesim.tests.installed import install
 from kubesim.tests.test_gpu_containers import PYTORCH
 from kubesim.tests.test_network import policy
@@ -148,3 +149,15 @@ async def test_without_its_operator_a_job_stays_as_it_is(operated):
     await operated.create(JOBS, mpi_job())
     await operated.tick(30)
     assert not await operated.items("pods")
+
+
+async def test_the_ranks_stand_in_the_workers_and_the_launcher_tells_who_was_killed(operated):
+    await operated.create(JOBS, mpi_job(workers=1, gpus=2))
+    await operated.tick(60)
+    shown = (await run(operated, "train-worker-0", "ps", "-eo", "pid,ppid,args", where="worker"))[1]
+    assert "orted -mca ess env" in shown
+    assert [line.split()[0] for line in shown.splitlines() if line.endswith("python train.py")] == ["40", "41"]
+    await run(operated, "train-worker-0", "kill", "-9", "41", where="worker")
+    await operated.tick(10)
+    told = "process rank 1 with PID 41 on node train-worker-0 exited on signal 9 (Killed)."
+    assert told in await launcher_log(operated)

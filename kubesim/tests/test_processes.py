@@ -171,7 +171,7 @@ def test_a_command_line_tells_what_it_starts(argv, ranks, words):
 def test_mpirun_starts_a_daemon_and_a_process_for_each_gpu():
     found = mpi_ranks(("mpirun", "-np", "4", "-x", "NCCL_DEBUG=INFO", "--mca", "a", "b", "python", "t.py"), 1, 2)
     assert [each.argv[0] for each in found] == ["sshd: root@notty", "orted", "python", "python"]
-    assert [each.rank for each in found] == [0, 0, 2, 3]
+    assert [each.rank for each in found] == [-1, -1, 2, 3]
 
 
 def test_a_number_is_given_once_and_kept(clock):
