@@ -22,6 +22,10 @@ PARTS = {
     "replicasets": "/apis/apps/v1/namespaces/{}/replicasets",
     "pods": "/api/v1/namespaces/{}/pods",
 }
+META = (
+    *("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers"),
+)
 ENDINGS = {"json": ".json", "yaml": ".yaml"}
 
 
@@ -64,10 +68,17 @@ async def _logs(client: Client, pod: Obj) -> str:
 
 
 async def _written(process: Process, opts: Flags, name: str, form: str, found: Obj) -> None:
-    items = [headless(each) for each in found.get("items") or []]
+    items = [_ordered(headless(each)) for each in found.get("items") or []]
     whole = {key: found[key] for key in ("kind", "apiVersion", "metadata") if key in found} | {"items": items}
     text = to_json(whole, sort=False) if form == "json" else printing.formatted(form, whole)
     await _put(process, opts, name + ENDINGS.get(form, ".txt"), text)
+
+
+def _ordered(obj: Obj) -> Obj:
+    """Return an object whose metadata follow one another as in Go's type."""
+    metadata = obj["metadata"]
+    known = {key: metadata[key] for key in META if key in metadata}
+    return {**obj, "metadata": known | metadata}
 
 
 async def _put(process: Process, opts: Flags, name: str, text: str) -> None:

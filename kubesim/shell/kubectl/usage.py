@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from math import ceil
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.describe_node import amount
@@ -46,7 +47,7 @@ async def top(process: Process, client: Client, opts: Flags) -> int:
         cells = _used([each["usage"] for item in items for each in item["containers"]])
         blank = [""] * (len(head) - 3)
         lines += [[*blank, "", "________", "________"], [*blank, "", *cells]]
-    await process.write(table(lines))
+    await process.write(table([[*line, ""] for line in lines]))
     return 0
 
 
@@ -64,7 +65,7 @@ def _by_use(items: list[Obj], opts: Flags) -> list[Obj]:
 def _used(usages: list[Obj]) -> list[str]:
     cpu = sum(amount(each.get("cpu", "0")) for each in usages)
     memory = sum(amount(each.get("memory", "0")) for each in usages)
-    return [f"{-int(-cpu * 1000 // 1)}m", f"{int(memory / (1 << 20))}Mi"]
+    return [f"{ceil(cpu * 1000)}m", f"{int(memory / (1 << 20))}Mi"]
 
 
 async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[Obj]) -> int:
@@ -79,5 +80,5 @@ async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[
         cpu, memory = _used([item["usage"]])
         parts = [int(amount(item["usage"][key]) * 100 / amount(whole.get(key, "1"))) for key in ("cpu", "memory")]
         lines.append([name, cpu, f"{parts[0]}%", memory, f"{parts[1]}%"])
-    await process.write(table(lines))
+    await process.write(table([[*line, ""] for line in lines]))
     return 0
