@@ -208,7 +208,7 @@ def _marked(opts: Flags, cells: list[list[str]], what: str, headers: bool) -> li
     if not opts.on("output-watch-events"):
         return cells
     headers = headers and not opts.on("no-headers")
-    return [["EVENT" if headers and not at else what, *row] for at, row in enumerate(cells)]
+    return [[f"{'EVENT' if headers and not at else what:<8}", *row] for at, row in enumerate(cells)]
 
 
 def _one(opts: Flags, kind: Resource, obj: Obj) -> str:
