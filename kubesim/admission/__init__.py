@@ -244,7 +244,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         platform.stamp_conditions(ops, old, new)
     if subresource == "":
         prepare.update(ops, kind, old, new)
-        platform.update(kind.resource, old, new)
+        platform.update(ops, kind.resource, old, new, options)
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
             pods.keep_priority(old["spec"], new["spec"])

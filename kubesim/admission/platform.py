@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kubesim.api import meta, status
+from kubesim.admission import services
+from kubesim.api import meta
 from kubesim.api.options import Options
 from kubesim.errors import Obj
 from kubesim.schema.paths import is_true
@@ -21,8 +22,6 @@ PROTECTION = {
 """The finalizers that keep a volume as long as somebody uses it."""
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-NODE_PORTS = range(30000, 32768)
-OUT_OF_RANGE = "provided port is not in the valid range. The range of valid ports is"
 DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
 
@@ -42,8 +41,10 @@ def daemonset(ops: Operations, new: Obj, options: Options) -> None:
     new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), TEMPLATE_GENERATION: "1"}
 
 
-def update(resource: str, old: Obj, new: Obj) -> None:
+def update(ops: Operations, resource: str, old: Obj, new: Obj, options: Options) -> None:
     """Complete a changed object in place."""
+    if resource == "services":
+        services.update(ops, old, new, options)
     if resource == "daemonsets.apps":
         count = int((old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0"))
         count += old["spec"]["template"] != new["spec"]["template"]
@@ -84,30 +85,6 @@ def _default_class(ops: Operations, resource: str, mark: str) -> str:
     ]
     newest = max(found, key=lambda metadata: metadata["creationTimestamp"], default=None)
     return str(newest["name"]) if newest else ""
-
-
-def service(ops: Operations, new: Obj, options: Options) -> None:
-    """No two services have an address, or a port of the nodes. Raises 422."""
-    kind, spec = ops.registry.by_resource("services"), new["spec"]
-    others = [other["spec"] for other in ops.store.list(kind)]
-    address, errors = spec.get("clusterIP", ""), []
-    if (
-        not options.dry_run
-        and address not in ("", "None")
-        and any(other.get("clusterIP") == address for other in others)
-    ):
-        why = f"failed to allocate IP {address}: provided IP is already allocated"
-        errors.append(status.invalid_value("spec.clusterIPs", [address], why))
-    taken = {(port.get("nodePort"), port["protocol"]) for other in others for port in other.get("ports", ())}
-    for at, port in enumerate(spec.get("ports", ())):
-        if port.get("nodePort") and port["nodePort"] not in NODE_PORTS:
-            why = f"{OUT_OF_RANGE} {NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
-            errors.append(status.invalid_value(f"spec.ports[{at}].nodePort", port["nodePort"], why))
-        elif port.get("nodePort") and (port["nodePort"], port["protocol"]) in taken:
-            why = "provided port is already allocated"
-            errors.append(status.invalid_value(f"spec.ports[{at}].nodePort", port["nodePort"], why))
-    if errors:
-        raise status.invalid(kind, new["metadata"].get("name", ""), errors)
 
 
 def certificate_request(ops: Operations, new: Obj, options: Options) -> None:
@@ -155,7 +132,7 @@ STEPS: dict[str, Callable[[Operations, Obj, Options], None]] = {
     "persistentvolumes": volume,
     "persistentvolumeclaims": claim,
     "ingresses.networking.k8s.io": ingress,
-    "services": service,
+    "services": services.create,
     "certificatesigningrequests.certificates.k8s.io": certificate_request,
     "nodes": node,
     "daemonsets.apps": daemonset,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kubesim.admission.platform import NODE_PORTS
 from kubesim.api.quantity import parse
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
 from kubesim.schema.registry import Kind
 
@@ -23,10 +21,7 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
-KEPT_ADDRESSES = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
-STATIC_ADDRESSES, DYNAMIC_ADDRESSES = range(1, 257), range(257, 65_535)
 QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -53,8 +48,6 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
     if kind.resource == "namespaces":
         label(new)
         new["spec"] = old.get("spec", {})
-    if kind.resource == "services":
-        _keep_address(ops, old["spec"], new["spec"])
 
 
 def label(new: Obj) -> None:
@@ -135,67 +128,8 @@ def job(ops: Operations, new: Obj) -> None:
         new["metadata"]["labels"] = dict(metadata["labels"])
 
 
-def service(ops: Operations, new: Obj) -> None:
-    """A service without an address gets a free one of 10.96.0.0/16."""
-    spec = new["spec"]
-    new["status"] = {"loadBalancer": {}}
-    if spec["type"] == "ExternalName":
-        return
-    if not spec.get("clusterIP"):
-        spec["clusterIP"] = _free_address(ops)
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    everywhere = spec["clusterIP"] == "None" and not spec.get("selector")
-    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if everywhere else ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if everywhere else "SingleStack")
-    _give_node_ports(ops, spec)
-
-
-def _keep_address(ops: Operations, old: Obj, new: Obj) -> None:
-    """A changed service keeps its address, and the ports of the nodes as long as it has any."""
-    if "clusterIP" not in new:
-        new |= {name: old[name] for name in ("clusterIP", "clusterIPs") if name in old}
-    if new["type"] != "ExternalName" and new.get("clusterIP") == old.get("clusterIP"):
-        new |= {name: old[name] for name in KEPT_ADDRESSES if name in old and name not in new}
-    if new.get("clusterIP") != old.get("clusterIP"):
-        new["clusterIPs"] = [new["clusterIP"]] if new.get("clusterIP") else []
-    if new["type"] in WITH_NODE_PORTS:
-        _give_node_ports(ops, new)
-    else:
-        for port in new.get("ports", ()):
-            port.pop("nodePort", None)
-
-
-def _give_node_ports(ops: Operations, spec: Obj) -> None:
-    """Give each port of a NodePort or LoadBalancer service a free port of the nodes."""
-    if spec["type"] not in WITH_NODE_PORTS:
-        return
-    services = ops.store.list(ops.registry.by_resource("services"))
-    taken = {port.get("nodePort") for obj in services for port in obj["spec"].get("ports", ())}
-    for port in spec.get("ports", ()):
-        if not port.get("nodePort"):
-            port["nodePort"] = next(
-                number for number in random.sample(NODE_PORTS, len(taken) + 1) if number not in taken
-            )
-            taken.add(port["nodePort"])
-
-
-def _free_address(ops: Operations) -> str:
-    """Return a random free address, of the lower band (kept for those who ask for one by name) only if need be.
-
-    The band: https://kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation/
-    """
-    services = ops.registry.by_resource("services")
-    taken = {obj["spec"].get("clusterIP") for obj in ops.store.list(services)}
-    for band in DYNAMIC_ADDRESSES, STATIC_ADDRESSES:
-        for number in random.sample(band, min(len(taken) + 1, len(band))):
-            if (address := f"10.96.{number >> 8}.{number & 255}") not in taken:
-                return address
-    raise ApiError(500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full")
-
-
 ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
     "namespaces": namespace,
     "pods": pod,
     "jobs.batch": job,
-    "services": service,
 }

@@ -111,7 +111,7 @@ class Decoder:
             else self.object(child, item, f"{path}.{key}")
             for key, item in sorted(items.items())
         }
-        return kept or None
+        return kept if kept or (shape.name, field.name) in facts.KEPT_EMPTY else None
 
     def _scalar(self, shape: Shape, field: FieldType, form: str, item: Any, path: str) -> Any:
         if form == "quantity":
@@ -208,7 +208,7 @@ def _conversion(item: Any, wanted: str) -> str:
 
 def go_name(name: str) -> str:
     """``V1PodSpec`` is ``PodSpec`` in Go."""
-    return re.sub(r"^(Core|Events|Discovery|Rbac|Authentication)?V\d+((alpha|beta)\d+)?", "", name)
+    return re.sub(r"^(?:[A-Z][a-z]+)?V\d+((alpha|beta)\d+)?", "", name)
 
 
 def go_type(field: FieldType) -> str:

@@ -13,10 +13,12 @@ from kubesim import data
 from kubesim.errors import Obj
 from kubesim.schema import facts
 from kubesim.schema.conditions import condition
+from kubesim.schema.paths import dig
 
 TABLE = Path(__file__).with_suffix(".yaml")
 DEFAULT_CPU_PERCENT = 80
 SCALE_PERIOD_S = 15
+CLIENT_STAYS_S = 10_800
 SCALE_DOWN: Obj = {
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": SCALE_PERIOD_S}],
     "selectPolicy": "Max",
@@ -26,6 +28,7 @@ SCALE_UP: Obj = {
     "selectPolicy": "Max",
     "policies": [{"type": "Pods", "value": 4, "periodSeconds": SCALE_PERIOD_S}, SCALE_DOWN["policies"][0]],
 }
+OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 Step = Callable[[Obj], None]
 
 
@@ -151,6 +154,14 @@ def string_data(obj: Obj) -> None:
         obj["data"] = {**obj.get("data", {}), **encoded}
 
 
+def session_affinity(obj: Obj) -> None:
+    """Clients stay with their pod for some hours, where they stay at all."""
+    if obj["sessionAffinity"] == "None":
+        obj.pop("sessionAffinityConfig", None)
+    elif obj["sessionAffinity"] == "ClientIP" and dig(obj, "sessionAffinityConfig.clientIP.timeoutSeconds") is None:
+        obj["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": CLIENT_STAYS_S}}
+
+
 def target_port(obj: Obj) -> None:
     """A port is its own target."""
     if obj.get("targetPort") in (None, "", 0) and "port" in obj:
@@ -190,12 +201,17 @@ def node_ranges(obj: Obj) -> None:
 
 
 def data_sources(obj: Obj) -> None:
-    """The two ways to name what a volume is made from say the same."""
+    """The two ways to name what a volume is made from say the same; the old one knows claims and snapshots only."""
     spec = obj.get("spec") or {}
+    if (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]  # what a gate that is off leaves out
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source and not reference:
-        spec["dataSourceRef"] = dict(source)
-    elif reference and not source and not reference.get("namespace"):
+    if reference is None and source is not None:
+        if ((source.get("apiGroup") or ""), source.get("kind", "")) not in OLD_SOURCES:
+            del spec["dataSource"]
+        else:
+            spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None:
         spec["dataSource"] = dict(reference)
 
 

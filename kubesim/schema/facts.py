@@ -42,7 +42,8 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
          ("V1EndpointSlice", "ports"), ("V1CSINodeDriver", "topologyKeys"),
          ("V2HorizontalPodAutoscalerStatus", "currentMetrics"), ("V1LimitRangeSpec", "limits"),
          ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
-         ("EventsV1Event", "deprecatedLastTimestamp")}  # fmt: skip
+         ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),
+         ("V1TypedObjectReference", "apiGroup")}  # fmt: skip
 """Fields that are written even where they are null."""
 
 MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("CoreV1Event", "eventTime"),
@@ -50,8 +51,11 @@ MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("C
                ("EventsV1EventSeries", "lastObservedTime")}  # fmt: skip
 """Times that are read and written to the microsecond."""
 
+POINTERS = {("V1HTTPIngressPath", "pathType")}
+"""Scalars that must be there, and are nevertheless not empty where they are missing."""
+
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules"),
-              ("V2HPAScalingRules", "policies")}  # fmt: skip
+              ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity")}  # fmt: skip
 """Lists that are written, or found wrong, even where they are empty."""
 
 KEYS: dict[tuple[str, str], tuple[str, ...]] = {

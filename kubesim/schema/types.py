@@ -69,7 +69,9 @@ class Shape:
         self.zeros = {
             f.name: _ZEROS[f.form]
             for f in fields.values()
-            if f.form in _ZEROS and (f.required or (name, f.name) in facts.WRITTEN)
+            if f.form in _ZEROS
+            and (f.required or (name, f.name) in facts.WRITTEN)
+            and (name, f.name) not in facts.POINTERS
         }
         """Scalars that are always written, with their zero values where nobody has set them."""
 

@@ -11,6 +11,7 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     definitions,
     events,
     fairness,
+    forms,
     misc,
     networks,
     pods,
@@ -18,7 +19,9 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     policies,
     runtimes,
     secrets,
+    selectors,
     statuses,
+    storage,
     workloads,
 )
 from kubesim.admission.validation.metadata import (
@@ -37,15 +40,17 @@ from kubesim.schema.registry import Kind
 
 CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": pods.update_errors,
-    "services": networks.service_update_errors,
     "statefulsets.apps": workloads.stateful_set_update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
     "secrets": misc.frozen_errors,
-    "persistentvolumeclaims": misc.claim_update_errors,
+    "persistentvolumeclaims": storage.claim_update_errors,
+    "persistentvolumes": storage.volume_update_errors,
     "resourcequotas": bounds.quota_update_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
+CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {"services": networks.service_update_errors}
+"""What is told before the rules for new objects."""
 STATUS_CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podstatus.errors,
     "jobs.batch": statuses.job_errors,
@@ -65,18 +70,17 @@ ASKED_TWICE = (
 
 def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a new object that was sent as ``served``."""
-    content = _content_errors(served or kind, kind, obj)
-    _raise(kind, obj, [*metadata_errors(kind, obj), *content, *_custom_errors(kind, obj)])
+    errors = [*metadata_errors(kind, obj), *_content_errors(served or kind, kind, obj), *_custom_errors(kind, obj)]
+    _raise(kind, obj, errors + errors_of("created", kind.resource, Place(obj)))
 
 
 def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a change."""
     of_metadata = [*new_finalizer_errors(old, new), *metadata_errors(kind, new)]
-    errors = [
-        *of_metadata,
-        *of_metadata,
-        *_content_errors(served or kind, kind, new),
-    ]  # upstream looks twice, and says so twice
+    errors = [*of_metadata, *of_metadata]  # upstream looks twice, and says so twice
+    first = CHANGED_FIRST.get(kind.resource)
+    errors += first(old, new) if first else ()
+    errors += _content_errors(served or kind, kind, new)
     errors += immutable_errors(kind, old, new)
     errors += _custom_errors(kind, new, old)
     extra = CHANGED.get(kind.resource)

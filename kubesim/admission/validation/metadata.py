@@ -15,10 +15,11 @@ NO_OWNERS = (("v1", "Event"),)
 NOT_NEGATIVE = "must be greater than or equal to 0"
 MAX_ANNOTATIONS = 256 * 1024
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _RULES = {
     "label": (re.compile(_LABEL), 63),
     "dns1035": (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), 63),
-    "subdomain": (re.compile(rf"{_LABEL}(\.{_LABEL})*"), 253),
+    "subdomain": (re.compile(SUBDOMAIN), 253),
 }
 _TEXTS = {
     "label": "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "

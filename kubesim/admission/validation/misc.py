@@ -13,7 +13,6 @@ from kubesim.admission.validation import metadata
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
 from kubesim.admission.validation.networks import CIDR_TEXT
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
-from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
@@ -27,11 +26,7 @@ KEY_RULE = (
 )
 MAX_KEY = 253
 FROZEN = "field is immutable when `immutable` is set"
-FIXED_CLAIM = (
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-)
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-POSITIVE = "must be greater than zero"
 
 
 @check
@@ -49,25 +44,6 @@ def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield from (invalid_value(f"{field}[{key}]", key, why) for why in _key_errors(key))
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
-
-
-def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """A claim stays as it was made, but for the volume that it gets and, once it is bound, its size."""
-    free = ["volumeAttributesClassName"] + (["resources"] if old.get("status", {}).get("phase") == "Bound" else [])
-    free += [] if old["spec"].get("volumeName") else ["volumeName"]
-    before, after = (
-        {name: value for name, value in claim["spec"].items() if name not in free} for claim in (old, new)
-    )
-    errors = [] if before == after else [forbidden_field("spec", FIXED_CLAIM)]
-    had, wanted = (
-        parse((claim["spec"].get("resources") or {}).get("requests", {}).get("storage", "0")) for claim in (old, new)
-    )
-    capacity = (old.get("status", {}).get("capacity") or {}).get("storage", "0")
-    if wanted < had and wanted <= parse(capacity):
-        errors.append(
-            forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")
-        )
-    return errors
 
 
 def _key_errors(key: str) -> list[str]:
@@ -145,28 +121,6 @@ def finalizers(names: list[str], where: str, place: Place) -> Iterator[FieldErro
         yield from (invalid_value(where, name, why) for why in wrong)
         if "/" not in name and name not in STANDARD_FINALIZERS:
             yield invalid_value(where, name, UNKNOWN_FINALIZER)
-
-
-@check
-def claim(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """A claim asks for some storage, for one pod alone or in other ways."""
-    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if asked is None:
-        yield required("spec.resources[storage]")
-    elif parse(asked) <= 0:
-        yield invalid_value("spec.resources[storage]", asked, POSITIVE)
-    modes = spec.get("accessModes") or []
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        yield forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
-
-
-@check
-def capacity(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a volume holds is storage, and not nothing."""
-    if set(value) != {"storage"}:
-        yield unsupported(where, value, ("storage",))
-    elif parse(value["storage"]) <= 0:
-        yield invalid_value(f"{where}[storage]", value["storage"], POSITIVE)
 
 
 @check

@@ -1,135 +1,341 @@
-"""The rules of services, ingresses and network policies that are more than a line of the tables in ``rules/``."""
+"""The rules of services, ingresses, network policies and endpoints that are more than a line of the tables."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from kubesim.admission.validation.checks import subdomain
+from kubesim.admission.validation.forms import (
+    ADDRESS_TEXT,
+    PORT_RANGE,
+    address,
+    endpoint_address,
+    network,
+    parsed,
+    port_name_errors,
+)
+from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
+from kubesim.api.selectors import value_errors
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
+from kubesim.schema.paths import dig
 
-LEADING_NOUGHTS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
-SERVICE_RANGE = ipaddress.ip_network("10.96.0.0/16")
-EXTERNAL = ("NodePort", "LoadBalancer")
-ADDRESS_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+RANGES_NOTE = "service.beta.kubernetes.io/load-balancer-source-ranges"
+TOPOLOGY, HINTS = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
+CLASS = "kubernetes.io/ingress.class"
+BALANCED = "may only be used when `type` is 'LoadBalancer'"
+IN_PATH = ("//", "/./", "/../", "%2f", "%2F")
+AT_END = ("/..", "/.")
+FAMILIES = ("IPv4", "IPv6")
+POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+POLICY_TYPES = ("Ingress", "Egress")
+ONCE = "may not change once set"
+
+
+# --- services -------------------------------------------------------------------------------------------------------
 
 
 @check_of_missing
-def name_among_many(value: str | None, where: str, place: Place) -> Iterator[FieldError]:
-    """The name of a port, which only the single port of a service can lack."""
-    if not value and len(_service(place)["ports"]) > 1:
+def named_among(value: str | None, where: str, place: Place, path: str) -> Iterator[FieldError]:
+    """The name of a port, which only a single port can lack."""
+    if not value and place.above is not None and len(dig(place.above.value, path) or ()) > 1:
         yield required(where)
 
 
 @check
-def unlike_those_before(value: str, where: str, place: Place) -> Iterator[FieldError]:
+def unlike_those_before(value: str, where: str, place: Place, path: str) -> Iterator[FieldError]:
     """The name of a port, which no port before it has."""
-    ports = _service(place)["ports"]
-    if value and value in [port.get("name") for port in ports[: ports.index(place.value)]]:
+    at = int(place.path.removesuffix("]").rpartition("[")[2])
+    before = (dig(place.above.value, path) if place.above else None) or ()
+    if value and value in [port.get("name") for port in before[:at]]:
         yield duplicate(where, value)
 
 
 @check
-def node_port(value: int, where: str, place: Place) -> Iterator[FieldError]:
-    """A port of the nodes, which only some services have."""
-    kind = _service(place).get("type")
-    if value and kind not in EXTERNAL:
-        yield forbidden_field(where, f"may not be used when `type` is '{kind}'")
-
-
-def _service(port: Place) -> Obj:
-    """Return the spec of the service that a port belongs to."""
-    spec: Obj = port.above.value["spec"] if port.above else {}
-    return spec
+def cname(value: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name for which a service stands; a dot may end it."""
+    name = value.removesuffix(".")
+    if not name:
+        return (required(where),)
+    return [invalid_value(where, name, why) for why in dns_errors(name, "subdomain")]
 
 
 @check
-def cluster_address(address: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The address of a service: one of its range, or None."""
-    kind = place.value["spec"].get("type")
-    if address == "None" and kind in EXTERNAL:
-        yield invalid_value("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
-    if address in ("", "None"):
+def topology_notes(notes: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Two names of one annotation, which say the same."""
+    if HINTS in notes and TOPOLOGY in notes and notes[HINTS] != notes[TOPOLOGY]:
+        why = f"must match annotations[{HINTS}] when both are specified"
+        yield invalid_value(f"{where}[{TOPOLOGY}]", notes[TOPOLOGY], why)
+
+
+@check
+def service_ports(ports: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Ports, none twice: neither those of the nodes, which only some services have, nor their own."""
+    given = [(at, port) for at, port in enumerate(ports) if port.get("nodePort")]
+    if place.value["spec"].get("type") == "ClusterIP":
+        why = "may not be used when `type` is 'ClusterIP'"
+        yield from (forbidden_field(f"{where}[{at}].nodePort", why) for at, _ in given)
+    seen: set[tuple[Any, ...]] = set()
+    for at, port in given:
+        key = (port.get("protocol"), "node", port["nodePort"])
+        if key in seen:
+            yield duplicate(f"{where}[{at}].nodePort", port["nodePort"])
+        seen.add(key)
+    for at, port in enumerate(ports):
+        protocol, number = port.get("protocol", ""), port.get("port", 0)
+        if (protocol, number) in seen:
+            empty = {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number}
+            yield duplicate(f"{where}[{at}]", {**empty, "TargetPort": 0, "NodePort": 0})
+        seen.add((protocol, number))
+
+
+@check
+def source_ranges(service: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """From where a load balancer takes connections; once this was an annotation."""
+    spec, notes = service.get("spec") or {}, service["metadata"].get("annotations") or {}
+    if ranges := spec.get("loadBalancerSourceRanges"):
+        path, several = "spec.LoadBalancerSourceRanges", True
+    elif RANGES_NOTE in notes:
+        path, several = f"metadata.annotations[{RANGES_NOTE}]", False
+        ranges = notes[RANGES_NOTE].split(",") if notes[RANGES_NOTE].strip() else []
+    else:
         return
-    if not is_address(address):
-        yield invalid_value("spec.clusterIPs[0]", address, ADDRESS_TEXT)
-    elif ipaddress.ip_address(address) not in SERVICE_RANGE:
-        why = f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. The range of "
-        yield invalid_value("spec.clusterIPs", [address], f"{why}valid IPs is {SERVICE_RANGE}")
+    if spec.get("type") != "LoadBalancer":
+        yield forbidden_field(path, BALANCED)
+    for at, text in enumerate(ranges):
+        if network(text.strip()) is None:
+            yield invalid_value(f"{path}[{at}]" if several else path, text.strip(), CIDR_TEXT)
+
+
+@check
+def cluster_addresses(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The addresses of a service, and their families."""
+    return cluster_address_errors(spec, None)
+
+
+def headless(spec: Obj) -> bool:
+    """Tell whether a service has no address and wants none."""
+    return spec.get("clusterIPs") == ["None"]
+
+
+def cluster_address_errors(spec: Obj, before: Obj | None) -> Iterator[FieldError]:
+    """Yield what is wrong with the addresses of a service, where they are new."""
+    if spec.get("type") == "ExternalName":
+        return
+    one, every, families = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], spec.get("ipFamilies") or []
+    yield from _pair_errors(one, every)
+    for at, family in enumerate(families):
+        if family not in FAMILIES:
+            yield unsupported(f"spec.ipFamilies[{at}]", family, FAMILIES)
+        if family in families[:at]:
+            yield duplicate(f"spec.ipFamilies[{at}]", family)
+    policy = spec.get("ipFamilyPolicy")
+    if policy is not None and policy not in POLICIES:
+        yield unsupported("spec.ipFamilyPolicy", policy, POLICIES)
+    wrong = list(_address_errors(every, (before or {}).get("clusterIPs") or ()))
+    yield from wrong
+    if len(every) > 2:
+        yield invalid_value("spec.clusterIPs", every, "may only hold up to 2 values")
+    if wrong:
+        return
+    if len(every) > 1 and len({":" in text for text in every}) < 2:
+        yield invalid_value("spec.clusterIPs", every, "may specify no more than one IP for each IP family")
+    for at, (text, family) in enumerate(zip(every, families, strict=False)):
+        if not headless(spec) and (family == "IPv6") is not (":" in text):
+            why = f"expected an {family} value as indicated by `ipFamilies[{at}]`"
+            yield invalid_value(f"spec.clusterIPs[{at}]", text, why)
+
+
+def _pair_errors(one: str, every: list[str]) -> Iterator[FieldError]:
+    """The one address is the first of all."""
+    if one and not every:
+        yield required("spec.clusterIPs")
+    elif one and every[0] != one:
+        yield invalid_value("spec.clusterIPs", every, "first value must match `clusterIP`")
+    elif every and not one:
+        yield invalid_value("spec.clusterIPs", every, "must be empty when `clusterIP` is not specified")
+
+
+def _address_errors(every: list[str], known: Sequence[str]) -> Iterator[FieldError]:
+    for at, text in enumerate(every):
+        if at == 0 and text == "None":
+            if len(every) > 1:
+                yield invalid_value("spec.clusterIPs", every, "'None' must be the first and only value")
+        elif text not in known and parsed(text) is None:
+            yield invalid_value(f"spec.clusterIPs[{at}]", text, ADDRESS_TEXT)
 
 
 def service_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """A service keeps its address."""
+    """A service keeps its first address, its family and the class of its load balancer."""
     before, after = old["spec"], new["spec"]
-    if "ExternalName" in (before.get("type"), after.get("type")) or not before.get("clusterIP"):
-        return []
-    if before["clusterIP"] == after.get("clusterIP"):
-        return []
-    return [invalid_value("spec.clusterIPs[0]", [after.get("clusterIP", "")], "may not change once set")]
+    errors: list[FieldError] = []
+    if "ExternalName" not in (before.get("type"), after.get("type")) and not (headless(before) and headless(after)):
+        errors += _changed(before, after, "clusterIPs", "clusterIP")
+        if headless(before) is headless(after):
+            errors += _changed(before, after, "ipFamilies", "ipFamily")
+    balancers = [spec.get("type") == "LoadBalancer" for spec in (before, after)]
+    named = after.get("loadBalancerClass")
+    if all(balancers) and before.get("loadBalancerClass") != named:
+        errors.append(invalid_value("spec.loadBalancerClass", named, ONCE))
+    local = [spec.get("externalTrafficPolicy") == "Local" for spec in (before, after)]
+    ports = [spec.get("healthCheckNodePort", 0) for spec in (before, after)]
+    if all(balancers) and all(local) and ports[0] != ports[1]:
+        errors.append(forbidden_field("spec.healthCheckNodePort", "field is immutable"))
+    return errors
+
+
+def _changed(before: Obj, after: Obj, field: str, called: str) -> Iterator[FieldError]:
+    """Yield where a list of a service's addresses or families is not what it was, but for a second one."""
+    had, has = before.get(field) or [], after.get(field) or []
+    if len(had) == len(has):
+        for at, (old, new) in enumerate(zip(had, has, strict=True)):
+            if old != new:
+                yield invalid_value(f"spec.{field}[{at if field == 'clusterIPs' else 0}]", has, ONCE)
+        return
+    if len(had) > len(has) and not after.get("clusterIPs"):
+        yield invalid_value(f"spec.{field}[0]", has or None, f"primary {called} can not be unset")
+    if had and has and had[0] != has[0]:
+        yield invalid_value(f"spec.{field}[0]", after.get("clusterIPs"), ONCE)
+    policy = after.get("ipFamilyPolicy")
+    if len(had) > len(has) == 1 and policy != "SingleStack":
+        why = f"must be set to 'SingleStack' when releasing the secondary {called}"
+        yield invalid_value("spec.ipFamilyPolicy", policy, why)
 
 
 @check
-def address(text: str, where: str, place: Place) -> Iterator[FieldError]:
-    """An address of any family."""
-    if not is_address(text):
-        yield invalid_value(where, text, ADDRESS_TEXT)
+def external_address(text: str, where: str, place: Place) -> Iterator[FieldError]:
+    """An address that nodes take for a service's."""
+    yield from list(address(text, where, place)) or endpoint_address(text, where, place)
 
 
-def is_address(text: str) -> bool:
-    """Tell whether a text is an IP address; a leading nought is none too many, as it was once."""
-    text = LEADING_NOUGHTS.sub("", text)
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+# --- ingresses ------------------------------------------------------------------------------------------------------
 
 
 @check
 def no_address(host: str, where: str, place: Place) -> Iterator[FieldError]:
     """The host of an ingress is a name."""
-    if is_address(host):
+    if parsed(host) is not None:
         yield invalid_value(where, host, "must be a DNS name, not an IP address")
 
 
 @check
-def host_name(host: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The host of an ingress, which may begin with a star."""
-    if not is_address(host):
-        yield from subdomain(host.removeprefix("*."), where, place)
+def http_path(path: str, where: str, place: Place) -> Iterator[FieldError]:
+    """An absolute path that can be read in one way only."""
+    if not path.startswith("/"):
+        yield invalid_value(where, path, "must be an absolute path")
+    yield from (invalid_value(where, path, f"must not contain '{part}'") for part in IN_PATH if part in path)
+    yield from (invalid_value(where, path, f"cannot end with '{end}'") for end in AT_END if path.endswith(end))
 
 
 @check
-def peer(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Whom a network policy lets through: pods, namespaces, or a range of addresses."""
-    others = [name for name in ("podSelector", "namespaceSelector") if name in value]
-    if not others and "ipBlock" not in value:
-        yield required(where, "must specify a peer")
-    elif others and "ipBlock" in value:
-        yield forbidden_field(where, "may not specify both ipBlock and another peer")
-    elif "ipBlock" in value:
-        yield from _block_errors(value["ipBlock"], f"{where}.ipBlock")
+def class_note(notes: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The class of an ingress, which once was an annotation."""
+    named = place.value["spec"].get("ingressClassName")
+    if CLASS in notes and named is not None and notes[CLASS] != named:
+        why = "must match `ingressClassName` when both are specified"
+        yield invalid_value(f"annotations.{CLASS}", notes[CLASS], why)
 
 
-def _block_errors(block: Obj, path: str) -> Iterator[FieldError]:
-    whole = _network(block.get("cidr", ""))
-    if whole is None:
-        yield invalid_value(f"{path}.cidr", block.get("cidr", ""), CIDR_TEXT)
+# --- network policies -----------------------------------------------------------------------------------------------
+
+
+@check
+def policy_types(values: list[str], where: str, place: Place) -> Iterable[FieldError]:
+    """In which ways a policy works."""
+    if len(values) > len(POLICY_TYPES):
+        return (invalid_value(where, values, "may not specify more than two policyTypes"),)
+    wrong = [(at, value) for at, value in enumerate(values) if value not in POLICY_TYPES]
+    return [unsupported(f"{where}[{at}]", value, POLICY_TYPES) for at, value in wrong]
+
+
+@check
+def policy_port(port: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A port, or a range of them from one number to another."""
+    first, last = port.get("port"), port.get("endPort")
+    if isinstance(first, int):
+        if not 1 <= first <= 65535:
+            yield invalid_value(f"{where}.port", first, PORT_RANGE)
+        if last is not None and last < first:
+            yield invalid_value(f"{where}.endPort", first, "must be greater than or equal to `port`")
+        if last is not None and not 1 <= last <= 65535:
+            yield invalid_value(f"{where}.endPort", last, PORT_RANGE)
         return
-    for at, text in enumerate(block.get("except") or ()):
-        part = _network(text)
+    if last is not None:
+        why = "not specified" if first is None else "non-numeric"
+        yield invalid_value(f"{where}.endPort", last, f"may not be specified when `port` is {why}")
+    if first is not None:
+        yield from (invalid_value(f"{where}.port", first, why) for why in port_name_errors(first))
+
+
+@check
+def block(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A range of addresses but for parts of it."""
+    if not value.get("cidr"):
+        yield required(f"{where}.cidr")
+        return
+    whole = network(value["cidr"])
+    if whole is None:
+        yield invalid_value(f"{where}.cidr", value["cidr"], CIDR_TEXT)
+        return
+    for at, text in enumerate(value.get("except") or ()):
+        part = network(text)
         if part is None:
-            yield invalid_value(f"{path}.except[{at}]", text, CIDR_TEXT)
+            yield invalid_value(f"{where}.except[{at}]", text, CIDR_TEXT)
         elif part.version != whole.version or not part.subnet_of(whole) or part == whole:  # type: ignore[arg-type]
-            yield invalid_value(f"{path}.except[{at}]", text, "must be a strict subset of `cidr`")
+            yield invalid_value(f"{where}.except[{at}]", text, "must be a strict subset of `cidr`")
 
 
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    try:
-        return ipaddress.ip_network(text, strict=False) if "/" in text else None
-    except ValueError:
-        return None
+# --- endpoints ------------------------------------------------------------------------------------------------------
+
+
+@check
+def slice_addresses(texts: list[str], where: str, place: Place) -> Iterator[FieldError]:
+    """The addresses of an endpoint, all of the type of their slice."""
+    form = place.above.value.get("addressType") if place.above else None
+    for at, text in enumerate(texts):
+        path = f"{where}[{at}]"
+        if form == "FQDN":
+            yield from _full_name_errors(text, path)
+        elif form in FAMILIES:
+            yield from _family_errors(text, form, path, where, place)
+
+
+def _family_errors(text: str, form: str, path: str, where: str, place: Place) -> Iterator[FieldError]:
+    """Yield what is wrong with an address of a family; those of the sixth are written in one way only."""
+    found = parsed(text)
+    if found is None:
+        yield invalid_value(path, text, ADDRESS_TEXT)
+        return
+    if form == "IPv6" and str(found) != text:
+        yield invalid_value(path, text, f'must be in canonical form ("{found}")')
+        return
+    if form != f"IPv{found.version}":
+        yield invalid_value(where, text, f"must be an {form} address")
+    yield from endpoint_address(text, path, place)
+
+
+def _full_name_errors(text: str, path: str) -> Iterator[FieldError]:
+    name = text.removesuffix(".")
+    if not text:
+        yield required(path)
+    elif wrong := dns_errors(name, "subdomain"):
+        yield invalid_value(path, name, ",".join(wrong))
+    elif "." not in name:
+        yield invalid_value(path, name, "should be a domain with at least two segments separated by dots")
+
+
+@check
+def unlike_others(entries: list[Obj], where: str, place: Place, form: str) -> Iterator[FieldError]:
+    """A short list of names of a form, none twice."""
+    if len(entries) > 8:
+        yield FieldError(where, "FieldValueTooMany", f"Too many: {len(entries)}: must have at most 8 items")
+        return
+    names = [entry.get("name", "") for entry in entries]
+    for at, name in enumerate(names):
+        path = f"{where}[{at}].name"
+        if name in names[:at]:
+            yield duplicate(path, name)
+        wrong = value_errors(name) if form == "label value" else dns_errors(name, form)
+        yield from (invalid_value(path, name, why) for why in wrong)

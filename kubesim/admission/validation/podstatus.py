@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kubesim.admission.validation.forms import ADDRESS_TEXT, parsed
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.networks import ADDRESS_TEXT, is_address
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value
 from kubesim.errors import Obj
@@ -126,7 +126,7 @@ def _address_errors(before: Obj, after: Obj) -> Iterator[FieldError]:
         if field == "hostIPs" and entries and first != after.get("hostIP", ""):
             yield invalid_value("status.hostIPs[0].ip", first, "must be equal to `hostIP`")
         texts = [entry.get("ip", "") for entry in entries]
-        wrong = [at for at, text in enumerate(texts) if not is_address(text)]
+        wrong = [at for at, text in enumerate(texts) if parsed(text) is None]
         yield from (invalid_value(f"status.{field}[{at}]", texts[at], ADDRESS_TEXT) for at in wrong)
         if len(texts) > 1:
             yield from _family_errors(texts, wrong, f"status.{field}")

@@ -1,0 +1,149 @@
+"""Forms that texts and numbers have wherever they occur: ports, addresses, ranges of addresses, paths, lengths."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from kubesim.admission.validation.metadata import SUBDOMAIN, dns_errors
+from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.api.status import FieldError, invalid_value, required
+
+PORT_LETTERS = re.compile(r"[-a-z0-9]+")
+PORT_LETTER = re.compile(r"[a-z]")
+PORT_RANGE = "must be between 1 and 65535, inclusive"
+ADDRESS_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+LEADING_NOUGHTS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
+DIGITS = re.compile(r"[0-9]{1,3}")
+WILDCARD = re.compile(r"\*\." + SUBDOMAIN)
+WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    rf"regex used for validation is '\*\.{SUBDOMAIN}')"
+)
+HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@check
+def port_name(value: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name of a port as IANA registers them."""
+    return [invalid_value(where, value, why) for why in port_name_errors(value)] if value else ()
+
+
+def port_name_errors(name: str) -> Iterator[str]:
+    """Yield what keeps a text from being the name of a port."""
+    if len(name) > 15:
+        yield "must be no more than 15 characters"
+    if not PORT_LETTERS.fullmatch(name):
+        yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    if not PORT_LETTER.search(name):
+        yield "must contain at least one letter (a-z)"
+    if "--" in name:
+        yield "must not contain consecutive hyphens"
+    if name[:1] == "-" or name[-1:] == "-":
+        yield "must not begin or end with a hyphen"
+
+
+@check_of_missing
+def port(value: Any, where: str, place: Place) -> Iterable[FieldError]:
+    """A port by its number or its name."""
+    if isinstance(value, str):
+        return [invalid_value(where, value, why) for why in port_name_errors(value)]
+    number = value or 0
+    return () if 1 <= number <= 65535 else (invalid_value(where, number, PORT_RANGE),)
+
+
+@check
+def address(text: str, where: str, place: Place) -> Iterator[FieldError]:
+    """An address of any family."""
+    if parsed(text) is None:
+        yield invalid_value(where, text, ADDRESS_TEXT)
+
+
+def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address, or None; a leading nought is none too many, as it was once."""
+    try:
+        return None if "%" in text else ipaddress.ip_address(LEADING_NOUGHTS.sub("", text))
+    except ValueError:
+        return None
+
+
+@check
+def endpoint_address(text: str, where: str, place: Place) -> Iterator[FieldError]:
+    """An address that something outside of its machine can send to."""
+    found = parsed(text)
+    if found is None:
+        yield invalid_value(where, text, "must be a valid IP address")
+        return
+    four = found.version == 4
+    if found.is_unspecified:
+        yield invalid_value(where, text, f"may not be unspecified ({text})")
+    if found.is_loopback:
+        yield invalid_value(where, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if found.is_link_local:
+        yield invalid_value(where, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if found in ipaddress.ip_network("224.0.0.0/24" if four else "ff02::/16"):
+        yield invalid_value(where, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+def network(text: str) -> Network | None:
+    """Return a range of addresses, or None."""
+    base, _, bits = text.partition("/")
+    found = parsed(base)
+    if found is None or not DIGITS.fullmatch(bits) or int(bits) > found.max_prefixlen:
+        return None
+    return ipaddress.ip_network((found, int(bits)), strict=False)
+
+
+@check
+def host_name(host: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name of a host, which may begin with a star."""
+    if "*" not in host:
+        return [invalid_value(where, host, why) for why in dns_errors(host, "subdomain")]
+    wrong = ["must be no more than 253 characters"] if len(host) > 253 else []
+    wrong += [] if WILDCARD.fullmatch(host) else [WILDCARD_TEXT]
+    return [invalid_value(where, host, why) for why in wrong]
+
+
+@check
+def dns(value: str, where: str, place: Place, form: str) -> Iterable[FieldError]:
+    """A DNS name of a form (label, dns1035, subdomain), which may not be empty either."""
+    return [invalid_value(where, value, why) for why in dns_errors(value, form)]
+
+
+@check
+def domain_path(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A path with a domain before it."""
+    host, _, path = value.partition("/")
+    if not value:
+        yield required(where)
+    elif not host or not path:
+        yield invalid_value(where, value, PREFIXED)
+    else:
+        yield from (invalid_value(where, host, why) for why in dns_errors(host, "subdomain"))
+        if not re.fullmatch(HTTP_PATH, path):
+            yield invalid_value(where, path, f"Invalid path (regex used for validation is '{HTTP_PATH}')")
+
+
+@check
+def no_longer(value: str, where: str, place: Place, most: int) -> Iterable[FieldError]:
+    """A text of at most so many bytes."""
+    long = FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
+    return (long,) if len(value.encode()) > most else ()
+
+
+@check
+def no_more(values: Sequence[Any], where: str, place: Place, most: int) -> Iterable[FieldError]:
+    """A list or map of at most so many entries."""
+    many = FieldError(where, "FieldValueTooMany", f"Too many: {len(values)}: must have at most {most} items")
+    return (many,) if len(values) > most else ()
+
+
+@check
+def no_way_back(value: str, where: str, place: Place) -> Iterable[FieldError]:
+    """A path in which nothing leads upwards."""
+    return (invalid_value(where, value, "must not contain '..'"),) if ".." in value.split("/") else ()

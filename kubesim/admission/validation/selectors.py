@@ -1,0 +1,99 @@
+"""What may be said to choose objects: label selectors, selectors of nodes and of topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubesim.admission.validation.metadata import dns_errors, label_errors
+from kubesim.admission.validation.rules import Place, check
+from kubesim.api.selectors import key_errors, value_errors
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
+from kubesim.errors import Obj
+
+NAMED = "must be specified when `operator` is 'In' or 'NotIn'"
+UNNAMED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+COMPARED = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+ONE_NAME = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+NO_OPERATOR = "not a valid selector operator"
+
+
+@check
+def label_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Labels and expressions of them."""
+    yield from label_errors(value.get("matchLabels"), f"{where}.matchLabels")
+    for at, entry in enumerate(value.get("matchExpressions") or ()):
+        yield from _expression_errors(entry, f"{where}.matchExpressions[{at}]", ())
+
+
+@check
+def node_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Terms of which a node must fulfil one, and at least one term."""
+    if not value.get("nodeSelectorTerms"):
+        yield required(f"{where}.nodeSelectorTerms", "must have at least one node selector term")
+    for at, term in enumerate(value.get("nodeSelectorTerms") or ()):
+        yield from node_term_errors(term or {}, f"{where}.nodeSelectorTerms[{at}]")
+
+
+def node_term_errors(value: Obj, where: str) -> Iterator[FieldError]:
+    """Yield what is wrong with expressions of a node's labels and of its name."""
+    for at, entry in enumerate(value.get("matchExpressions") or ()):
+        yield from _expression_errors(entry, f"{where}.matchExpressions[{at}]", ("Gt", "Lt"))
+    for at, entry in enumerate(value.get("matchFields") or ()):
+        yield from _field_errors(entry, f"{where}.matchFields[{at}]")
+
+
+def _expression_errors(entry: Obj, path: str, comparing: tuple[str, ...]) -> Iterator[FieldError]:
+    operator, values = entry.get("operator", ""), entry.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{path}.values", NAMED)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield forbidden_field(f"{path}.values", UNNAMED)
+    elif operator not in comparing:
+        yield invalid_value(f"{path}.operator", operator, NO_OPERATOR)
+    elif len(values) != 1:
+        yield required(f"{path}.values", COMPARED)
+    key = entry.get("key", "")
+    yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
+    for at, value in enumerate(values):
+        yield from (invalid_value(f"{path}.values[{at}]", value, why) for why in value_errors(value))
+
+
+def _field_errors(entry: Obj, path: str) -> Iterator[FieldError]:
+    """Yield what is wrong with an expression of a node's fields, of which only the name is known."""
+    values = entry.get("values") or []
+    if entry.get("operator") not in ("In", "NotIn"):
+        yield invalid_value(f"{path}.operator", entry.get("operator", ""), NO_OPERATOR)
+    elif len(values) != 1:
+        yield required(f"{path}.values", ONE_NAME)
+    if entry.get("key") != "metadata.name":
+        yield invalid_value(f"{path}.key", entry.get("key", ""), "not a valid field selector key")
+        return
+    for at, value in enumerate(values):
+        yield from (invalid_value(f"{path}.values[{at}]", value, why) for why in dns_errors(value, "subdomain"))
+
+
+@check
+def topologies(terms: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Where volumes may be made: upstream takes a term without expressions for one that it knows already."""
+    known: list[dict[str, set[str]]] = [{} for _ in terms]
+    for at, term in enumerate(terms):
+        path, found = f"{where}[{at}].matchLabelExpressions", {}  # type: str, dict[str, set[str]]
+        for number, entry in enumerate(term.get("matchLabelExpressions") or ()):
+            yield from _topology_errors(entry, f"{path}[{number}]")
+            if entry.get("key", "") in found:
+                yield duplicate(f"{path}[{number}].key", entry.get("key", ""))
+            found[entry.get("key", "")] = set(entry.get("values") or ())
+        yield from (duplicate(path, "") for other in known if other == found)
+        known.append(found)
+
+
+def _topology_errors(entry: Obj, path: str) -> Iterator[FieldError]:
+    values, key = entry.get("values") or [], entry.get("key", "")
+    if not values:
+        yield required(f"{path}.values")
+    for at, value in enumerate(values):
+        if value in values[:at]:
+            yield duplicate(f"{path}.values[{at}]", value)
+    yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))

@@ -1,0 +1,232 @@
+"""The rules of volumes, claims and drivers that are more than a line of the tables in ``rules/``."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kubesim.admission.validation.metadata import dns_errors
+from kubesim.admission.validation.pods import difference
+from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.api.quantity import canonical, parse
+from kubesim.api.selectors import key_errors
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
+from kubesim.errors import Obj
+
+MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+FIXED_CLAIM = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+POSITIVE = "must be greater than zero"
+DEFAULT_GROUP = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+IQN = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9-.]+)(:[^,;*&$|\s]+)"),
+    "eui": re.compile(r"eui.[A-Za-z0-9]{16}"),
+    "naa": re.compile(r"naa.[A-Za-z0-9]{32}"),
+}
+MOST_PARAMETERS, PARAMETERS_SIZE = 512, 256 * 1024
+LEAST_TOKEN_S, MOST_TOKEN_S = 600, 1 << 32
+
+
+@check
+def access_modes(modes: list[str], where: str, place: Place) -> Iterator[FieldError]:
+    """Ways to use a volume; that of one pod alone excludes the others."""
+    yield from (unsupported(where, mode, MODES) for mode in modes if mode not in MODES)
+    if "ReadWriteOncePod" in modes and any(mode in MODES[:3] for mode in modes):
+        yield forbidden_field(where, "may not use ReadWriteOncePod with other access modes")
+
+
+@check
+def claim(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A claim asks for some storage."""
+    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    path = f"{where}.resources[storage]"
+    if asked is None:
+        yield required(path)
+    elif parse(asked) <= 0:
+        yield invalid_value(path, canonical(asked), POSITIVE)
+
+
+@check
+def data_source(source: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a volume is made from: another claim, or an object of a group."""
+    yield from (required(f"{where}.{name}") for name in ("name", "kind") if not source.get(name))
+    group, kind = source.get("apiGroup") or "", source.get("kind", "")
+    if not group and kind != "PersistentVolumeClaim":
+        yield invalid_value(where, kind, DEFAULT_GROUP)
+    if group:
+        yield from (invalid_value(f"{where}.apiGroup", group, why) for why in dns_errors(group, "subdomain"))
+    if space := source.get("namespace"):
+        yield from (invalid_value(f"{where}.namespace", space, why) for why in dns_errors(space))
+
+
+@check
+def one_data_source(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The two ways to say what a volume is made from say the same."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is None or new is None:
+        return
+    if new.get("namespace"):
+        yield _source_error(where, "may not be specified when dataSourceRef.namespace is specified")
+    elif any(old.get(name) != new.get(name) for name in ("apiGroup", "kind", "name")):
+        yield _source_error(where, "must match dataSourceRef")
+
+
+def _source_error(where: str, why: str) -> FieldError:
+    """Return an error that shows a path instead of a value, as upstream does."""
+    return invalid_value(where, f"{where}.dataSource", why)
+
+
+def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """A claim stays as it was made, but for the volume that it gets and, once it is bound, its size."""
+    bound = new.get("status", {}).get("phase") == "Bound"
+    before, after = dict(old["spec"]), dict(new["spec"])
+    if not before.get("volumeName"):
+        before["volumeName"] = after.get("volumeName")
+    if "storageClassName" not in before and "storageClassName" in after:
+        before["storageClassName"] = after["storageClassName"]
+    had, wanted = ((spec.get("resources") or {}).get("requests", {}).get("storage", "0") for spec in (before, after))
+    if bound:
+        resources = after.get("resources") or {}
+        after["resources"] = {**resources, "requests": {**resources.get("requests", {}), "storage": had}}
+        after["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+    errors = []
+    if _given(before) != _given(after):
+        why = f"{FIXED_CLAIM}\n{difference('PersistentVolumeClaimSpec', _given(before), _given(after))}"
+        errors.append(forbidden_field("spec", why))
+    held = (old.get("status", {}).get("capacity") or {}).get("storage", "0")
+    if parse(wanted) < parse(had) and parse(wanted) <= parse(held):
+        errors.append(
+            forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")
+        )
+    mode = new["spec"].get("volumeMode")
+    if mode != old["spec"].get("volumeMode"):
+        errors.append(invalid_value("volumeMode", mode, "field is immutable"))
+    return errors
+
+
+def _given(spec: Obj) -> Obj:
+    return {name: value for name, value in spec.items() if value is not None}
+
+
+@check_of_missing
+def capacity(value: Obj | None, where: str, place: Place) -> Iterator[FieldError]:
+    """What a volume holds is storage, and not nothing."""
+    if set(value or ()) != {"storage"}:
+        yield unsupported(where, value, ("storage",))
+    for name, quantity in sorted((value or {}).items()):
+        amount = parse(quantity)
+        if amount < 0:
+            yield invalid_value(f"{where}[{name}]", int(amount), "must be a valid resource quantity")
+        if amount <= 0:
+            yield invalid_value(f"{where}[{name}]", canonical(quantity), POSITIVE)
+
+
+@check
+def volume_type(spec: Obj, where: str, place: Place, types: Mapping[str, Sequence[str]]) -> Iterator[FieldError]:
+    """One of several types of volumes, by its field; "at" is where upstream says that its errors are."""
+    found = [name for name in types if spec.get(name) is not None]
+    if not found:
+        yield required(where, "must specify a volume type")
+        return
+    name, path = types[found[0]]
+    yield from errors_of("types", name, Place(spec[found[0]], f"{where}.{path}", Place(spec, where, place)))
+    yield from (forbidden_field(f"{where}.{other}", "may not specify more than 1 volume type") for other in found[1:])
+
+
+@check
+def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
+    """Nobody wipes a whole machine."""
+    path = (spec.get("hostPath") or {}).get("path") or "."
+    if (
+        posixpath.normpath(path).lstrip("/")
+        or spec.get("persistentVolumeReclaimPolicy") != "Recycle"
+        or path[0] != "/"
+    ):
+        return ()
+    why = "may not be 'recycle' for a hostPath mount of '/'"
+    return (forbidden_field(f"{where}.persistentVolumeReclaimPolicy", why),)
+
+
+@check
+def initiator(name: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name of an iSCSI target or initiator."""
+    pattern = IQN.get(name[:3])
+    fine = not name or (pattern is not None and pattern.fullmatch(name))
+    return () if fine else (invalid_value(where, name, "must be valid format"),)
+
+
+@check
+def driver_name(name: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name of a driver, in letters of any case."""
+    return [invalid_value(where, name, why) for why in dns_errors(name.lower(), "subdomain")]
+
+
+@check
+def provisioner(name: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name of what makes volumes, in letters of any case."""
+    lower = name.lower()
+    return [invalid_value(where, lower, why) for why in key_errors(lower)] if name else ()
+
+
+@check
+def parameters(values: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a class tells those who make its volumes: not too much, all of it named."""
+    if len(values) > MOST_PARAMETERS:
+        yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {MOST_PARAMETERS} bytes")
+        return
+    if "" in values:
+        yield invalid_value(where, "", "field can not be empty.")
+    if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > PARAMETERS_SIZE:
+        yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {PARAMETERS_SIZE} bytes")
+
+
+def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """A volume stays what it is and where it is."""
+    errors = []
+    before, after = (_source(obj["spec"]) for obj in (old, new))
+    csi, had = after.get("csi") or {}, before.get("csi") or {}
+    if "controllerExpandSecretRef" in csi and had and "controllerExpandSecretRef" not in had:
+        after["csi"] = {name: value for name, value in csi.items() if name != "controllerExpandSecretRef"}
+    if before != after:
+        shown = difference("PersistentVolumeSource", before, after)
+        why = f"spec.persistentvolumesource is immutable after creation\n{shown}"
+        errors.append(forbidden_field("spec.persistentvolumesource", why))
+    mode = new["spec"].get("volumeMode")
+    if mode != old["spec"].get("volumeMode"):
+        errors.append(invalid_value("volumeMode", mode, "field is immutable"))
+    where = new["spec"].get("nodeAffinity")
+    if old["spec"].get("nodeAffinity") is not None and where != old["spec"]["nodeAffinity"]:
+        errors.append(invalid_value("nodeAffinity", where, "field is immutable"))
+    if "volumeAttributesClassName" in old["spec"] and "volumeAttributesClassName" not in new["spec"]:
+        why = "update from non-nil value to nil is forbidden"
+        errors.append(forbidden_field("spec.volumeAttributesClassName", why))
+    return errors
+
+
+BESIDES = (
+    *("capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions"),
+    *("volumeMode", "nodeAffinity", "volumeAttributesClassName"),
+)
+"""What of a volume's spec is not its source."""
+
+
+def _source(spec: Obj) -> Obj:
+    return {name: value for name, value in spec.items() if name not in BESIDES}
+
+
+@check
+def token_requests(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Tokens for a driver, one for each audience."""
+    audiences = [entry.get("audience", "") for entry in entries]
+    for at, entry in enumerate(entries):
+        path, seconds = f"{where}[{at}]", entry.get("expirationSeconds")
+        if audiences[at] in audiences[:at]:
+            yield duplicate(f"{path}.audience", audiences[at])
+        elif seconds is not None and seconds < LEAST_TOKEN_S:
+            why = "may not specify a duration less than 10 minutes"
+            yield invalid_value(f"{path}.expirationSeconds", seconds, why)
+        elif seconds is not None and seconds > MOST_TOKEN_S:
+            why = "may not specify a duration larger than 2^32 seconds"
+            yield invalid_value(f"{path}.expirationSeconds", seconds, why)
