@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kubesim.client import Reader
-from kubesim.errors import Obj
+from kubesim.errors import ApiError, Obj
 
 MARK = "0x4000/0x4000"
 BASE = {"nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"), "filter": ("INPUT", "FORWARD", "OUTPUT")}
@@ -46,9 +46,12 @@ def chain(kind: str, text: str) -> str:
 
 
 async def read(reader: Reader) -> list[Rule]:
-    """Return all rules of a node of a cluster."""
-    services = (await reader.list("services")).items
-    slices = (await reader.list("endpointslices.discovery.k8s.io")).items
+    """Return all rules of a node of a cluster; those without services where it may not list them."""
+    try:
+        services = (await reader.list("services")).items
+        slices = (await reader.list("endpointslices.discovery.k8s.io")).items
+    except (ApiError, ConnectionError):
+        return rules((), ())
     return rules(services, slices)
 
 

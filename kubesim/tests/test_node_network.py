@@ -2,7 +2,8 @@
 
 import pytest
 
-from kubesim.network.chains import chain, rules
+from kubesim.errors import ApiError
+from kubesim.network.chains import chain, read, rules
 from kubesim.tests.containers import run
 from kubesim.tests.test_rooted import chrooted, debugger
 from kubesim.tests.world import container, pod, world
@@ -57,6 +58,15 @@ def test_a_node_port_has_a_chain_of_its_own_and_a_headless_service_has_none():
     found = rules([service(ports=[{**HTTP, "nodePort": 30080}])], [behind("10.64.0.5")])
     assert [rule.port for rule in found if rule.chain == "KUBE-NODEPORTS"] == [30080]
     assert rules([service(ports=[HTTP], clusterIP="None")], []) == rules([], [])
+
+
+class Closed:
+    async def list(self, resource, namespace="", **more):
+        raise ApiError(403, "Forbidden", "no")
+
+
+async def test_a_node_that_may_not_list_services_shows_what_is_there_without_them():
+    assert await read(Closed()) == rules([], [])
 
 
 async def test_the_packet_filter_of_a_node_shows_the_services_of_the_cluster():

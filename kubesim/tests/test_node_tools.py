@@ -112,6 +112,10 @@ async def test_the_runtime_tells_of_itself_and_goes_into_containers():
         name = status["labels"]["io.kubernetes.pod.name"]
         assert await chrooted(w, f"crictl exec {ident} hostname") == f"{name}\n"
         assert "executable file not found" in await chrooted(w, f"crictl exec {ident} nosuch")
+        await w.create("pods", pod("over", container("busybox:1.36", "true"), restartPolicy="Never"))
+        await w.tick(5)
+        over = (await chrooted(w, "crictl ps -q --state exited")).strip()
+        assert "container is in CONTAINER_EXITED state" in await chrooted(w, f"crictl exec {over} ls")
         info = json.loads(await chrooted(w, "crictl info"))
         assert {each["type"]: each["status"] for each in info["status"]["conditions"]} == {
             "RuntimeReady": True,

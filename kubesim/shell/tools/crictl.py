@@ -263,6 +263,12 @@ async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
     found = await _one(process, side, words[at : at + 1])
     if found is None:
         return 1
+    if found.state != "Running":
+        await process.error(
+            "FATA[0000] execing command in container: rpc error: code = Unknown desc = container is in "
+            "CONTAINER_EXITED state\n"
+        )
+        return 1
     meta, argv = found.pod["metadata"], words[at + 1 :]
     machine, env, cwd = await side.enter(meta["namespace"], meta["name"], found.spec["name"])
     view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
