@@ -13,7 +13,7 @@
         evictionHard: {memory.available: 5%, nodefs.available: 10%}
     addons:                      # what kubesim brings
     - gpu-operator               # device plugin, feature discovery, dcgm-exporter
-    - monitoring                 # Prometheus, kube-state-metrics
+    - monitoring                 # Prometheus, kube-state-metrics, node_exporter
     namespaces:
     - training                   # or metadata: {name: training, labels: {...}, annotations: {...}}
     - {name: serving, labels: {pod-security.kubernetes.io/enforce: baseline}}

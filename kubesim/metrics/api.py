@@ -182,12 +182,15 @@ def shaped(value: Value, at: float) -> dict[str, Any]:
         return {"resultType": "string", "result": [at, value]}
     if value and isinstance(value[0], Window):
         return {"resultType": "matrix", "result": [_series(window) for window in value]}
-    vector = [{"metric": dict(s.labels), "value": [at, number(s.value)]} for s in value]  # type: ignore[union-attr]
+    vector = [{"metric": dict(sorted(s.labels.items())), "value": [at, number(s.value)]} for s in value]  # type: ignore[union-attr]
     return {"resultType": "vector", "result": vector}
 
 
 def _series(window: Window) -> dict[str, Any]:
-    return {"metric": dict(window.labels), "values": [[at, number(value)] for at, value in window.points]}
+    return {
+        "metric": dict(sorted(window.labels.items())),
+        "values": [[at, number(value)] for at, value in window.points],
+    }
 
 
 def selector(text: str) -> list[Match]:
@@ -205,7 +208,8 @@ def _found(request: _Request, matches: list[list[Match]]) -> list[dict[str, str]
     for wanted in matches:
         for series in request.server.database.select(wanted, start, end):
             if series.last(end, end - start) or series.points(max(start, end - 86400), end):
-                found[tuple(sorted(series.labels.items()))] = dict(series.labels)
+                key = tuple(sorted(series.labels.items()))
+                found[key] = dict(key)
     return list(found.values())
 
 

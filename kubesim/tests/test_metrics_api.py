@@ -82,6 +82,16 @@ def test_a_gpu_is_known_by_the_container_that_has_it(server):
     assert [item["value"][1] for item in idle] == ["0", "0"]
 
 
+def test_labels_come_in_their_order(server):
+    for path, parameters in (
+        ("query", {"query": "DCGM_FI_DEV_FB_USED"}),
+        ("query", {"query": "DCGM_FI_DEV_FB_USED[1m]"}),
+    ):
+        for item in ask(server, path, **parameters)["result"]:
+            assert [*item["metric"]] == sorted(item["metric"])
+    assert all([*labels] == sorted(labels) for labels in ask(server, "series", match="DCGM_FI_DEV_FB_USED"))
+
+
 def test_the_exporters_labels_stand_aside_where_they_are_not_honoured(server, target):
     target.labels["namespace"] = "gpu-operator"
     target.honor_labels = False
