@@ -82,6 +82,8 @@ async def test_the_packet_filter_of_a_node_shows_the_services_of_the_cluster():
         listed = await chrooted(w, "iptables -t nat -L KUBE-SERVICES -n")
         assert listed.startswith("Chain KUBE-SERVICES (2 references)\ntarget     prot opt source")
         assert await chrooted(w, "iptables -t nat -L NOSUCH") == "iptables: No chain/target/match by that name.\n"
+        assert "table 'nosuch' does not exist" in await chrooted(w, "iptables-save -t nosuch")
+        assert "no command specified" in await chrooted(w, "iptables")
         assert "Permission denied (you must be root)" in await chrooted(w, "iptables -F")
 
 
