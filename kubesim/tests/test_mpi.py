@@ -152,7 +152,7 @@ async def test_without_its_operator_a_job_stays_as_it_is(operated):
 
 
 async def test_the_ranks_stand_in_the_workers_and_the_launcher_tells_who_was_killed(operated):
-    await operated.create(JOBS, mpi_job(workers=1, gpus=2))
+    await operated.create(JOBS, mpi_job(workers=1, gpus=2, runPolicy={"backoffLimit": 0}))
     await operated.tick(60)
     shown = (await run(operated, "train-worker-0", "ps", "-eo", "pid,ppid,args", where="worker"))[1]
     assert "orted -mca ess env" in shown
