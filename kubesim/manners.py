@@ -58,7 +58,13 @@ class _Server(web.Server):
     """Makes the connections."""
 
     def __init__(self, like: web.Server) -> None:
-        super().__init__(like.request_handler, request_factory=like.request_factory, loop=like._loop, **like._kwargs)
+        super().__init__(
+            like.request_handler,
+            request_factory=like.request_factory,
+            handler_cancellation=like.handler_cancellation,
+            loop=like._loop,
+            **like._kwargs,
+        )
 
     def __call__(self) -> RequestHandler:
         """Return what serves a new connection."""
