@@ -26,10 +26,11 @@ RULE = (
 LIST_TYPES = ("atomic", "set", "map")
 
 
-def schema_errors(schema: Obj, path: str) -> list[FieldError]:
-    """Return what is wrong with the schema of whole objects."""
+def schema_errors(schema: Obj, path: str, *, with_status: bool = False) -> list[FieldError]:
+    """Return what is wrong with the schema of whole objects, whose status may be written by itself."""
     everything = list(_walk(schema, path))
-    found = list(_root_errors(schema, path))
+    found = list(_status_errors(schema, path)) if with_status else []
+    found += _root_errors(schema, path)
     found += [error for where, inner in everything for error in _structural_errors(inner, where, root=where == path)]
     found = found or [error for where, inner in everything for error in _default_errors(inner, where)]
     found += [error for where, inner in everything for error in _other_errors(inner, where)]
@@ -45,6 +46,13 @@ def _walk(schema: Obj, path: str) -> Iterator[tuple[str, Obj]]:
     for step, found in inner:
         if isinstance(found, dict):
             yield from _walk(found, f"{path}.{step}")
+
+
+def _status_errors(schema: Obj, path: str) -> Iterator[FieldError]:
+    kind = schema.get("type", "")
+    if kind and kind != "object":
+        why = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield invalid_value(f"{path}.type", kind, why)
 
 
 def _root_errors(schema: Obj, path: str) -> Iterator[FieldError]:
@@ -76,8 +84,9 @@ def _other_errors(schema: Obj, path: str) -> Iterator[FieldError]:
     kind, extra = schema.get("type"), schema.get("additionalProperties")
     if kind and kind not in TYPES:
         yield unsupported(f"{path}.type", kind, TYPES)
-    if (pattern := schema.get("pattern")) and not _compiles(pattern):
-        yield invalid_value(f"{path}.pattern", pattern, "must be a valid regular expression, but isn't")
+    if (pattern := schema.get("pattern")) and (why := _pattern_error(pattern)):
+        text = f"must be a valid regular expression, but isn't: error parsing regexp: {why}"
+        yield invalid_value(f"{path}.pattern", pattern, text)
     if schema.get("uniqueItems"):
         yield forbidden_field(f"{path}.uniqueItems", UNIQUE)
     if schema.get("properties") and (isinstance(extra, dict) or extra is False):
@@ -90,12 +99,27 @@ _QUIET = re2.Options()
 _QUIET.log_errors = False
 
 
-def _compiles(pattern: str) -> bool:
+_GO = {
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
+"""What Go calls what its sister calls otherwise."""
+
+
+def _pattern_error(pattern: str) -> str:
+    """Return what Go says of a regular expression that is none."""
     try:
         re2.compile(pattern, _QUIET)
-    except re2.error:
-        return False
-    return True
+    except re2.error as error:
+        name, _, part = error.args[0].decode("utf-8", "replace").partition(": ")
+        return f"{_GO.get(name, name)}: `{part}`"
+    return ""
 
 
 def _list_type_errors(schema: Obj, path: str) -> Iterator[FieldError]:
@@ -103,7 +127,7 @@ def _list_type_errors(schema: Obj, path: str) -> Iterator[FieldError]:
     if kind and form != "array":
         why = f"must be array if {LIST_TYPE} is specified"
         yield invalid_value(f"{path}.type", form, why) if form else required(f"{path}.type", why)
-    if kind and kind not in LIST_TYPES:
+    if kind is not None and kind not in LIST_TYPES:
         yield unsupported(f"{path}.{LIST_TYPE}", kind, LIST_TYPES)
     if keys and kind != "map":
         why = f"must be map if {MAP_KEYS} is non-empty"

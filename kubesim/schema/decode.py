@@ -18,6 +18,9 @@ from kubesim.schema.types import FieldType, Shape
 _JSON_NAME = {str: "string", int: "number", float: "number", bool: "bool", list: "array", dict: "object"}
 _SCALARS = {"string": (str,), "time": (str,), "bytes": (str,), "bool": (bool,), "int": (int,), "float": (int, float)}
 _SCALARS["int-or-string"] = (int, str)
+KEY = "\0"
+"""What stands around the keys of maps in a path: Go's decoder does not name them."""
+_NO_FIELD = re.compile(r"\[\d+\]|\.\0[^\0]*\0")
 _TAKEN = {form: types for form, types in _SCALARS.items() if form not in ("bytes", "int", "time")}
 """What is taken as it is, where it is not zero; integers have a range, and times are written in one way."""
 _GO = {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}
@@ -54,7 +57,7 @@ class Decoder:
         for key, item in value.items():
             field = shape.fields.get(key)
             if field is None:
-                self.unknown.append(f"{path}.{key}" if path else key)
+                self.unknown.append(f"{path}.{key}".replace(KEY, "") if path else key)
             elif item and type(item) in _TAKEN.get(field.form, ()):
                 out[key] = item
             elif item is None:
@@ -108,7 +111,7 @@ class Decoder:
         kept = {
             key: self._scalar(shape, field, field.item, item, path)
             if child is None
-            else self.object(child, item, f"{path}.{key}")
+            else self.object(child, item, f"{path}.{KEY}{key}{KEY}")
             for key, item in sorted(items.items())
         }
         return kept if kept or (shape.name, field.name) in facts.KEPT_EMPTY else None
@@ -120,12 +123,12 @@ class Decoder:
             except QuantityError as exc:
                 raise DecodeError(str(exc)) from exc
         if self._wraps and form == "int" and type(item) in (int, float):
-            item = _wrapped(item, go_scalar(form, field.name))
+            item = _wrapped(item, go_scalar(form, shape, field))
         allowed = _SCALARS.get(form)
         if item is None and field.form == "map":
             return ""
         if allowed is not None and (type(item) not in allowed):
-            raise _mismatch(shape, field, item, path, go_scalar(form, field.name))
+            raise _mismatch(shape, field, item, path, go_scalar(form, shape, field))
         if form == "time":
             return _time(shape, field, item)
         if form == "bytes":
@@ -136,7 +139,7 @@ class Decoder:
 
     def _checked(self, shape: Shape, field: FieldType, item: Any, wanted: type, path: str) -> Any:
         if not isinstance(item, wanted):
-            raise _mismatch(shape, field, item, path, go_type(field))
+            raise _mismatch(shape, field, item, path, go_type(shape, field))
         return item
 
 
@@ -151,7 +154,7 @@ def _wrapped(item: int | float, wanted: str) -> int | float:
 
 def _check_range(shape: Shape, field: FieldType, item: int, path: str) -> None:
     """Raise for an integer that its Go type cannot hold."""
-    wanted = go_scalar("int", field.name)
+    wanted = go_scalar("int", shape, field)
     if wanted == "int32" or not -(1 << 63) <= item < 1 << 63:
         raise _mismatch(shape, field, item, path, wanted)
 
@@ -179,7 +182,7 @@ def _mismatch(shape: Shape, field: FieldType, item: Any, path: str, wanted: str)
     given = json_name(item)
     if type(item) in (int, float) and wanted.startswith("int"):
         given = f"number {item}"
-    where = go_name(shape.name) + "." + re.sub(r"\[\d+\]", "", path)
+    where = go_name(shape.name) + "." + _NO_FIELD.sub("", path)
     message = f"json: cannot unmarshal {given} into Go struct field {where} of type {wanted}"
     return DecodeError(message, _conversion(item, wanted))
 
@@ -211,14 +214,14 @@ def go_name(name: str) -> str:
     return re.sub(r"^(?:[A-Z][a-z]+)?V\d+((alpha|beta)\d+)?", "", name)
 
 
-def go_type(field: FieldType) -> str:
+def go_type(shape: Shape, field: FieldType) -> str:
     """Return a field's Go type as the JSON decoder names it."""
-    inner = f"v1.{go_name(field.type_name)}" if field.type_name else go_scalar(field.item or field.form, field.name)
+    inner = f"v1.{go_name(field.type_name)}" if field.type_name else go_scalar(field.item or field.form, shape, field)
     return {"list": f"[]{inner}", "map": f"map[string]{inner}"}.get(field.form, inner)
 
 
-def go_scalar(form: str, name: str) -> str:
+def go_scalar(form: str, shape: Shape, field: FieldType) -> str:
     """Return the Go type of a scalar."""
     if form == "int":
-        return "int64" if name in facts.INT64 else "int32"
+        return "int64" if (shape.name, field.name) in facts.INT64 else "int32"
     return _GO.get(form, form)

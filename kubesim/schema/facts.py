@@ -31,7 +31,7 @@ MERGE_KEYS: dict[tuple[str, str], str] = {
 QUANTITIES = frozenset(_tags("quantities"))
 STRUCTS = frozenset(_tags("structs"))
 """Objects that are always there: Go structs that are no pointers."""
-INT64 = frozenset(field for _, field in _tags("int64"))
+INT64 = frozenset(_tags("int64"))
 OMITTED = frozenset(_tags("omitted"))
 """Scalars that are left out where they are zero, because their Go fields are no pointers."""
 WRITTEN = frozenset(_tags("written"))
@@ -54,8 +54,8 @@ MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("C
 POINTERS = {("V1HTTPIngressPath", "pathType")}
 """Scalars that must be there, and are nevertheless not empty where they are missing."""
 
-KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V1Role", "rules"), ("V1ClusterRole", "rules"),
-              ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity")}  # fmt: skip
+KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),
+              ("V1CustomResourceDefinitionSpec", "versions")}  # fmt: skip
 """Lists that are written, or found wrong, even where they are empty."""
 
 KEYS: dict[tuple[str, str], tuple[str, ...]] = {

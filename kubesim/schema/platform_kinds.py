@@ -88,7 +88,7 @@ PLATFORM = (
          unconditional_update=False, immutable=fixed("handler")),
     Kind("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", False,
          "V1CertificateSigningRequest", short_names=("csr",), subresources=(Subresource("approval"), STATUS),
-         fields=(field("spec.signerName"),), field_error=NO_LABEL),
+         fields=(field("spec.signerName"),), field_error=NO_LABEL, names="any"),
     _admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", STATUS),

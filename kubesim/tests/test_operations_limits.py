@@ -59,7 +59,17 @@ def test_events_are_one_store_under_two_groups(ops):
     assert (seen["apiVersion"], seen["note"], seen["deprecatedCount"]) == ("events.k8s.io/v1", "hello", 2)
     assert seen["regarding"]["name"] == "a"
     assert len(ops.list(newer, "ml", field_selector="regarding.name=a").items) == 1
-    note = {"metadata": {"name": "f"}, "regarding": {"name": "b", "namespace": "ml"}, "note": "x", "eventTime": None}
+    note = {
+        "metadata": {"name": "f"},
+        "regarding": {"name": "b", "namespace": "ml"},
+        "note": "x",
+        "eventTime": "2026-01-05T09:00:00.000000Z",
+        "type": "Normal",
+        "reason": "Tested",
+        "action": "Test",
+        "reportingController": "example.com/test",
+        "reportingInstance": "test-1",
+    }
     ops.create(newer, "ml", note)
     assert ops.get(EVENTS, "ml", "f")["message"] == "x"
 

@@ -44,11 +44,12 @@ async def test_a_watch_goes_on_with_what_happens_later(ops):
 
 
 async def test_events_go_an_hour_after_they_last_happened(ops, clock):
-    ops.create(EVENTS, "ml", {"metadata": {"name": "old"}})
+    about = {"involvedObject": {"kind": "Pod", "name": "a", "namespace": "ml"}}
+    ops.create(EVENTS, "ml", {"metadata": {"name": "old"}, **about})
     await clock.advance(1800)
-    ops.create(EVENTS, "ml", {"metadata": {"name": "newer"}})
+    ops.create(EVENTS, "ml", {"metadata": {"name": "newer"}, **about})
     await clock.advance(1801)
-    ops.create(EVENTS, "ml", {"metadata": {"name": "newest"}})
+    ops.create(EVENTS, "ml", {"metadata": {"name": "newest"}, **about})
     assert [obj["metadata"]["name"] for obj in ops.list(EVENTS, "ml").items] == ["newer", "newest"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
+    access,
     autoscalers,
     bounds,
     checks,

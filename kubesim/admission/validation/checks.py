@@ -86,6 +86,12 @@ def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator
 
 
 @check
+def once(values: list[Any], where: str, place: Place) -> Iterator[FieldError]:
+    """A list that has no value twice."""
+    yield from (duplicate(f"{where}[{at}]", value) for at, value in enumerate(values) if value in values[:at])
+
+
+@check
 def first_of(value: Any, where: str, place: Place, field: str) -> Iterable[FieldError]:
     """A field of a list's entry that no entry before it has the same."""
     path, _, at = where.removesuffix(f".{field}").removesuffix("]").rpartition("[")

@@ -36,14 +36,15 @@ NO_SCALAR = (
 def definition_name(name: str, where: str, place: Place) -> Iterator[FieldError]:
     """A definition is named by what it defines."""
     spec = place.value.get("spec") or {}
-    if name != f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}":
+    if name and name != f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}":
         yield invalid_value(where, name, 'must be spec.names.plural+"."+spec.group')
 
 
 @check
 def common_parts(versions: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """What all versions have in common."""
-    return _part_errors(_shared(versions), "spec", PARTS["schema"])
+    with_status = any(_has_status(version) for version in versions)
+    return _part_errors(_shared(versions), "spec", PARTS["schema"], with_status=with_status)
 
 
 @check
@@ -67,7 +68,7 @@ def versions(versions: list[Obj], where: str, place: Place) -> Iterator[FieldErr
     """The versions of a definition, one of which is stored."""
     shared = _shared(versions)
     for at, version in enumerate(versions):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
             yield required(f"spec.versions[{at}].schema.openAPIV3Schema")
     for at, version in enumerate(versions):
         path, name = f"spec.versions[{at}]", version.get("name", "")
@@ -77,13 +78,23 @@ def versions(versions: list[Obj], where: str, place: Place) -> Iterator[FieldErr
             why = "can only be set for deprecated versions"
             yield invalid_value(f"{path}.deprecationWarning", version["deprecationWarning"], why)
         yield from _part_errors(
-            {part: value for part, value in version.items() if part not in shared}, path, "schema"
+            {part: value for part, value in version.items() if part not in shared},
+            path,
+            "schema",
+            with_status=_has_status(version),
         )
     shown = [_shown(version) for version in versions]
     if len({version.get("name") for version in versions}) < len(versions):
         yield invalid_value("spec.versions", shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid_value("spec.versions", shown, "must have exactly one version marked as storage version")
+        yield invalid_value(
+            "spec.versions",
+            shown if "versions" in place.value else None,
+            "must have exactly one version marked as storage version",
+        )
+    first = versions[0].get("name", "") if versions else ""
+    if first and (wrong := dns_errors(first, "dns1035")):  # which stands in the definition itself, too
+        yield invalid_value("spec.version", first, ",".join(wrong))
 
 
 def _shown(version: Obj) -> Obj:
@@ -93,11 +104,16 @@ def _shown(version: Obj) -> Obj:
     return head | marks | {"DeprecationWarning": version.get("deprecationWarning")} | dict.fromkeys(SHOWN)
 
 
-def _part_errors(parts: Obj, path: str, schema_name: str) -> Iterator[FieldError]:
+def _has_status(version: Obj) -> bool:
+    return (version.get("subresources") or {}).get("status") is not None
+
+
+def _part_errors(parts: Obj, path: str, schema_name: str, *, with_status: bool) -> Iterator[FieldError]:
     """Yield what is wrong with the parts of one version, or with those that all have in common."""
     schema = (parts.get("schema") or {}).get("openAPIV3Schema")
-    if schema:
-        yield from schema_errors(schema, f"{path}.{schema_name}.openAPIV3Schema")
+    if schema is not None:
+        where = f"{path}.{schema_name}.openAPIV3Schema"
+        yield from schema_errors(schema, where, with_status=with_status)
     if scale := (parts.get("subresources") or {}).get("scale"):
         yield from errors_of("types", "Scale", Place(scale, f"{path}.subresources.scale"))
     for at, column in enumerate(parts.get("additionalPrinterColumns") or ()):

@@ -90,6 +90,8 @@ def new_finalizer_errors(old: Obj, new: Obj) -> list[FieldError]:
 
 def name_errors(kind: Kind, name: str) -> list[str]:
     """Return what is wrong with an object's name."""
+    if kind.names == "any":
+        return []
     return path_errors(name) if kind.names == "path" else dns_errors(name, kind.names)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -121,13 +120,6 @@ def finalizers(names: list[str], where: str, place: Place) -> Iterator[FieldErro
         yield from (invalid_value(where, name, why) for why in wrong)
         if "/" not in name and name not in STANDARD_FINALIZERS:
             yield invalid_value(where, name, UNKNOWN_FINALIZER)
-
-
-@check
-def request(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A certificate request, as PEM in Base64."""
-    if b"-----BEGIN CERTIFICATE REQUEST-----" not in base64.b64decode(value):
-        yield invalid_value(where, value, "PEM block type must be CERTIFICATE REQUEST")
 
 
 @check_of_missing
