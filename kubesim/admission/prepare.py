@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kubesim.api.meta import rfc3339
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
@@ -70,7 +71,7 @@ def pod(ops: Operations, new: Obj) -> None:
     _take_profiles(new)
     new["status"] = {"phase": "Pending", "qosClass": qos_class(new["spec"])}
     if new["spec"].get("schedulingGates"):
-        new["status"]["conditions"] = [dict(GATED)]
+        new["status"]["conditions"] = [{**GATED, "lastTransitionTime": rfc3339(ops.clock.now())}]
 
 
 def _take_profiles(new: Obj) -> None:

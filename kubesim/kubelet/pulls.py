@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.clock import Clock
+from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import timings
 from kubesim.kubelet.images import (
     REGISTRY_PORT,
@@ -17,7 +18,6 @@ from kubesim.kubelet.images import (
     pull,
     stand_in,
     unreachable,
-    wrong_reference,
 )
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.status import PodRecord

@@ -14,6 +14,7 @@ WORDS: dict[str, Callable[[Any], object]] = {
     "missing": lambda value: value is None,
     "filled": bool,
     "empty": lambda value: not value,
+    "single": lambda value: len(value or ()) == 1,
     "blank": lambda value: not (value or "").strip(),
     "worded": lambda value: (value or "").strip(),
 }

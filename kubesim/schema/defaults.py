@@ -11,6 +11,7 @@ from typing import Any
 
 from kubesim import data
 from kubesim.errors import Obj
+from kubesim.imagenames import wrong_reference
 from kubesim.schema import facts
 from kubesim.schema.conditions import condition
 from kubesim.schema.paths import dig
@@ -56,6 +57,8 @@ def _step(owner: str, line: str | Obj) -> Step:
     if isinstance(line, str):
         function: Step = globals()[line]
         return function
+    if "without" in line:
+        return _dropper(line["without"])
     conditions = [condition(*given) for given in line.get("if", {}).items()]
     values = {path: value for path, value in line.items() if path != "if"}
     written = {name for name in values if (owner, name) in facts.WRITTEN}
@@ -74,6 +77,16 @@ def _step(owner: str, line: str | Obj) -> Step:
     return fill
 
 
+def _dropper(names: list[str]) -> Step:
+    """Return what takes out fields of features that are off."""
+
+    def drop(obj: Obj) -> None:
+        for name in names:
+            obj.pop(name, None)
+
+    return drop
+
+
 def _fill_in(obj: Obj, path: list[str], value: Any) -> None:
     """Set what lies deeper."""
     *above, name = path
@@ -90,10 +103,31 @@ def image_pull_policy(obj: Obj) -> None:
 
 def _pull_policy(image: str) -> str:
     """Return the pull policy that an image's reference implies."""
-    if "@" in image:
+    if "@" in image or wrong_reference(image):
         return "IfNotPresent"
     tag = re.search(r":([^/:]+)$", image)
     return "Always" if tag is None or tag[1] == "latest" else "IfNotPresent"
+
+
+def empty_directory(obj: Obj) -> None:
+    """A volume of which nothing is said is an empty directory."""
+    if not obj or list(obj) == ["name"]:
+        obj["emptyDir"] = {}
+
+
+def restarts_of_containers(obj: Obj) -> None:
+    """Of containers only those that begin before the others may have a policy of their own, and be sidecars."""
+    for holder in (*obj.get("containers", ()), *obj.get("ephemeralContainers", ())):
+        holder.pop("restartPolicy", None)
+    for holder in obj.get("initContainers", ()):
+        if holder.get("restartPolicy", "Always") != "Always":
+            del holder["restartPolicy"]
+
+
+def grace(obj: Obj) -> None:
+    """A pod that is to have ended before its end has a second."""
+    if obj["spec"].get("terminationGracePeriodSeconds", 0) < 0:
+        obj["spec"]["terminationGracePeriodSeconds"] = 1
 
 
 def service_account(obj: Obj) -> None:

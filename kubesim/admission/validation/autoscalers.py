@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kubesim.admission.validation.pods import resource_name_errors
+from kubesim.admission.validation.resources import container_name_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value
@@ -46,4 +46,4 @@ def group_version(version: str, where: str, place: Place) -> Iterable[FieldError
 @check
 def container_resource(name: str, where: str, place: Place) -> Iterator[FieldError]:
     """A resource that containers have."""
-    return resource_name_errors(name, where)
+    return container_name_errors(name, where)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from kubesim.admission.validation.pods import is_extended, resource_name_errors
+from kubesim.admission.validation.resources import container_name_errors, is_extended
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import canonical, parse
 from kubesim.api.selectors import key_errors
@@ -130,7 +130,7 @@ def _bounded_errors(item: Obj, kind: str, path: str) -> Iterator[FieldError]:
         if part == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim":
             yield from _storage_errors(item, path)
         for name in item.get(part) or {}:
-            asked = resource_name_errors if kind in ("Pod", "Container") else _name_errors
+            asked = container_name_errors if kind in ("Pod", "Container") else _name_errors
             yield from asked(name, f"{path}.{part}[{name}]")
 
 

@@ -48,9 +48,11 @@ def is_(value: Obj, where: str, place: Place, name: str) -> list[FieldError]:
 
 
 @check
-def one_of(value: Any, where: str, place: Place, choices: Sequence[str]) -> Iterable[FieldError]:
-    """One of some values, where it is not empty."""
-    return () if value == "" or value in choices else (unsupported(where, value, tuple(choices)),)
+def one_of(
+    value: Any, where: str, place: Place, choices: Sequence[str], *, always: bool = False
+) -> Iterable[FieldError]:
+    """One of some values, where it is not empty (``always``: or even there)."""
+    return () if value in choices or (value == "" and not always) else (unsupported(where, value, tuple(choices)),)
 
 
 @check_of_missing
@@ -94,9 +96,17 @@ def once(values: list[Any], where: str, place: Place) -> Iterator[FieldError]:
 @check
 def first_of(value: Any, where: str, place: Place, field: str) -> Iterable[FieldError]:
     """A field of a list's entry that no entry before it has the same."""
-    path, _, at = where.removesuffix(f".{field}").removesuffix("]").rpartition("[")
-    before = dig(place.above.value, path)[: int(at)] if place.above else ()
-    return (duplicate(where, value),) if value in [entry.get(field) for entry in before] else ()
+    return (duplicate(where, value),) if value in [entry.get(field) for entry in before(place)] else ()
+
+
+def before(place: Place) -> list[Obj]:
+    """Return the entries of a list that come before the one at a place."""
+    path, _, at = place.path.removesuffix("]").rpartition("[")
+    above = place.above
+    if above is None or at == "0":
+        return []
+    found: list[Obj] = dig(above.value, path[len(above.path) :].removeprefix("."))[: int(at)]
+    return found
 
 
 @check
@@ -157,19 +167,23 @@ def single(
 
 
 @check
-def label(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A DNS label."""
-    return _dns(value, where, "label")
+def label(value: str, where: str, place: Place, *, always: bool = False) -> Iterable[FieldError]:
+    """A DNS label (``always``: not empty)."""
+    return _dns(value, where, "label") if value or always else ()
 
 
 @check
-def subdomain(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A DNS subdomain."""
-    return _dns(value, where, "subdomain")
+def subdomain(
+    value: str, where: str, place: Place, *, always: bool = False, prefix: bool = False
+) -> Iterable[FieldError]:
+    """A DNS subdomain (``always``: not empty; ``prefix``: may end in a hyphen, as what names begin with)."""
+    asked = f"{value[:-1]}a" if prefix and value.endswith("-") else value
+    return _dns(value, where, "subdomain", asked) if value or always else ()
 
 
-def _dns(value: str, where: str, form: str) -> list[FieldError]:
-    return [invalid_value(where, value, why) for why in metadata.dns_errors(value, form)] if value else []
+def _dns(value: str, where: str, form: str, asked: str | None = None) -> list[FieldError]:
+    wrong = metadata.dns_errors(value if asked is None else asked, form)
+    return [invalid_value(where, value, why) for why in wrong]
 
 
 @check

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubesim.admission.validation.metadata import SUBDOMAIN, dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
-from kubesim.api.status import FieldError, invalid_value, required
+from kubesim.api.status import FieldError, forbidden_field, invalid_value, required
 
 PORT_LETTERS = re.compile(r"[-a-z0-9]+")
 PORT_LETTER = re.compile(r"[a-z]")
@@ -25,6 +25,20 @@ WILDCARD_TEXT = (
 )
 HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
+HIGHEST_MODE = 0o777
+LONGEST_KEY = 253
+KEY = re.compile(r"[-._a-zA-Z0-9]+")
+KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+VARIABLE = re.compile(r"[ -<>-~]+")
+VARIABLE_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+HEADER = re.compile(r"[-A-Za-z0-9]+")
+HEADER_RULE = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
+    "validation is '[-A-Za-z0-9]+')"
+)
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -147,3 +161,71 @@ def no_more(values: Sequence[Any], where: str, place: Place, most: int) -> Itera
 def no_way_back(value: str, where: str, place: Place) -> Iterable[FieldError]:
     """A path in which nothing leads upwards."""
     return (invalid_value(where, value, "must not contain '..'"),) if ".." in value.split("/") else ()
+
+
+@check
+def barred(value: Any, where: str, place: Place, text: str) -> Iterator[FieldError]:
+    """A field that may not be there (under the rule's condition)."""
+    yield forbidden_field(where, text)
+
+
+@check
+def at_most(values: list[Any], where: str, place: Place, most: int, text: str) -> Iterator[FieldError]:
+    """A list of at most so many entries."""
+    if len(values) > most:
+        yield invalid_value(where, values, text)
+
+
+@check
+def key(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A key of a ConfigMap or a Secret, where it is not empty."""
+    return (invalid_value(where, value, why) for why in key_errors(value) if value)
+
+
+def key_errors(value: str) -> Iterator[str]:
+    """Yield what keeps a key from being the name of a file."""
+    if len(value) > LONGEST_KEY:
+        yield f"must be no more than {LONGEST_KEY} characters"
+    if not KEY.fullmatch(value):
+        yield KEY_RULE
+    if value in (".", ".."):
+        yield f"must not be '{value}'"
+    elif value.startswith(".."):
+        yield "must not start with '..'"
+
+
+@check
+def variable(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of an environment variable, where it is not empty."""
+    if value and not VARIABLE.fullmatch(value):
+        yield invalid_value(where, value, VARIABLE_RULE)
+
+
+@check
+def header(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of an HTTP header."""
+    if not HEADER.fullmatch(value):
+        yield invalid_value(where, value, HEADER_RULE)
+
+
+@check
+def mode(value: int, where: str, place: Place) -> Iterator[FieldError]:
+    """The rights of a file."""
+    if not 0 <= value <= HIGHEST_MODE:
+        yield invalid_value(where, value, "must be a number between 0 and 0777 (octal), both inclusive")
+
+
+@check
+def way_down(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A path that begins where one is, and does not lead upwards."""
+    if value.startswith("/"):
+        yield invalid_value(where, value, "must be a relative path")
+    yield from no_way_back(value, where, place)
+
+
+@check
+def file(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A path for a file of a volume: names that begin with two dots are the kubelet's own."""
+    yield from way_down(value, where, place)
+    if value.startswith("..") and not value.startswith("../"):
+        yield invalid_value(where, value, "must not start with '..'")

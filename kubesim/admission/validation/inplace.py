@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kubesim.admission.prepare import qos_class
 from kubesim.admission.validation.pods import difference, pod_errors
 from kubesim.api.quantity import parse
-from kubesim.api.status import FieldError, forbidden_field, invalid_value, not_found_field
+from kubesim.api.status import FieldError, forbidden_field, invalid_value
 from kubesim.errors import Obj
 
 MUTABLE = ("cpu", "memory")
@@ -18,11 +18,6 @@ def ephemeral_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return an error for each ephemeral container that is gone or changed: they can only be added."""
     after = {entry["name"]: entry for entry in new["spec"].get("ephemeralContainers") or ()}
     errors = pod_errors(new)
-    names = {entry["name"] for field in ("containers", "initContainers") for entry in new["spec"].get(field) or ()}
-    for at, entry in enumerate(new["spec"].get("ephemeralContainers") or ()):
-        target = entry.get("targetContainerName") or ""
-        if target and target not in names:
-            errors.append(not_found_field(f"spec.ephemeralContainers[{at}].targetContainerName", target))
     for entry in old["spec"].get("ephemeralContainers") or ():
         name = entry["name"]
         if name not in after:

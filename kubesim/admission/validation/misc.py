@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_network
 
 from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation import metadata
+from kubesim.admission.validation.forms import key_errors as config_key_errors
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
 from kubesim.admission.validation.networks import CIDR_TEXT
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
@@ -17,13 +17,6 @@ from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_v
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
-KEY = re.compile(r"[-._a-zA-Z0-9]+")
-KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  or "
-    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
-MAX_KEY = 253
 FROZEN = "field is immutable when `immutable` is set"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -40,19 +33,9 @@ def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The keys of a ConfigMap or a Secret."""
     keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
     for field, key in keys:
-        yield from (invalid_value(f"{field}[{key}]", key, why) for why in _key_errors(key))
+        yield from (invalid_value(f"{field}[{key}]", key, why) for why in config_key_errors(key))
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
-
-
-def _key_errors(key: str) -> list[str]:
-    """Return what keeps a key from being the name of a file."""
-    errors = ["must be no more than 253 characters"] if len(key) > MAX_KEY else []
-    if not KEY.fullmatch(key):
-        errors.append(KEY_RULE)
-    if key in (".", ".."):
-        return [*errors, f"must not be '{key}'"]
-    return [*errors, "must not start with '..'"] if key.startswith("..") else errors
 
 
 def frozen_errors(old: Obj, new: Obj) -> list[FieldError]:

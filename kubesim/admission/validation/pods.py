@@ -5,17 +5,48 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from kubesim.admission.validation.forms import way_down
+from kubesim.admission.validation.podstatus import APPARMOR, MIRROR
 from kubesim.admission.validation.rules import Place, check, errors_of
-from kubesim.api.quantity import parse
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, not_found_field, required
+from kubesim.admission.validation.volumes import pod_of
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
+from kubesim.schema.paths import dig, walk
 
-STANDARD = ("cpu", "memory", "ephemeral-storage")
 LONGEST_SYSCTL = 253
-SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+LONGEST_SEARCH = 253
+_SEARCHED = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+SEARCH = re.compile(rf"{_SEARCHED}(\.{_SEARCHED})*")
+SEARCH_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+    f"start and end with an alphanumeric character (e.g. 'example.com', regex used for "
+    f"validation is '{SEARCH.pattern}')"
+)
+NAMESPACED = {
+    "hostNetwork": ("net.",),
+    "hostIPC": ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."),
+}
+"""The kernel parameters of a namespace, by the field that says that it is the node's."""
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+COST = re.compile(r"0|-?[1-9][0-9]*")
+SECCOMP_POD, SECCOMP = (
+    "seccomp.security.alpha.kubernetes.io/pod",
+    "container.seccomp.security.alpha.kubernetes.io/",
+)
+SECCOMP_PROFILES = ("runtime/default", "docker/default", "unconfined")
+SECCOMP_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
+APPARMOR_PROFILES = ("", "runtime/default", "unconfined")
+APPARMOR_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
+LONGEST_DOMAIN, LONGEST_USER = 256, 104
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+NETBIOS = re.compile(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")
+_PART = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+DOMAIN = re.compile(rf"{_PART}(?:\.{_PART})*")
+NO_USER = re.compile(r"[\"/\\:;|=,+*?<>@\[\]]")
 FREE_FIELDS = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -30,83 +61,185 @@ def pod_errors(pod: Obj) -> list[FieldError]:
 
 
 @check
+def pod_annotations(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The annotations of a pod that mean something."""
+    notes = pod["metadata"].get("annotations")
+    if not notes:
+        return
+    path = "metadata.annotations"
+    if MIRROR in notes and not pod["spec"].get("nodeName"):
+        yield invalid_value(
+            f"{path}[{MIRROR}]", notes[MIRROR], "must set spec.nodeName if mirror pod annotation is set"
+        )
+    if DELETION_COST in notes and not _is_cost(notes[DELETION_COST]):
+        yield invalid_value(f"{path}[{DELETION_COST}]", notes[DELETION_COST], "must be a 32bit integer")
+    for key, profile in sorted(notes.items()):
+        if key == SECCOMP_POD or key.startswith(SECCOMP):
+            yield from _seccomp_errors(profile, f"{path}.{key}", place)
+        elif key.startswith(APPARMOR):
+            yield from _apparmor_errors(key.removeprefix(APPARMOR), profile, f"{path}[{key}]", pod["spec"])
+
+
+def _is_cost(text: str) -> bool:
+    """Tell whether a text is a number of 32 bits as Go reads it, without a plus or noughts before it."""
+    return bool(COST.fullmatch(text)) and -(2**31) <= int(text) < 2**31
+
+
+def _seccomp_errors(profile: str, where: str, place: Place) -> Iterator[FieldError]:
+    if profile.startswith("localhost/"):
+        yield from way_down(profile.removeprefix("localhost/"), where, place)
+    elif profile not in SECCOMP_PROFILES:
+        yield invalid_value(where, profile, "must be a valid seccomp profile")
+
+
+def _apparmor_errors(name: str, profile: str, where: str, spec: Obj) -> Iterator[FieldError]:
+    if name not in [entry.get("name") for _, entry in containers_of(spec, "")]:
+        yield invalid_value(where, name, "container not found")
+    if profile not in APPARMOR_PROFILES and not profile.startswith("localhost/"):
+        yield invalid_value(where, profile, f"invalid AppArmor profile name: {show(profile)}")
+
+
+@check
+def annotated_profiles(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Profiles that both annotations and fields tell of are the same."""
+    notes, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
+    if not any(key == SECCOMP_POD or key.startswith((SECCOMP, APPARMOR)) for key in notes):
+        return
+    context = spec.get("securityContext") or {}
+    holders = [(path, entry, entry.get("securityContext") or {}) for path, entry in containers_of(spec, "spec.")]
+    told = [(SECCOMP_POD, "spec", context.get("seccompProfile"))]
+    told += [(f"{SECCOMP}{entry.get('name', '')}", path, own.get("seccompProfile")) for path, entry, own in holders]
+    for key, path, profile in told:
+        if profile and key in notes:
+            at = f"{path}.securityContext.seccompProfile"
+            yield from _apart(notes[key], profile, at, "seccomp", SECCOMP_NAMES)
+    for path, entry, own in holders:
+        profile = own.get("appArmorProfile") or context.get("appArmorProfile")
+        key = f"{APPARMOR}{entry.get('name', '')}"
+        if profile and key in notes and (spec.get("os") or {}).get("name") != "windows":
+            at = f"{path}.securityContext.appArmorProfile"
+            yield from _apart(notes[key], profile, at, "apparmor", APPARMOR_NAMES)
+
+
+def _apart(
+    note: str, profile: Obj, path: str, what: str, names: Mapping[str, tuple[str, ...]]
+) -> Iterator[FieldError]:
+    """Yield where an annotation tells of another profile than a field."""
+    kind = profile.get("type", "")
+    if kind == "Localhost" and note.startswith("localhost/"):
+        if note.removeprefix("localhost/") != profile.get("localhostProfile"):
+            yield forbidden_field(f"{path}.localhostProfile", f"{what} profile in annotation and field must match")
+    elif kind == "Localhost" or note not in names.get(kind, (note,)):
+        yield forbidden_field(f"{path}.type", f"{what} type in annotation and field must match")
+
+
+def containers_of(spec: Obj, prefix: str) -> Iterator[tuple[str, Obj]]:
+    """Yield all containers of a pod with their paths."""
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from ((f"{prefix}{field}[{at}]", entry) for at, entry in enumerate(spec.get(field) or ()))
+
+
+@check
+def host_network(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """In the network of the node a container has no port of the node but its own."""
+    if not spec.get("hostNetwork"):
+        return
+    of_pod = pod_of(place) is not None
+    for path, value in walk(spec, "containers[].ports[]", where):
+        number = value.get("hostPort", 0)
+        if (of_pod or number) and number != value.get("containerPort", 0):
+            why = "must match `containerPort` when `hostNetwork` is true"
+            yield invalid_value(f"{path}.hostPort", number, why)
+
+
+@check
 def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """Kernel parameters, each once."""
+    """Kernel parameters, each once, and none of a namespace that is the node's."""
+    spec = place.above.value if place.above else {}
     for at, sysctl in enumerate(values):
-        name = sysctl.get("name", "")
+        name, path = sysctl.get("name", ""), f"{where}[{at}].name"
         if not name:
-            yield required(f"{where}[{at}].name")
+            yield required(path)
         elif len(name) > LONGEST_SYSCTL or not SYSCTL.fullmatch(name):
             why = f"must have at most {LONGEST_SYSCTL} characters and match regex ^{SYSCTL.pattern}$"
-            yield invalid_value(f"{where}[{at}].name", name, why)
+            yield invalid_value(path, name, why)
         elif name in [earlier.get("name") for earlier in values[:at]]:
-            yield duplicate(f"{where}[{at}].name", name)
+            yield duplicate(path, name)
+        for field, beginnings in NAMESPACED.items():
+            if spec.get(field) and name.replace("/", ".").startswith(beginnings):
+                yield invalid_value(path, name, f"may not be specified when '{field}' is true")
 
 
 @check
-def mounts(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """Mounts of the pod's volumes, each at a place of its own."""
-    pod = place.above.value if place.above else {}
-    volumes = {volume.get("name", "") for volume in pod.get("volumes") or ()}
-    seen: set[str] = set()
-    for at, mount in enumerate(values):
-        if not (name := mount.get("name")):
-            yield required(f"{where}[{at}].name")
-        elif name not in volumes:
-            yield not_found_field(f"{where}[{at}].name", name)
-        if not (path := mount.get("mountPath")):
-            yield required(f"{where}[{at}].mountPath")
-        elif path in seen:
-            yield invalid_value(f"{where}[{at}].mountPath", path, "must be unique")
-        seen.add(mount.get("mountPath", ""))
+def host_processes(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Containers that are processes of a Windows node: all or none, and in its network."""
+    whole = dig(spec, "securityContext.windowsOptions.hostProcess")
+    found = [
+        (path, dig(entry, "securityContext.windowsOptions.hostProcess"))
+        for path, entry in containers_of(spec, f"{where}.")
+    ]
+    if whole is None and all(own is None for _, own in found):
+        return
+    for path, own in found:
+        if whole is not None and own is not None and whole != own:
+            why = f"pod hostProcess value must be identical if both are specified, was {show(whole)}"
+            yield invalid_value(f"{path}.securityContext.windowsOptions.hostProcess", own, why)
+    so = [own if own is not None else whole for _, own in found]
+    if any(so) and not all(so):
+        why = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        yield invalid_value(where, "", why)
+    if any(so) and not spec.get("hostNetwork"):
+        why = "hostNetwork must be true if pod contains any hostProcess containers"
+        yield invalid_value(f"{where}.hostNetwork", False, why)
 
 
 @check
-def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Requests and limits; extended resources cannot be overcommitted."""
-    limits, requests = value.get("limits", {}), value.get("requests", {})
-    for part, quantities in (("limits", limits), ("requests", requests)):
-        for name, quantity in sorted(quantities.items()):
-            yield from _quantity_errors(name, quantity, f"{where}.{part}")
-    for name, quantity in sorted(requests.items()):
-        yield from _pair_errors(name, quantity, limits.get(name), where)
+def windows_user(name: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The user of a Windows container, with or without a domain."""
+    return (invalid_value(where, name, f"runAsUserName{why}") for why in _user_errors(name))
 
 
-def _quantity_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
-    where = f"{path}[{name}]"
-    yield from resource_name_errors(name, where)
-    if parse(value) < 0:
-        yield invalid_value(where, value, "must be greater than or equal to 0")
-    if is_extended(name) and parse(value).denominator != 1:
-        yield invalid_value(where, value, "must be an integer")
+def _user_errors(name: str) -> Iterator[str]:
+    domain, backslash, user = name.rpartition("\\")
+    if not name or CONTROL.search(name) or "\\" in domain:
+        yield (
+            " cannot be an empty string" if not name
+            else " cannot contain control characters" if CONTROL.search(name)
+            else " cannot contain more than one backslash"
+        )  # fmt: skip
+        return
+    if len(domain) >= LONGEST_DOMAIN:
+        yield f"'s Domain length must be under {LONGEST_DOMAIN} characters"
+    if backslash and not NETBIOS.fullmatch(domain) and not DOMAIN.fullmatch(domain):
+        yield "'s Domain doesn't match the NetBios nor the DNS format"
+    if not user:
+        yield "'s User cannot be empty"
+    elif len(user) > LONGEST_USER:
+        yield f"'s User length must not be longer than {LONGEST_USER} characters"
+    if user and not user.strip(". "):
+        yield "'s User cannot contain only periods or spaces"
+    if NO_USER.search(user):
+        yield "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"
 
 
-def resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
-    """Yield what is wrong with the name of a resource that a container is to have."""
-    if "/" not in name and name not in STANDARD and not name.startswith("hugepages-"):
-        yield invalid_value(where, name, "must be a standard resource type or fully qualified")
-        yield invalid_value(where, name, "must be a standard resource for containers")
+@check
+def search_list(values: list[str], where: str, place: Place, most: int) -> Iterator[FieldError]:
+    """The domains in which names are looked for, together no longer than so many characters."""
+    if len(" ".join(values)) > most:
+        why = f"must not have more than {most} characters (including spaces) in the search list"
+        yield invalid_value(where, values, why)
 
 
-def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Iterator[FieldError]:
-    if limit is None:
-        if is_extended(name):
-            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-    elif is_extended(name) and parse(request) != parse(limit):
-        yield invalid_value(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
-    elif parse(request) > parse(limit):
-        yield invalid_value(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
-
-
-def is_extended(name: str) -> bool:
-    """Tell whether a resource is an extended one, such as nvidia.com/gpu."""
-    domain, slash, _ = name.partition("/")
-    return (
-        bool(slash)
-        and not domain.startswith("requests.")
-        and domain != "kubernetes.io"
-        and not domain.endswith(".kubernetes.io")
-    )
+@check
+def search(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A domain in which names are looked for: the root, or one whose parts may begin with underscores."""
+    name = value.removesuffix(".")
+    if value == ".":
+        return
+    if len(name) > LONGEST_SEARCH:
+        yield invalid_value(where, name, f"must be no more than {LONGEST_SEARCH} characters")
+    if not SEARCH.fullmatch(name):
+        yield invalid_value(where, name, SEARCH_RULE)
 
 
 def update_errors(old: Obj, new: Obj) -> list[FieldError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubesim.admission.validation.pods import resources
+from kubesim.admission.validation.resources import resources
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api.status import FieldError, duplicate
 from kubesim.errors import Obj

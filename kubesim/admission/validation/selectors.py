@@ -26,6 +26,12 @@ def label_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]
 
 
 @check
+def preferred_term(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A term that nodes had better fulfil; its values may be anything."""
+    return node_term_errors(value, where, exact=False)
+
+
+@check
 def node_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """Terms of which a node must fulfil one, and at least one term."""
     if not value.get("nodeSelectorTerms"):
@@ -34,15 +40,17 @@ def node_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield from node_term_errors(term or {}, f"{where}.nodeSelectorTerms[{at}]")
 
 
-def node_term_errors(value: Obj, where: str) -> Iterator[FieldError]:
-    """Yield what is wrong with expressions of a node's labels and of its name."""
+def node_term_errors(value: Obj, where: str, *, exact: bool = True) -> Iterator[FieldError]:
+    """Yield what is wrong with expressions of a node's labels and of its name (``exact``: also with their values)."""
     for at, entry in enumerate(value.get("matchExpressions") or ()):
-        yield from _expression_errors(entry, f"{where}.matchExpressions[{at}]", ("Gt", "Lt"))
+        yield from _expression_errors(entry, f"{where}.matchExpressions[{at}]", ("Gt", "Lt"), exact=exact)
     for at, entry in enumerate(value.get("matchFields") or ()):
         yield from _field_errors(entry, f"{where}.matchFields[{at}]")
 
 
-def _expression_errors(entry: Obj, path: str, comparing: tuple[str, ...]) -> Iterator[FieldError]:
+def _expression_errors(
+    entry: Obj, path: str, comparing: tuple[str, ...], *, exact: bool = True
+) -> Iterator[FieldError]:
     operator, values = entry.get("operator", ""), entry.get("values") or []
     if operator in ("In", "NotIn"):
         if not values:
@@ -56,7 +64,7 @@ def _expression_errors(entry: Obj, path: str, comparing: tuple[str, ...]) -> Ite
         yield required(f"{path}.values", COMPARED)
     key = entry.get("key", "")
     yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
-    for at, value in enumerate(values):
+    for at, value in enumerate(values if exact else ()):
         yield from (invalid_value(f"{path}.values[{at}]", value, why) for why in value_errors(value))
 
 

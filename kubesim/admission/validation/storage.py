@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.pods import difference
-from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.admission.validation.volumes import ISCSI
 from kubesim.api.quantity import canonical, parse
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
@@ -20,11 +20,6 @@ FIXED_CLAIM = (
 )
 POSITIVE = "must be greater than zero"
 DEFAULT_GROUP = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-IQN = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9-.]+)(:[^,;*&$|\s]+)"),
-    "eui": re.compile(r"eui.[A-Za-z0-9]{16}"),
-    "naa": re.compile(r"naa.[A-Za-z0-9]{32}"),
-}
 MOST_PARAMETERS, PARAMETERS_SIZE = 512, 256 * 1024
 LEAST_TOKEN_S, MOST_TOKEN_S = 600, 1 << 32
 
@@ -124,18 +119,6 @@ def capacity(value: Obj | None, where: str, place: Place) -> Iterator[FieldError
 
 
 @check
-def volume_type(spec: Obj, where: str, place: Place, types: Mapping[str, Sequence[str]]) -> Iterator[FieldError]:
-    """One of several types of volumes, by its field; "at" is where upstream says that its errors are."""
-    found = [name for name in types if spec.get(name) is not None]
-    if not found:
-        yield required(where, "must specify a volume type")
-        return
-    name, path = types[found[0]]
-    yield from errors_of("types", name, Place(spec[found[0]], f"{where}.{path}", Place(spec, where, place)))
-    yield from (forbidden_field(f"{where}.{other}", "may not specify more than 1 volume type") for other in found[1:])
-
-
-@check
 def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
     """Nobody wipes a whole machine."""
     path = (spec.get("hostPath") or {}).get("path") or "."
@@ -152,7 +135,7 @@ def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
 @check
 def initiator(name: str, where: str, place: Place) -> Iterable[FieldError]:
     """The name of an iSCSI target or initiator."""
-    pattern = IQN.get(name[:3])
+    pattern = ISCSI.get(name[:3])
     fine = not name or (pattern is not None and pattern.fullmatch(name))
     return () if fine else (invalid_value(where, name, "must be valid format"),)
 

@@ -1,0 +1,183 @@
+"""What containers and pods ask for: names of resources, how much of them, and claims of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from kubesim.admission.validation.metadata import dns_errors
+from kubesim.admission.validation.rules import Place, check
+from kubesim.api.quantity import QuantityError, parse
+from kubesim.api.selectors import key_errors
+from kubesim.api.status import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_found_field,
+    required,
+    unsupported,
+)
+from kubesim.errors import Obj
+
+STANDARD = ("cpu", "memory", "ephemeral-storage")
+PARTS = tuple(f"{part}.{name}" for part in ("requests", "limits") for name in STANDARD)
+COUNTED = (
+    *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+    *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+)
+KNOWN = frozenset((*STANDARD, *PARTS, *COUNTED, "storage", "requests.storage"))
+HUGE, NATIVE = "hugepages-", "kubernetes.io/"
+OF_PODS = ("cpu", "hugepages-", "memory")
+NOT_NEGATIVE = "must be greater than or equal to 0"
+Naming = Callable[[str, str], Iterator[FieldError]]
+
+
+@check
+def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a container asks for and at most gets."""
+    if value:
+        yield from _requirements(value, where, container_name_errors)
+        if "claims" in value:
+            yield from _claims(value["claims"], f"{where}.claims", place)
+
+
+@check
+def pod_overhead(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a pod costs beside what it asks for."""
+    return _requirements({"limits": value}, where, container_name_errors)
+
+
+@check
+def pod_resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a pod asks for as a whole, which is no less than what its containers ask for."""
+    if (place.value.get("os") or {}).get("name") == "windows":
+        yield forbidden_field(where, "may not be set for a windows pod")
+        return
+    if "claims" in value:
+        yield forbidden_field(f"{where}.claims", "claims may not be set for Resources at pod-level")
+    yield from _requirements(value, where, _pod_name_errors)
+    yield from _consistency(value, where, place.value)
+
+
+def _consistency(value: Obj, where: str, spec: Obj) -> Iterator[FieldError]:
+    """Yield where the containers ask for more than the pod."""
+    containers = [entry.get("resources") or {} for entry in spec.get("containers") or ()]
+    for name, whole in sorted((value.get("requests") or {}).items()):
+        asked = [part["requests"][name] for part in containers if name in (part.get("requests") or {})]
+        if sum(map(parse, asked), Fraction(0)) > parse(whole):
+            total = asked[0] if len(asked) == 1 else str(sum(map(parse, asked), Fraction(0)))
+            why = f"must be greater than or equal to aggregate container requests of {total}"
+            yield invalid_value(f"{where}.requests[{name}]", whole, why)
+    for at, part in enumerate(containers):
+        for name, limit in sorted((part.get("limits") or {}).items()):
+            most = (value.get("limits") or {}).get(name)
+            if most is not None and parse(limit) > parse(most):
+                why = f"must be less than or equal to pod limits of {most}"
+                yield invalid_value(f"{where}.containers[{at}][{name}].limits", limit, why)
+
+
+def _requirements(value: Obj, where: str, naming: Naming) -> Iterator[FieldError]:
+    limits, requests = value.get("limits") or {}, value.get("requests") or {}
+    for name, quantity in sorted(limits.items()):
+        yield from _quantity_errors(name, quantity, f"{where}.limits[{name}]", naming)
+    for name, quantity in sorted(requests.items()):
+        path = f"{where}.requests[{name}]"
+        yield from _quantity_errors(name, quantity, path, naming, huge=False)
+        yield from _pair_errors(name, quantity, limits.get(name), where)
+        yield from _page_errors(name, quantity, path)
+    names = {*limits, *requests}
+    if not names & {"cpu", "memory"} and any(name.startswith(HUGE) for name in names):
+        yield forbidden_field(where, "HugePages require cpu or memory")
+
+
+def _quantity_errors(name: str, value: str, where: str, naming: Naming, *, huge: bool = True) -> Iterator[FieldError]:
+    if name not in STANDARD:
+        yield from naming(name, where)
+    if parse(value) < 0:
+        yield invalid_value(where, value, NOT_NEGATIVE)
+    if name not in STANDARD and (name in COUNTED or is_extended(name)) and parse(value).denominator != 1:
+        yield invalid_value(where, value, "must be an integer")
+    if huge:
+        yield from _page_errors(name, value, where)
+
+
+def _page_errors(name: str, value: str, where: str) -> Iterator[FieldError]:
+    """Yield where huge pages would have to be cut."""
+    if not name.startswith(HUGE):
+        return
+    try:
+        page = parse(name.removeprefix(HUGE))
+    except QuantityError:
+        page = Fraction(0)
+    if page <= 0 or parse(value) % page:
+        yield invalid_value(where, value, f"{value} is not positive integer multiple of {name}")
+
+
+def name_errors(name: str, where: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the name of a resource: it is known, or has a domain."""
+    wrong = key_errors(name)
+    yield from (invalid_value(where, name, why) for why in wrong)
+    if not wrong and "/" not in name and name not in KNOWN and not name.removeprefix("requests.").startswith(HUGE):
+        yield invalid_value(where, name, "must be a standard resource type or fully qualified")
+
+
+def container_name_errors(name: str, where: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the name of a resource that a container is to have."""
+    yield from name_errors(name, where)
+    if "/" not in name:
+        if name not in STANDARD and not name.startswith(HUGE):
+            yield invalid_value(where, name, "must be a standard resource for containers")
+    elif NATIVE not in name and not is_extended(name):
+        yield invalid_value(where, name, "doesn't follow extended resource name standard")
+
+
+def _pod_name_errors(name: str, where: str) -> Iterator[FieldError]:
+    wrong = list(name_errors(name, where))
+    yield from wrong
+    if not wrong and not name.startswith(OF_PODS):
+        yield unsupported(where, name, OF_PODS)
+
+
+def is_extended(name: str) -> bool:
+    """Tell whether a resource is an extended one, such as nvidia.com/gpu."""
+    if "/" not in name or NATIVE in name or name.startswith("requests."):
+        return False
+    return not key_errors(f"requests.{name}")
+
+
+def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Iterator[FieldError]:
+    overcommitted = ("/" not in name or NATIVE in name) and not name.startswith(HUGE)
+    if limit is None:
+        if not overcommitted:
+            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+    elif request != limit and not overcommitted and parse(request) != parse(limit):
+        yield invalid_value(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
+    elif request != limit and parse(request) > parse(limit):
+        yield invalid_value(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
+
+
+def _claims(claims: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Yield what is wrong with the claims of the pod's that a container uses, or one request of them."""
+    pod = place.above.value if place.above else {}
+    known = {claim.get("name", "") for claim in pod.get("resourceClaims") or ()} - {""}
+    used: set[str] = set()
+    for at, claim in enumerate(claims):
+        path, name, request = f"{where}[{at}]", claim.get("name", ""), claim.get("request", "")
+        if not name:
+            yield required(path)
+            continue
+        if name in used:
+            yield duplicate(path, name)
+        else:
+            if request:
+                yield from (invalid_value(f"{path}.request", request, why) for why in dns_errors(request))
+            whole = f"{name}/{request}" if request else name
+            if whole in used or (not request and any(entry.startswith(f"{name}/") for entry in used)):
+                yield duplicate(path, whole)
+            used.add(whole)
+        if name not in known:
+            ending = f": {', '.join(sorted(known))}" if known else " which is empty"
+            lost = not_found_field(path, name)
+            yield replace(lost, detail=f"{lost.detail}: must be one of the names in pod.spec.resourceClaims{ending}")

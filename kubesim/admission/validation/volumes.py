@@ -1,0 +1,281 @@
+"""The rules of volumes that are more than a line of the tables in ``rules/``, and of where they are mounted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from kubesim.admission.validation.forms import file, no_longer, no_way_back, way_down
+from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
+from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.api.status import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    not_found_field,
+    required,
+    unsupported,
+)
+from kubesim.errors import Obj
+
+ISCSI = {
+    "iqn": re.compile(r".*?iqn\.\d{4}-\d{2}\.([a-zA-Z0-9-.]+)(:[^,;*&$|\s]+)", re.S),
+    "eui": re.compile(r"eui.[a-zA-Z0-9]{16}"),
+    "naa": re.compile(r"naa.[a-zA-Z0-9]{32}"),
+}
+LONGEST_INITIATOR = 64
+INITIATOR_TEXT = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "
+    "specified."
+)
+LONGEST_DRIVER = 63
+RESERVED = (".kubernetes.io", ".k8s.io")
+REQUIRED_OF_PROJECTIONS = ("secret", "configMap")
+PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+RECURSIONS = ("Disabled", "Enabled", "IfPossible")
+NOT_OF_TEMPLATES = ("name", "generateName", "namespace", "ownerReferences", "finalizers")
+OF_CLAIMS = ("persistentVolumeClaim", "ephemeral")
+
+
+def pod_of(spec: Place) -> Obj | None:
+    """Return the pod whose spec lies at a place; a template's is no pod's."""
+    above = spec.above
+    return above.value if above is not None and above.path == "" and above.value.get("kind", "Pod") == "Pod" else None
+
+
+@check
+def sole(
+    value: Obj,
+    where: str,
+    place: Place,
+    of: Mapping[str, str],
+    several: str,
+    none: str,
+    within: Mapping[str, str] | None = None,
+    called: Mapping[str, str] | None = None,
+) -> Iterator[FieldError]:
+    """An object that has one of some fields, each of a type with rules of its own.
+
+    ``within`` and ``called`` say which fields upstream names otherwise: where it looks into them, and where it
+    forbids them.
+    """
+    found = [name for name in of if name in value] if len(value) > 2 else [name for name in value if name in of]
+    for name in found[:1]:
+        inner = (within or {}).get(name, name)
+        yield from errors_of("types", of[name], Place(value[name], f"{where}.{inner}", place))
+    for name in found[1:]:
+        yield forbidden_field(f"{where}.{(called or {}).get(name, name)}", several)
+    if not found:
+        yield required(where, none)
+
+
+@check
+def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The volumes of a pod; what is right with them can be mounted."""
+    pod = (pod_of(place) or {}).get("metadata", {}).get("name")
+    made = {f"{pod}-{volume.get('name', '')}" for volume in values if pod and "ephemeral" in volume}
+    right: dict[str, Obj] = {}
+    for at, volume in enumerate(values):
+        wrong = errors_of("types", "Volume", Place(volume, f"{where}[{at}]", place))
+        if not wrong:
+            right[volume.get("name", "")] = volume
+        yield from wrong
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim in made:
+            why = "must not reference a PVC that gets created for an ephemeral volume"
+            yield invalid_value(f"{where}[{at}].persistentVolumeClaim.claimName", claim, why)
+    place.facts = {"volumes": right}
+
+
+@check
+def ephemeral_claim(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The claim of an ephemeral volume has the names of its pod and its volume."""
+    pod = (pod_of(place.above) or {}).get("metadata", {}).get("name") if place.above else None
+    name = place.value.get("name")
+    if pod and name:
+        made = f"{pod}-{name}"
+        yield from (invalid_value(where, name, f'PVC name "{made}": {why}') for why in dns_errors(made, "subdomain"))
+
+
+@check
+def whole_initiator(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of a volume, with which an initiator is told apart."""
+    name = place.value.get("name", "")
+    if "initiatorName" in value and len(f"{name}:{value.get('targetPortal', '')}") > LONGEST_INITIATOR:
+        yield invalid_value(where, name, INITIATOR_TEXT)
+
+
+@check
+def iscsi_name(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of a target or of an initiator."""
+    form = ISCSI.get(value[:3])
+    if value and form is None:
+        yield invalid_value(where, value, "must be valid format starting with iqn, eui, or naa")
+    elif form is not None and not form.fullmatch(value):
+        yield invalid_value(where, value, "must be valid format")
+
+
+@check
+def flex_options(options: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The options of a flexible volume, which are not upstream's own."""
+    for option in sorted(options):
+        if f".{option.partition('/')[0].lower()}".endswith(RESERVED):
+            yield invalid_value(f"{where}[{option}]", option, "kubernetes.io and k8s.io namespaces are reserved")
+
+
+@check_of_missing
+def csi_driver(value: str | None, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of a driver: a domain, in any case."""
+    name = value or ""
+    if not name:
+        yield required(where)
+    yield from no_longer(name, where, place, LONGEST_DRIVER)
+    yield from (invalid_value(where, name, why) for why in dns_errors(name.lower(), "subdomain"))
+
+
+@check
+def template_metadata(metadata: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The metadata of a template that has labels and annotations alone."""
+    yield from annotation_errors(metadata.get("annotations"), f"{where}.annotations")
+    yield from label_errors(metadata.get("labels"), f"{where}.labels")
+    for name in NOT_OF_TEMPLATES:
+        if metadata.get(name):
+            yield forbidden_field(f"{where}.{name}", "cannot be set")
+
+
+@check
+def projections(sources: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The sources of a projected volume, each of another kind, and each file of one of them."""
+    taken: set[str] = set()
+    for at, source in enumerate(sources):
+        path = f"{where}[{at}]"
+        for name in REQUIRED_OF_PROJECTIONS:
+            if (inner := source.get(name)) is not None:
+                yield from _items(inner, f"{path}.{name}", place, taken)
+        for item in (source.get("downwardAPI") or {}).get("items") or ():
+            yield from errors_of("types", "DownwardAPIVolumeFile", Place(item, f"{path}.downwardAPI", place))
+            yield from _conflict(item.get("path"), item.get("path"), place, taken)
+        if (token := source.get("serviceAccountToken")) is not None:
+            yield from _token_errors(token, path, place)
+        if len(source) > 1:
+            yield forbidden_field(path, "may not specify more than 1 volume type per source")
+
+
+def _items(source: Obj, path: str, place: Place, taken: set[str]) -> Iterator[FieldError]:
+    """Yield what is wrong with the keys of a ConfigMap or a Secret that become files."""
+    if not source.get("name"):
+        yield required(f"{path}.name")
+    for at, item in enumerate(source.get("items") or ()):
+        yield from errors_of("types", "KeyToPath", Place(item, f"{path}.items[{at}]", place))
+        yield from _conflict(item.get("path"), source.get("name", ""), place, taken)
+
+
+def _conflict(file_path: str | None, shown: str | None, place: Place, taken: set[str]) -> Iterator[FieldError]:
+    if file_path and file_path in taken:
+        yield invalid_value(place.path, shown, "conflicting duplicate paths")
+    taken.add(file_path or "")
+
+
+def _token_errors(token: Obj, path: str, place: Place) -> Iterator[FieldError]:
+    """Yield what is wrong with a token that becomes a file; upstream speaks of the volume's path."""
+    yield from errors_of("types", "ServiceAccountTokenProjection", Place(token, f"{path}.serviceAccountToken", place))
+    if not token.get("path"):
+        yield required(f"{place.path}.path")
+    else:
+        yield from file(token["path"], f"{place.path}.path", place)
+
+
+@check
+def mounts(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Mounts of the pod's volumes, each at a place of its own."""
+    known = ((place.above and place.above.facts) or {}).get("volumes") or {}
+    devices = {entry.get("name", ""): entry.get("devicePath", "") for entry in place.value.get("volumeDevices") or ()}
+    seen: set[str] = set()
+    for at, mount in enumerate(values):
+        path, name, home = f"{where}[{at}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            yield required(f"{path}.name")
+        if name not in known:
+            yield not_found_field(f"{path}.name", name)
+        if not home:
+            yield required(f"{path}.mountPath")
+        if home in seen:
+            yield invalid_value(f"{path}.mountPath", home, "must be unique")
+        seen.add(home)
+        if devices:
+            yield from _met(mount, "mountPath", devices, path, "volumeDevices")
+        if len(mount) > 2:
+            yield from _mount_options(mount, path, where, place)
+
+
+def _met(entry: Obj, field: str, others: dict[str, str], path: str, kind: str) -> Iterator[FieldError]:
+    """Yield where a volume is mounted as files and as a device."""
+    name, home = entry.get("name", ""), entry.get(field, "")
+    if name in others:
+        yield invalid_value(f"{path}.name", name, f"must not already exist in {kind}")
+    if home in others.values():
+        yield invalid_value(f"{path}.{field}", home, f"must not already exist as a path in {kind}")
+
+
+def _mount_options(mount: Obj, path: str, where: str, place: Place) -> Iterator[FieldError]:
+    """Yield what is wrong with how a volume is mounted; upstream speaks of the list's path."""
+    below, expression = mount.get("subPath"), mount.get("subPathExpr")
+    if below:
+        yield from way_down(below, f"{where}.subPath", place)
+    if expression:
+        if below:
+            why = "subPathExpr and subPath are mutually exclusive"
+            yield invalid_value(f"{path}.subPathExpr", expression, why)
+        yield from way_down(expression, f"{where}.subPathExpr", place)
+    if (propagation := mount.get("mountPropagation")) is not None:
+        if propagation not in PROPAGATIONS:
+            yield unsupported(f"{where}.mountPropagation", propagation, PROPAGATIONS)
+        if propagation == "Bidirectional" and not (place.value.get("securityContext") or {}).get("privileged"):
+            why = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden_field(f"{where}.mountPropagation", why)
+    if (recursion := mount.get("recursiveReadOnly")) is not None:
+        yield from _recursion_errors(mount, recursion, f"{where}.recursiveReadOnly")
+
+
+def _recursion_errors(mount: Obj, recursion: str, path: str) -> Iterator[FieldError]:
+    if recursion not in RECURSIONS:
+        yield unsupported(path, recursion, RECURSIONS)
+    elif recursion != "Disabled":
+        if not mount.get("readOnly"):
+            yield forbidden_field(path, "may only be specified when readOnly is true")
+        if mount.get("mountPropagation", "None") != "None":
+            yield forbidden_field(path, "may only be specified when mountPropagation is None or not specified")
+
+
+@check
+def devices(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Volumes that a container has as devices: claims alone."""
+    known = ((place.above and place.above.facts) or {}).get("volumes") or {}
+    mounted = {entry.get("name", ""): entry.get("mountPath", "") for entry in place.value.get("volumeMounts") or ()}
+    names: set[str] = set()
+    homes: set[str] = set()
+    for at, device in enumerate(values):
+        path, name, home = f"{where}[{at}]", device.get("name", ""), device.get("devicePath", "")
+        if not name:
+            yield required(f"{path}.name")
+        if name in names:
+            yield invalid_value(f"{path}.name", name, "must be unique")
+        if name not in known:
+            yield not_found_field(f"{path}.name", name)
+        elif not any(kind in known[name] for kind in OF_CLAIMS):
+            why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            yield invalid_value(f"{path}.name", name, why)
+        yield from _device_path_errors(home, homes, f"{path}.devicePath")
+        yield from _met(device, "devicePath", mounted, path, "volumeMounts")
+        names |= {name} - {""}
+
+
+def _device_path_errors(home: str, homes: set[str], path: str) -> Iterator[FieldError]:
+    if not home:
+        yield required(path)
+    if home in homes:
+        yield invalid_value(path, home, "must be unique")
+    if any(no_way_back(home, "", Place({}))):
+        yield invalid_value(path, home, "can not contain backsteps ('..')")
+    else:
+        homes.add(home)
