@@ -129,8 +129,21 @@ def job(ops: Operations, new: Obj) -> None:
         new["metadata"]["labels"] = dict(metadata["labels"])
 
 
+def endpoint_slice(ops: Operations, new: Obj) -> None:
+    """The topology of endpoints has fields of its own; the old one is no longer written."""
+    for endpoint in new.get("endpoints") or ():
+        endpoint.pop("deprecatedTopology", None)
+
+
+def storage_driver(ops: Operations, new: Obj) -> None:
+    """What a gate leaves out that is off."""
+    new["spec"].pop("nodeAllocatableUpdatePeriodSeconds", None)
+
+
 ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
     "namespaces": namespace,
     "pods": pod,
     "jobs.batch": job,
+    "endpointslices.discovery.k8s.io": endpoint_slice,
+    "csidrivers.storage.k8s.io": storage_driver,
 }

@@ -40,6 +40,7 @@ def create(ops: Operations, new: Obj, options: Options) -> None:
     new["status"] = {"loadBalancer": {}}
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
+    _without_inside(spec)
     if spec["type"] != "ExternalName":
         _refuse(ops, new, _family_errors(spec, None))
         _give_address(ops, new, options)
@@ -64,6 +65,13 @@ def update(ops: Operations, old: Obj, new: Obj, options: Options) -> None:
         if needs_health_check(after) and not needs_health_check(before):
             ports.health_check(after)
     _drop(before, after)
+    _without_inside(after)
+
+
+def _without_inside(spec: Obj) -> None:
+    """What is only a name has no inside to which traffic goes."""
+    if spec["type"] == "ExternalName" and spec.get("internalTrafficPolicy") in ("Cluster", "Local"):
+        del spec["internalTrafficPolicy"]
 
 
 def needs_health_check(spec: Obj) -> bool:

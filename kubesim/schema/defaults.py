@@ -246,7 +246,13 @@ def data_sources(obj: Obj) -> None:
         else:
             spec["dataSourceRef"] = dict(source)
     elif reference is not None and source is None:
-        spec["dataSource"] = dict(reference)
+        spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
+
+
+def rules_or_backend(obj: Obj) -> None:
+    """That there are no rules is seen only where nothing else answers either."""
+    if not obj.get("rules") and obj.get("defaultBackend") is not None:
+        obj.pop("rules", None)
 
 
 def names_of_kind(obj: Obj) -> None:

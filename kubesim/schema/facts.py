@@ -43,7 +43,7 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
          ("V2HorizontalPodAutoscalerStatus", "currentMetrics"), ("V1LimitRangeSpec", "limits"),
          ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
          ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),
-         ("V1TypedObjectReference", "apiGroup")}  # fmt: skip
+         ("V1TypedObjectReference", "apiGroup"), ("V1CSINodeSpec", "drivers")}  # fmt: skip
 """Fields that are written even where they are null."""
 
 MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("CoreV1Event", "eventTime"),
@@ -55,7 +55,7 @@ POINTERS = {("V1HTTPIngressPath", "pathType")}
 """Scalars that must be there, and are nevertheless not empty where they are missing."""
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),
-              ("V1CustomResourceDefinitionSpec", "versions")}  # fmt: skip
+              ("V1CustomResourceDefinitionSpec", "versions"), ("V1IngressSpec", "rules")}  # fmt: skip
 """Lists that are written, or found wrong, even where they are empty."""
 
 KEYS: dict[tuple[str, str], tuple[str, ...]] = {

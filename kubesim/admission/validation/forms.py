@@ -9,20 +9,19 @@ from typing import Any
 
 from kubesim.admission.validation.metadata import SUBDOMAIN, dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.api.addresses import ADDRESS_TEXT, network, parsed, strict_range_errors
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required
 
 PORT_LETTERS = re.compile(r"[-a-z0-9]+")
 PORT_LETTER = re.compile(r"[a-z]")
 PORT_RANGE = "must be between 1 and 65535, inclusive"
-ADDRESS_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-LEADING_NOUGHTS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
-DIGITS = re.compile(r"[0-9]{1,3}")
 WILDCARD = re.compile(r"\*\." + SUBDOMAIN)
 WILDCARD_TEXT = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
     "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
     rf"regex used for validation is '\*\.{SUBDOMAIN}')"
 )
+ONE_EACH = "may specify no more than one IP for each IP family"
 HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
 HIGHEST_MODE = 0o777
@@ -39,7 +38,6 @@ HEADER_RULE = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
     "validation is '[-A-Za-z0-9]+')"
 )
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @check
@@ -78,14 +76,6 @@ def address(text: str, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(where, text, ADDRESS_TEXT)
 
 
-def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address, or None; a leading nought is none too many, as it was once."""
-    try:
-        return None if "%" in text else ipaddress.ip_address(LEADING_NOUGHTS.sub("", text))
-    except ValueError:
-        return None
-
-
 @check
 def endpoint_address(text: str, where: str, place: Place) -> Iterator[FieldError]:
     """An address that something outside of its machine can send to."""
@@ -102,15 +92,6 @@ def endpoint_address(text: str, where: str, place: Place) -> Iterator[FieldError
         yield invalid_value(where, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
     if found in ipaddress.ip_network("224.0.0.0/24" if four else "ff02::/16"):
         yield invalid_value(where, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-
-
-def network(text: str) -> Network | None:
-    """Return a range of addresses, or None."""
-    base, _, bits = text.partition("/")
-    found = parsed(base)
-    if found is None or not DIGITS.fullmatch(bits) or int(bits) > found.max_prefixlen:
-        return None
-    return ipaddress.ip_network((found, int(bits)), strict=False)
 
 
 @check
@@ -141,6 +122,20 @@ def domain_path(value: str, where: str, place: Place) -> Iterator[FieldError]:
         yield from (invalid_value(where, host, why) for why in dns_errors(host, "subdomain"))
         if not re.fullmatch(HTTP_PATH, path):
             yield invalid_value(where, path, f"Invalid path (regex used for validation is '{HTTP_PATH}')")
+
+
+@check_of_missing
+def service_ranges(texts: list[str] | None, where: str, place: Place) -> Iterator[FieldError]:
+    """The ranges of the addresses of services: one of each family."""
+    if not texts:
+        yield required(where, "at least one CIDR required")
+    elif len(texts) > 2:
+        yield invalid_value(where, {"CIDRs": texts}, "may only hold up to 2 values")
+    else:
+        wrong = [(at, why) for at, text in enumerate(texts) for why in strict_range_errors(text)]
+        yield from (invalid_value(f"{where}[{at}]", texts[at], why) for at, why in wrong)
+        if len(texts) == 2 and len({":" in text for text in texts if network(text)}) == 1 and not wrong:
+            yield invalid_value(where, texts, f"{ONE_EACH}, i.e 192.168.0.0/24 and 2001:db8::/64")
 
 
 @check

@@ -10,8 +10,8 @@ from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation import metadata
 from kubesim.admission.validation.forms import key_errors as config_key_errors
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
-from kubesim.admission.validation.networks import CIDR_TEXT
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.api.addresses import CIDR_TEXT
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj

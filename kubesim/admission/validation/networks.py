@@ -6,22 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kubesim.admission.validation.forms import (
-    ADDRESS_TEXT,
     PORT_RANGE,
     address,
     endpoint_address,
-    network,
-    parsed,
     port_name_errors,
 )
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, network, parsed
 from kubesim.api.selectors import value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
 from kubesim.schema.paths import dig
 
-CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 RANGES_NOTE = "service.beta.kubernetes.io/load-balancer-source-ranges"
 TOPOLOGY, HINTS = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
 CLASS = "kubernetes.io/ingress.class"

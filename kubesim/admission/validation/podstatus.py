@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kubesim.admission.validation.forms import ADDRESS_TEXT, parsed
 from kubesim.admission.validation.metadata import dns_errors
+from kubesim.api.addresses import ADDRESS_TEXT, parsed
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value
 from kubesim.errors import Obj

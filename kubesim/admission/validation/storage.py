@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.pods import difference
 from kubesim.admission.validation.rules import Place, check, check_of_missing
-from kubesim.admission.validation.volumes import ISCSI
+from kubesim.admission.validation.volumes import INITIATOR_TEXT, ISCSI, LONGEST_INITIATOR
 from kubesim.api.quantity import canonical, parse
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
@@ -69,8 +69,8 @@ def one_data_source(spec: Obj, where: str, place: Place) -> Iterator[FieldError]
 
 
 def _source_error(where: str, why: str) -> FieldError:
-    """Return an error that shows a path instead of a value, as upstream does."""
-    return invalid_value(where, f"{where}.dataSource", why)
+    """Return an error that shows nothing, as upstream does: it shows a path in place of the value."""
+    return invalid_value(where, {}, why)
 
 
 def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
@@ -136,8 +136,15 @@ def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
 def initiator(name: str, where: str, place: Place) -> Iterable[FieldError]:
     """The name of an iSCSI target or initiator."""
     pattern = ISCSI.get(name[:3])
-    fine = not name or (pattern is not None and pattern.fullmatch(name))
+    fine = pattern is not None and pattern.fullmatch(name)
     return () if fine else (invalid_value(where, name, "must be valid format"),)
+
+
+@check
+def not_negative(amount: str, where: str, place: Place) -> Iterable[FieldError]:
+    """A quantity that is not below nought."""
+    wrong = parse(amount) < 0
+    return (invalid_value(where, canonical(amount), "must be greater than or equal to 0"),) if wrong else ()
 
 
 @check
@@ -163,6 +170,26 @@ def parameters(values: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(where, "", "field can not be empty.")
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > PARAMETERS_SIZE:
         yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {PARAMETERS_SIZE} bytes")
+
+
+@check
+def short_portal(portal: str, where: str, place: Place) -> Iterator[FieldError]:
+    """What, with the name of its volume, is not too long for an initiator."""
+    volume = place.above.value if place.above else {}
+    if len(f"{volume.get('metadata', {}).get('name', '')}:{portal}") > LONGEST_INITIATOR:
+        yield invalid_value(where, portal, INITIATOR_TEXT)
+
+
+@check
+def topology_keys(driver: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Labels by which a driver tells nodes apart; upstream says of the driver what is wrong with them."""
+    keys = driver.get("topologyKeys") or ()
+    for at, key in enumerate(keys):
+        if not key:
+            yield required(where)
+        if key in keys[:at]:
+            yield duplicate(where, key)
+        yield from (invalid_value(where, key, why) for why in key_errors(key))
 
 
 def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:

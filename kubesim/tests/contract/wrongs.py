@@ -1,6 +1,7 @@
 """Objects that are wrong in one place each, and what a real control plane says of them.
 
-``wrongs/AREA.yaml`` holds one rich object for each path that it may be created at. From it, objects are made that
+``wrongs/AREA.yaml`` holds one rich object for each path that it may be created at (several, where something stands
+after a # that is no part of the path). From it, objects are made that
 differ in one field: it is missing, empty, too long, of a wrong form or out of range, a list is empty or has an entry
 twice. Each is sent with ``dryRun=All``. ``wrongs/AREA.answers.json`` says what came back: the causes in their order
 ("field: message"), or, of what is taken, a digest of the object with its defaults. It is recorded from a real control
@@ -126,7 +127,7 @@ def play(path: str, base: dict[str, Any], cluster: Plain) -> dict[str, Any]:
 
 def _answer(connection: HTTPConnection, cluster: Plain, path: str, obj: dict[str, Any]) -> Any:
     headers = {"Content-Type": "application/json", **cluster.credentials}
-    connection.request("POST", f"{path}?dryRun=All", json.dumps(obj).encode(), headers)
+    connection.request("POST", f"{path.partition('#')[0]}?dryRun=All", json.dumps(obj).encode(), headers)
     try:
         answer = connection.getresponse()
     except RemoteDisconnected:
