@@ -2,8 +2,9 @@
 
 import pytest
 
+from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import behaviours, images
-from kubesim.kubelet.images import PullError, parse_reference, pull, wrong_reference
+from kubesim.kubelet.images import PullError, parse_reference, pull
 from kubesim.kubelet.programs import Exit, Program
 
 
