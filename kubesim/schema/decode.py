@@ -87,8 +87,8 @@ class Decoder:
                 return self._map(shape, field, self._checked(shape, field, item, dict, path), path)
             case form:
                 kept = self._scalar(shape, field, form, item, path)
-                zero = not kept and (shape.name, field.name) in facts.OMITTED
-                return None if zero else kept
+                optional = (shape.name, field.name) in facts.OMITTED or (form == "bytes" and not field.required)
+                return None if not kept and optional else kept
 
     def _child(self, field: FieldType, item: Obj, path: str) -> Obj:
         if path.count(".") > MAX_DEPTH:

@@ -51,7 +51,8 @@ MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("C
                ("EventsV1EventSeries", "lastObservedTime")}  # fmt: skip
 """Times that are read and written to the microsecond."""
 
-POINTERS = {("V1HTTPIngressPath", "pathType")}
+POINTERS = {("V1HTTPIngressPath", "pathType"), ("V1ValidatingWebhook", "sideEffects"),
+            ("V1MutatingWebhook", "sideEffects")}  # fmt: skip
 """Scalars that must be there, and are nevertheless not empty where they are missing."""
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),

@@ -8,6 +8,7 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     access,
     autoscalers,
     bounds,
+    calls,
     checks,
     containers,
     definitions,

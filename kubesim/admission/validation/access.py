@@ -6,7 +6,8 @@ import base64
 from collections.abc import Iterator
 
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.rules import Place, check, errors_of
+from kubesim.admission.validation.rules import Place, check
+from kubesim.admission.validation.selectors import label_selector
 from kubesim.api.status import FieldError, invalid_value, required
 from kubesim.errors import Obj
 
@@ -17,7 +18,7 @@ MOST_DOMAIN, MOST_SIGNER = 253, 571
 @check
 def aggregating(selector: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """A selector of the roles that a role takes in; one that cannot be read is told of once more."""
-    wrong = errors_of("types", "Selector", Place(selector, where, place))
+    wrong = list(label_selector(selector, where, place))
     yield from wrong
     if wrong:
         yield invalid_value(where, None, "invalid label selector.")
