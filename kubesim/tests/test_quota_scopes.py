@@ -80,10 +80,14 @@ async def test_no_two_services_have_one_address_or_one_port_of_the_nodes():
         await cluster.create("services", {"metadata": {"name": "a"}, "spec": first})
         with pytest.raises(ApiError) as caught:
             await cluster.create("services", {"metadata": {"name": "b"}, "spec": first})
+        with pytest.raises(ApiError) as elsewhere:
+            await cluster.create("services", {"metadata": {"name": "b"}, "spec": {**first, "clusterIP": ""}})
     assert caught.value.message == (
-        'Service "b" is invalid: [spec.clusterIPs: Invalid value: ["10.96.7.7"]: failed to allocate IP 10.96.7.7: '
-        "provided IP is already allocated, spec.ports[0].nodePort: Invalid value: 30123: provided port is already "
-        "allocated]"
+        'Service "b" is invalid: spec.clusterIPs: Invalid value: ["10.96.7.7"]: failed to allocate IP 10.96.7.7: '
+        "provided IP is already allocated"
+    )
+    assert elsewhere.value.message == (
+        'Service "b" is invalid: spec.ports[0].nodePort: Invalid value: 30123: provided port is already allocated'
     )
 
 
