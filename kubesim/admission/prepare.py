@@ -49,6 +49,8 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
     if kind.resource == "namespaces":
         label(new)
         new["spec"] = old.get("spec", {})
+    if kind.resource == "endpointslices.discovery.k8s.io" and new.get("endpoints") != old.get("endpoints"):
+        endpoint_slice(ops, new)
 
 
 def label(new: Obj) -> None:

@@ -12,8 +12,11 @@ import re
 import sys
 from pathlib import Path
 
-FILES = ("core", "batch", "rbac")
-ROOTS = ("PodTemplateSpec", "RoleRef", "PodFailurePolicy", "SuccessPolicy", "Taint")
+FILES = ("core", "batch", "rbac", "networking", "storage")
+ROOTS = (
+    *("PodTemplateSpec", "RoleRef", "PodFailurePolicy", "SuccessPolicy", "Taint", "PersistentVolumeSource"),
+    *("VolumeNodeAffinity", "ParentReference", "VolumeAttachmentSpec", "CSINodeDriver"),
+)
 INLINED = "ObjectMeta"
 """The one embedded type that has names for JSON: an object's metadata is written among the fields of its owner."""
 ZEROS = {"string": '""', "bool": "false", "IntOrString": "0", "Quantity": '"0"', "UID": '""', "Protocol": '""'}

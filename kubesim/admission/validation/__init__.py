@@ -40,6 +40,7 @@ from kubesim.admission.validation.rules import Place, errors_of, rules_of
 from kubesim.api import status
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
+from kubesim.schema import facts
 from kubesim.schema.internal import internal
 from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
@@ -52,11 +53,20 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "secrets": misc.frozen_errors,
     "persistentvolumeclaims": storage.claim_update_errors,
     "persistentvolumes": storage.volume_update_errors,
+    "csinodes.storage.k8s.io": storage.node_driver_update_errors,
+    "csidrivers.storage.k8s.io": storage.driver_update_errors,
+    "servicecidrs.networking.k8s.io": networks.range_update_errors,
     "resourcequotas": bounds.quota_update_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
 CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {"services": networks.service_update_errors}
 """What is told before the rules for new objects."""
+FIXED_FIRST = ("ingressclasses.networking.k8s.io",)
+"""Kinds of which it is told before all else what may not change."""
+ONLY_CHANGES = ("servicecidrs.networking.k8s.io",)
+"""Kinds of which a change is asked only what may not change."""
+UNCHANGED = {"endpoints": "subsets", "endpointslices.discovery.k8s.io": "endpoints"}
+"""What may stay as it is, be it right or wrong."""
 STATUS_CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podstatus.errors,
     "jobs.batch": statuses.job_errors,
@@ -86,13 +96,24 @@ def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) 
     errors = [*of_metadata, *of_metadata]  # upstream looks twice, and says so twice
     first = CHANGED_FIRST.get(kind.resource)
     errors += first(old, new) if first else ()
-    errors += _content_errors(served or kind, kind, new)
-    errors += immutable_errors(kind, old, new)
+    errors += _changed_errors(served or kind, kind, old, new)
     errors += _custom_errors(kind, new, old)
     extra = CHANGED.get(kind.resource)
     if extra is not None:
         errors += extra(old, new)
     _raise(kind, new, errors)
+
+
+def _changed_errors(served: Kind, kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
+    """Return what is wrong with the content of a change, and with that it changed."""
+    fixed = immutable_errors(kind, old, new)
+    if kind.resource in ONLY_CHANGES:
+        return fixed
+    content = _content_errors(served, kind, new)
+    same = UNCHANGED.get(kind.resource)
+    if same is not None and old.get(same) == new.get(same):
+        content = [error for error in content if not error.field.startswith(f"{same}[")]
+    return fixed + content if kind.resource in FIXED_FIRST else content + fixed
 
 
 def validate_status(kind: Kind, old: Obj, new: Obj) -> None:
@@ -135,8 +156,18 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
         if rule.forbidden:
             errors.append(status.forbidden_field(path, rule.text))
         else:
-            errors.append(status.invalid_value(path, internal(rule.type_name, after), rule.text))
+            shown = _zero(kind, rule.path) if after is None else internal(rule.type_name, after)
+            errors.append(status.invalid_value(path, shown, rule.text))
     return errors
+
+
+def _zero(kind: Kind, path: tuple[str, ...]) -> str | None:
+    """Return what a field is where it is left out: an empty text, if Go holds it by no pointer."""
+    shape = kind.shape
+    for name in path[:-1]:
+        field = shape.field(name) if shape else None
+        shape = field.shape if field else None
+    return "" if shape is not None and (shape.name, path[-1]) in facts.OMITTED | facts.WRITTEN else None
 
 
 def _custom_errors(kind: Kind, new: Obj, old: Obj | None = None) -> list[FieldError]:

@@ -13,11 +13,14 @@ from kubesim.api.quantity import canonical, parse
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
+from kubesim.schema.internal import internal
 
 MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 FIXED_CLAIM = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
+FIXED = "field is immutable"
+CLASS_NOTE = "volume.beta.kubernetes.io/storage-class"
 POSITIVE = "must be greater than zero"
 DEFAULT_GROUP = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
 MOST_PARAMETERS, PARAMETERS_SIZE = 512, 256 * 1024
@@ -86,7 +89,10 @@ def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
         resources = after.get("resources") or {}
         after["resources"] = {**resources, "requests": {**resources.get("requests", {}), "storage": had}}
         after["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+    notes = [claim["metadata"].get("annotations", {}).get(CLASS_NOTE, "") for claim in (old, new)]
     errors = []
+    if notes[0] != notes[1]:
+        errors.append(invalid_value(f"metadata.annotations.{CLASS_NOTE}", notes[1], FIXED))
     if _given(before) != _given(after):
         why = f"{FIXED_CLAIM}\n{difference('PersistentVolumeClaimSpec', _given(before), _given(after))}"
         errors.append(forbidden_field("spec", why))
@@ -97,7 +103,7 @@ def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
         )
     mode = new["spec"].get("volumeMode")
     if mode != old["spec"].get("volumeMode"):
-        errors.append(invalid_value("volumeMode", mode, "field is immutable"))
+        errors.append(invalid_value("volumeMode", mode, FIXED))
     return errors
 
 
@@ -205,14 +211,33 @@ def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:
         errors.append(forbidden_field("spec.persistentvolumesource", why))
     mode = new["spec"].get("volumeMode")
     if mode != old["spec"].get("volumeMode"):
-        errors.append(invalid_value("volumeMode", mode, "field is immutable"))
+        errors.append(invalid_value("volumeMode", mode, FIXED))
     where = new["spec"].get("nodeAffinity")
     if old["spec"].get("nodeAffinity") is not None and where != old["spec"]["nodeAffinity"]:
-        errors.append(invalid_value("nodeAffinity", where, "field is immutable"))
+        why = f"{FIXED}, except for updating from beta label to GA"
+        errors.append(invalid_value("nodeAffinity", internal("VolumeNodeAffinity", where), why))
     if "volumeAttributesClassName" in old["spec"] and "volumeAttributesClassName" not in new["spec"]:
         why = "update from non-nil value to nil is forbidden"
         errors.append(forbidden_field("spec.volumeAttributesClassName", why))
     return errors
+
+
+def driver_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """A driver attaches as it did, and its volumes live as they did; upstream calls the first field another name."""
+    named = (("attachRequired", "spec.attachedRequired"), ("volumeLifecycleModes", "spec.volumeLifecycleModes"))
+    pairs = [(path, old["spec"].get(field), new["spec"].get(field)) for field, path in named]
+    return [invalid_value(path, after, FIXED) for path, before, after in pairs if before != after]
+
+
+def node_driver_update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """What a node says of a driver stays."""
+    known = {driver.get("name"): driver for driver in old["spec"].get("drivers") or ()}
+    changed = [
+        driver
+        for driver in new["spec"].get("drivers") or ()
+        if driver.get("name") in known and driver != known[driver.get("name")]
+    ]
+    return [invalid_value("spec.drivers", internal("CSINodeDriver", driver), FIXED) for driver in changed]
 
 
 BESIDES = (
