@@ -9,6 +9,7 @@ from kubesim.api.meta import rfc3339
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
+from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+TEMPLATES = {
+    **dict.fromkeys(("deployments.apps", "replicasets.apps", "statefulsets.apps"), "spec.template.metadata"),
+    **dict.fromkeys(("daemonsets.apps", "jobs.batch", "replicationcontrollers"), "spec.template.metadata"),
+    "cronjobs.batch": "spec.jobTemplate.spec.template.metadata",
+    "podtemplates": "template.metadata",
+}
+"""Where the metadata of a kind's pods lies."""
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 QOS_RESOURCES = ("cpu", "memory")
 
@@ -51,6 +59,14 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
         new["spec"] = old.get("spec", {})
     if kind.resource == "endpointslices.discovery.k8s.io" and new.get("endpoints") != old.get("endpoints"):
         endpoint_slice(ops, new)
+
+
+def forget_no_labels(kind: Kind, new: Obj) -> None:
+    """Leave out that a template of pods has no labels, once nothing has been found wrong with it."""
+    path = TEMPLATES.get(kind.resource)
+    metadata = (dig(new, path) or {}) if path else {}
+    if metadata.get("labels") == {}:
+        del metadata["labels"]
 
 
 def label(new: Obj) -> None:

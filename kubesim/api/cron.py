@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from croniter import CroniterBadDateError, croniter
 
@@ -57,6 +57,7 @@ class Schedule:
 
 def parse(text: str, zone: str | None = None) -> Schedule:
     """Read a schedule, in a named time zone or in UTC. Raises ``ScheduleError``."""
+    text, zone = _without_zone(text, zone)
     where = ZoneInfo(zone) if zone else UTC
     if text.startswith("@every "):
         return Schedule("", _duration(text), where)
@@ -73,6 +74,19 @@ def parse(text: str, zone: str | None = None) -> Schedule:
         for part in field.split(","):
             _check(part, low, high, names)
     return Schedule(" ".join(field.replace("?", "*") for field in fields), 0.0, where)
+
+
+def _without_zone(text: str, zone: str | None) -> tuple[str, str | None]:
+    """Return a schedule without the time zone that it may begin with (``TZ=Etc/UTC 0 * * * *``), and the zone."""
+    if not text.startswith(("TZ=", "CRON_TZ=")):
+        return text, zone
+    told, _, rest = text.partition(" ")
+    named = told.partition("=")[2]
+    try:
+        ZoneInfo(named or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ScheduleError(f"provided bad location {named}: unknown time zone {named}") from error
+    return rest.strip(), named or None
 
 
 def _duration(text: str) -> float:

@@ -30,7 +30,7 @@ def required(field: str, detail: str = "") -> FieldError:
 
 def invalid_value(field: str, value: object, detail: str) -> FieldError:
     """A value that breaks a rule; ``value`` is shown as Go shows it."""
-    return FieldError(field, "FieldValueInvalid", f"Invalid value: {show(value)}: {detail}")
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {show(value)}{detail and f': {detail}'}")
 
 
 def unsupported(field: str, value: object, choices: tuple[str, ...]) -> FieldError:

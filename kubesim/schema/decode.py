@@ -114,7 +114,9 @@ class Decoder:
             else self.object(child, item, f"{path}.{KEY}{key}{KEY}")
             for key, item in sorted(items.items())
         }
-        return kept if kept or (shape.name, field.name) in facts.KEPT_EMPTY else None
+        if kept or (shape.name, field.name) in facts.KEPT_EMPTY or path.endswith(facts.LABELS_OF_TEMPLATES):
+            return kept
+        return None
 
     def _scalar(self, shape: Shape, field: FieldType, form: str, item: Any, path: str) -> Any:
         if form == "quantity":

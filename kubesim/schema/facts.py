@@ -43,7 +43,8 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
          ("V2HorizontalPodAutoscalerStatus", "currentMetrics"), ("V1LimitRangeSpec", "limits"),
          ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
          ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),
-         ("V1TypedObjectReference", "apiGroup"), ("V1CSINodeSpec", "drivers")}  # fmt: skip
+         ("V1TypedObjectReference", "apiGroup"), ("V1CSINodeSpec", "drivers"),
+         ("V1PodFailurePolicy", "rules")}  # fmt: skip
 """Fields that are written even where they are null."""
 
 MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("CoreV1Event", "eventTime"),
@@ -56,8 +57,12 @@ POINTERS = {("V1HTTPIngressPath", "pathType"), ("V1ValidatingWebhook", "sideEffe
 """Scalars that must be there, and are nevertheless not empty where they are missing."""
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),
-              ("V1CustomResourceDefinitionSpec", "versions"), ("V1IngressSpec", "rules")}  # fmt: skip
+              ("V1CustomResourceDefinitionSpec", "versions"), ("V1IngressSpec", "rules"),
+              ("V1PodFailurePolicyOnExitCodesRequirement", "values")}  # fmt: skip
 """Lists that are written, or found wrong, even where they are empty."""
+
+LABELS_OF_TEMPLATES = "template.metadata.labels"
+"""Where no labels are shown as such until a template has been found right."""
 
 KEYS: dict[tuple[str, str], tuple[str, ...]] = {
     (owner, field): tuple(keys) for owner, facts in _TABLE.items() for field, keys in facts.get("keys", {}).items()

@@ -12,10 +12,11 @@ import re
 import sys
 from pathlib import Path
 
-FILES = ("core", "batch", "rbac", "networking", "storage")
+FILES = ("core", "apps", "batch", "policy", "rbac", "networking", "storage")
 ROOTS = (
     *("PodTemplateSpec", "RoleRef", "PodFailurePolicy", "SuccessPolicy", "Taint", "PersistentVolumeSource"),
-    *("VolumeNodeAffinity", "ParentReference", "VolumeAttachmentSpec", "CSINodeDriver"),
+    *("VolumeNodeAffinity", "ParentReference", "VolumeAttachmentSpec", "CSINodeDriver", "PodDisruptionBudgetSpec"),
+    *("DeploymentStrategy", "StatefulSetUpdateStrategy", "DaemonSetUpdateStrategy"),
 )
 INLINED = "ObjectMeta"
 """The one embedded type that has names for JSON: an object's metadata is written among the fields of its owner."""

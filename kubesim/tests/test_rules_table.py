@@ -52,6 +52,8 @@ def test_every_type_of_rules_is_asked_of_something():
         "ListOptions",
         "WatchOptions",
         "JobStatus",
+        "ReplicaTemplate",
+        "StatefulTemplate",
     }
     of_volumes = {name for rule in rules.rules_of("kinds", "persistentvolumes")
                   for name, _ in rule.more.get("types", {}).values()}  # fmt: skip

@@ -15,6 +15,7 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     events,
     fairness,
     forms,
+    jobs,
     misc,
     networks,
     placing,
@@ -109,7 +110,7 @@ def _changed_errors(served: Kind, kind: Kind, old: Obj, new: Obj) -> list[FieldE
     fixed = immutable_errors(kind, old, new)
     if kind.resource in ONLY_CHANGES:
         return fixed
-    content = _content_errors(served, kind, new)
+    content = [*_content_errors(served, kind, new), *errors_of("changed", kind.resource, Place(new))]
     same = UNCHANGED.get(kind.resource)
     if same is not None and old.get(same) == new.get(same):
         content = [error for error in content if not error.field.startswith(f"{same}[")]
@@ -150,7 +151,7 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
     errors = []
     for rule in kind.immutable:
         before, after = dig(old, rule.path), dig(new, rule.path)
-        if before == after or workloads.may_change(kind, rule.path, before, after, old):
+        if before == after or jobs.may_change(kind, rule.path, before, after, old):
             continue
         path = ".".join(rule.path)
         if rule.forbidden:

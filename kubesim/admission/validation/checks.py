@@ -211,15 +211,3 @@ def segment(value: str, where: str, place: Place) -> Iterable[FieldError]:
 def labels(value: Obj, where: str, place: Place) -> Iterable[FieldError]:
     """A map of labels."""
     return metadata.label_errors(value, where)
-
-
-@check
-def percent(value: Any, where: str, place: Place) -> Iterator[FieldError]:
-    """A share (where it is a text) of at most 100 %."""
-    if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
-        text = (
-            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex"
-        )
-        yield invalid_value(where, value, f"{text} used for validation is '[0-9]+%')")
-    elif isinstance(value, str) and int(value[:-1]) > 100:
-        yield invalid_value(where, value, "must not be greater than 100%")

@@ -62,22 +62,21 @@ def pod_errors(pod: Obj) -> list[FieldError]:
 
 @check
 def pod_annotations(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The annotations of a pod that mean something."""
-    notes = pod["metadata"].get("annotations")
+    """The annotations of a pod, or of a template of pods, that mean something."""
+    notes = (pod.get("metadata") or {}).get("annotations")
     if not notes:
         return
-    path = "metadata.annotations"
-    if MIRROR in notes and not pod["spec"].get("nodeName"):
-        yield invalid_value(
-            f"{path}[{MIRROR}]", notes[MIRROR], "must set spec.nodeName if mirror pod annotation is set"
-        )
+    spec = pod.get("spec") or {}
+    if MIRROR in notes and not spec.get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        yield invalid_value(f"{where}[{MIRROR}]", notes[MIRROR], why)
     if DELETION_COST in notes and not _is_cost(notes[DELETION_COST]):
-        yield invalid_value(f"{path}[{DELETION_COST}]", notes[DELETION_COST], "must be a 32bit integer")
+        yield invalid_value(f"{where}[{DELETION_COST}]", notes[DELETION_COST], "must be a 32bit integer")
     for key, profile in sorted(notes.items()):
         if key == SECCOMP_POD or key.startswith(SECCOMP):
-            yield from _seccomp_errors(profile, f"{path}.{key}", place)
+            yield from _seccomp_errors(profile, f"{where}.{key}", place)
         elif key.startswith(APPARMOR):
-            yield from _apparmor_errors(key.removeprefix(APPARMOR), profile, f"{path}[{key}]", pod["spec"])
+            yield from _apparmor_errors(key.removeprefix(APPARMOR), profile, f"{where}[{key}]", spec)
 
 
 def _is_cost(text: str) -> bool:
@@ -102,12 +101,12 @@ def _apparmor_errors(name: str, profile: str, where: str, spec: Obj) -> Iterator
 @check
 def annotated_profiles(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """Profiles that both annotations and fields tell of are the same."""
-    notes, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
+    notes, spec = (pod.get("metadata") or {}).get("annotations") or {}, pod.get("spec") or {}
     if not any(key == SECCOMP_POD or key.startswith((SECCOMP, APPARMOR)) for key in notes):
         return
     context = spec.get("securityContext") or {}
-    holders = [(path, entry, entry.get("securityContext") or {}) for path, entry in containers_of(spec, "spec.")]
-    told = [(SECCOMP_POD, "spec", context.get("seccompProfile"))]
+    holders = [(path, entry, entry.get("securityContext") or {}) for path, entry in containers_of(spec, f"{where}.")]
+    told = [(SECCOMP_POD, where, context.get("seccompProfile"))]
     told += [(f"{SECCOMP}{entry.get('name', '')}", path, own.get("seccompProfile")) for path, entry, own in holders]
     for key, path, profile in told:
         if profile and key in notes:

@@ -169,7 +169,7 @@ def indexes(text: str, where: str, place: Place, name: str) -> Iterator[FieldErr
     """Indexes of an indexed job: ``0,2-4``."""
     last = -1
     for part in text.split(",") if text else ():
-        low, high, why = _interval(part, place.value["spec"]["completions"])
+        low, high, why = interval(part, place.value["spec"]["completions"])
         if not why and last >= low:
             why = f"non-increasing order, previous: {last}, current: {low}"
         if why:
@@ -178,8 +178,8 @@ def indexes(text: str, where: str, place: Place, name: str) -> Iterator[FieldErr
         last = high
 
 
-def _interval(text: str, completions: int) -> tuple[int, int, str]:
-    """Return (first, last, what is wrong) of a part of such a list."""
+def interval(text: str, completions: int) -> tuple[int, int, str]:
+    """Return (first, last, what is wrong) of a part of a list of indexes like ``0,2-4``."""
     limits = text.split("-")
     if len(limits) > 2:
         rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
@@ -211,5 +211,5 @@ def apart(failed: str, where: str, place: Place) -> Iterator[FieldError]:
 
 def _readable(text: str, completions: int) -> list[tuple[int, int]]:
     """Return the intervals of such a list that can be read, the first one last."""
-    found = (_interval(part, completions) for part in reversed(text.split(",")))
+    found = (interval(part, completions) for part in reversed(text.split(",")))
     return [(low, high) for low, high, why in found if not why]

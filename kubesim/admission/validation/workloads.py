@@ -1,27 +1,19 @@
-"""The rules of workloads that are more than a line of the tables in ``rules/``."""
+"""The rules of workloads that are more than a line of the tables in ``rules/``; those of jobs are in jobs.py."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kubesim.admission.validation.metadata import annotation_errors, label_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
-from kubesim.api import cron
+from kubesim.admission.validation.selectors import label_selector
 from kubesim.api.selectors import from_struct
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
-from kubesim.schema.registry import Kind
+from kubesim.schema.internal import internal
 
-JOB_LABELS = {
-    "controller-uid": "uid",
-    "job-name": "name",
-    "batch.kubernetes.io/controller-uid": "uid",
-    "batch.kubernetes.io/job-name": "name",
-}
-"""The labels of a job's pods, and the field of its metadata that each repeats."""
-PLACING = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
 UNCHANGED = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -30,101 +22,170 @@ FREE = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"),
     "persistentVolumeClaimRetentionPolicy",
 )
+PERCENT = re.compile("[0-9]+%")
+NUMBER = re.compile("[-+]?[0-9]+")
+PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
 
 
 @check
-def selector(spec: Obj, where: str, place: Place, what: str) -> Iterator[FieldError]:
-    """A selector, and the template that it must match."""
+def chosen(
+    spec: Obj, where: str, place: Place, template: str, what: str, text: str = "invalid label selector"
+) -> Iterator[FieldError]:
+    """A selector that may not be empty, and where it can be read the template, which it must match."""
     found = spec.get("selector")
+    wrong = [] if found is None else list(label_selector(found, f"{where}.selector", place))
+    yield from wrong
     if found is None:
-        yield required("spec.selector")
-        yield _mismatch(spec.get("template", {}).get("metadata", {}).get("labels"))
-    elif not found.get("matchLabels") and not found.get("matchExpressions"):
-        yield invalid_value("spec.selector", found, f"empty selector is invalid for {what}")
-    else:
-        yield from label_errors(found.get("matchLabels"), "spec.selector.matchLabels")
-        yield from _match_errors(found, spec)
+        yield required(f"{where}.selector")
+    elif _is_empty(found):
+        yield invalid_value(f"{where}.selector", found, f"empty selector is invalid for {what}")
+    if wrong:
+        yield invalid_value(f"{where}.selector", shown_selector(found), text)
+        return
+    yield from mismatches(spec, where)
+    inside = Place(spec, where, place)
+    yield from errors_of("types", template, Place(spec.get("template") or {}, f"{where}.template", inside))
+
+
+def _is_empty(selector: Obj) -> bool:
+    return not selector.get("matchLabels") and not selector.get("matchExpressions")
+
+
+def shown_selector(selector: Obj | None) -> Obj:
+    """Return a label selector as refusals show it."""
+    found = selector or {}
+    shown: Obj = {"matchLabels": dict(sorted((found.get("matchLabels") or {}).items()))}
+    shown["matchExpressions"] = [
+        {"key": entry.get("key", ""), "operator": entry.get("operator", "")}
+        | ({"values": entry["values"]} if entry.get("values") else {})
+        for entry in found.get("matchExpressions") or ()
+    ]
+    return {name: value for name, value in shown.items() if value}
+
+
+def mismatches(spec: Obj, where: str) -> Iterator[FieldError]:
+    """Yield an error where a selector that can be read does not choose what the template makes."""
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if not from_struct(spec.get("selector")).matches(labels):
+        yield mismatch(labels, f"{where}.template")
+
+
+def mismatch(labels: Obj | None, where: str) -> FieldError:
+    """Return what is said of a template whose pods would not be chosen."""
+    return invalid_value(f"{where}.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
 @check
-def job_selector(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """A job's selector, which may be empty."""
-    if spec.get("selector"):
-        yield from _match_errors(spec["selector"], spec)
-    else:
-        yield required("spec.selector")
-        yield _mismatch(spec.get("template", {}).get("metadata", {}).get("labels") or None)
+def daemons(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The selector of a daemon set, which is looked at less strictly."""
+    found = spec.get("selector")
+    wrong = list(label_selector(found or {}, f"{where}.selector", place))
+    yield from wrong or mismatches(spec, where)
+    if found is not None and _is_empty(found):
+        yield invalid_value(f"{where}.selector", found, "empty selector is invalid for daemonset")
 
 
 @check
 def map_selector(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The labels that a replication controller looks for are those of its template."""
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if spec.get("template") and not (spec.get("selector") or {}).items() <= labels.items():
-        yield _mismatch(labels or None)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if spec.get("template") is not None and not (spec.get("selector") or {}).items() <= (labels or {}).items():
+        yield mismatch(labels, f"{where}.template")
 
 
-def _match_errors(selector: Obj, spec: Obj) -> Iterator[FieldError]:
-    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
-    try:
-        matches = from_struct(selector).matches(labels)
-    except ValueError as exc:
-        yield invalid_value("spec.selector", selector, str(exc))
-        return
-    if not matches:
-        yield _mismatch(labels or None)
+@check
+def pod_metadata(template: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The metadata of a pod template, whose path is shorter than where it lies."""
+    metadata = template.get("metadata") or {}
+    yield from label_errors(metadata.get("labels"), place.at("labels"))
+    yield from annotation_errors(metadata.get("annotations"), place.at("annotations"))
 
 
-def _mismatch(labels: Obj | None) -> FieldError:
-    return invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+@check
+def template_with_claims(template: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The template of a stateful set with a volume for each claim, and without names, as its pods will have it."""
+    pod, above = template.get("spec") or {}, place.above.value if place.above else {}
+    names = [claim.get("metadata", {}).get("name", "") for claim in above.get("volumeClaimTemplates") or ()]
+    spec = {name: value for name, value in pod.items() if name not in ("hostname", "subdomain")}
+    if names:
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+        spec["volumes"] = volumes + [entry for entry in pod.get("volumes") or () if entry.get("name") not in names]
+    yield from errors_of("types", "PodTemplate", Place({**template, "spec": spec}, where, place))
+
+
+@check
+def strategy(value: Obj, where: str, place: Place, choices: list[str], form: str) -> Iterator[FieldError]:
+    """How the pods of a deployment or a daemon set are replaced."""
+    if value.get("type") not in choices:
+        yield unsupported(where, internal(form, value), tuple(choices))
+
+
+@check
+def stateful_strategy(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """How the pods of a stateful set are replaced."""
+    form = internal("StatefulSetUpdateStrategy", value)
+    if value.get("type") == "OnDelete" and value.get("rollingUpdate") is not None:
+        why = "only allowed for updateStrategy 'RollingUpdate'"
+        yield invalid_value(f"{where}.rollingUpdate", form["RollingUpdate"], why)
+    elif value.get("type") not in ("OnDelete", "RollingUpdate"):
+        yield invalid_value(where, form, "must be 'RollingUpdate' or 'OnDelete'")
+
+
+@check
+def share(value: Any, where: str, place: Place) -> Iterator[FieldError]:
+    """A number that is not negative, or a percentage."""
+    if isinstance(value, str):
+        if not PERCENT.fullmatch(value):
+            yield invalid_value(where, value, PERCENT_RULE)
+    elif value < 0:
+        yield invalid_value(where, value, "must be greater than or equal to 0")
+
+
+@check
+def no_more_than_all(value: Any, where: str, place: Place) -> Iterator[FieldError]:
+    """A share of at most 100 % (where it is a percentage)."""
+    if isinstance(value, str) and PERCENT.fullmatch(value) and int(value[:-1]) > 100:
+        yield invalid_value(where, value, "must not be greater than 100%")
+
+
+def amount(value: Any) -> int:
+    """Return what a share comes to: its number, with or without a sign for percent; what is none is nothing."""
+    if isinstance(value, str):
+        text = value.removesuffix("%") if PERCENT.fullmatch(value) else value
+        return int(text) if NUMBER.fullmatch(text) else 0
+    return value or 0
+
+
+@check
+def some_may_go(rolling: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A deployment goes forward only where a pod may be missing, or be too many."""
+    if not amount(rolling.get("maxUnavailable")) and not amount(rolling.get("maxSurge")):
+        shown = rolling.get("maxUnavailable", 0)
+        yield invalid_value(f"{where}.maxUnavailable", shown, "may not be 0 when `maxSurge` is 0")
+
+
+@check
+def either_way(rolling: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The pods of a daemon set are replaced before or after, not both ways."""
+    missing, surge = amount(rolling.get("maxUnavailable")), amount(rolling.get("maxSurge"))
+    if missing and surge:
+        yield invalid_value(
+            f"{where}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero"
+        )
+    elif not missing and not surge:
+        yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
 @check_of_missing
-def pod_template(value: Obj | None, where: str, place: Place) -> Iterator[FieldError]:
-    """A pod template; the paths of its metadata are upstream's."""
-    template = value or {}
-    metadata = template.get("metadata", {})
-    yield from label_errors(metadata.get("labels"), f"{where}.labels")
-    yield from annotation_errors(metadata.get("annotations"), f"{where}.annotations")
-    yield from errors_of("types", "PodSpec", Place(template.get("spec", {}), f"{where}.spec"))
-
-
-@check
-def template_with_claims(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The template of a stateful set with a volume for each claim, as its pods will have it."""
-    template = spec.get("template") or {}
-    pod = template.get("spec") or {}
-    names = [claim.get("metadata", {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
-    if names:
-        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-        kept = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
-        template = {**template, "spec": {**pod, "volumes": [*kept, *volumes]}}
-    yield from pod_template(template, f"{where}.template", place)
-
-
-@check
-def stateful_strategy(strategy: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """How the pods of a stateful set are replaced."""
-    shown = _shown(strategy, "partition", "maxUnavailable")
-    if strategy.get("type") == "OnDelete" and strategy.get("rollingUpdate"):
-        why = "only allowed for updateStrategy 'RollingUpdate'"
-        yield invalid_value(f"{where}.rollingUpdate", shown["RollingUpdate"], why)
-    elif strategy.get("type") not in ("OnDelete", "RollingUpdate"):
-        yield invalid_value(where, shown, "must be 'RollingUpdate' or 'OnDelete'")
-
-
-@check
-def daemon_strategy(strategy: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """How the pods of a daemon set are replaced."""
-    if strategy.get("type") not in ("OnDelete", "RollingUpdate"):
-        yield unsupported(where, _shown(strategy, "maxUnavailable", "maxSurge"), ("RollingUpdate", "OnDelete"))
-
-
-def _shown(strategy: Obj, *fields: str) -> Obj:
-    """Return an update strategy as the API server has it in memory."""
-    rolling = strategy.get("rollingUpdate")
-    inner = {name[:1].upper() + name[1:]: rolling.get(name) for name in fields} if rolling else None
-    return {"Type": strategy.get("type", ""), "RollingUpdate": inner}
+def revision_data(value: Any, where: str, place: Place) -> Iterator[FieldError]:
+    """What a revision of a workload remembers."""
+    if value is None:
+        yield required(where, "data is mandatory")
+    elif not isinstance(value, dict):
+        yield required(where, "data must be a valid JSON object")
 
 
 def stateful_set_update_errors(old: Obj, new: Obj) -> list[FieldError]:
@@ -139,77 +200,10 @@ def stateful_set_update_errors(old: Obj, new: Obj) -> list[FieldError]:
 
 
 @check
-def generated(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """A job that does not choose its pods itself has the labels and the selector that were made for it."""
-    spec = obj.get("spec") or {}
-    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
-    if spec.get("manualSelector") or not spec.get("selector"):
-        return
-    metadata = obj["metadata"]
-    for name, value in JOB_LABELS.items():
-        path, wanted = f"spec.template.metadata.labels[{name}]", metadata.get(value, "")
-        if name not in labels:
-            yield required(path, f"must be '{wanted}'")
-        elif labels[name] != wanted:
-            yield invalid_value(path, labels, f"must be '{wanted}'")
-    expected = {name: metadata.get(value, "") for name, value in JOB_LABELS.items()}
-    if not from_struct(spec["selector"]).matches(expected):
-        yield invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
-
-
-def may_change(kind: Kind, path: tuple[str, ...], before: Any, after: Any, old: Obj) -> bool:
-    """Tell whether an immutable field is free now.
-
-    A suspended job that has never started can be sent to other nodes, and an indexed one can change its completions.
-    """
-    if kind.resource != "jobs.batch":
-        return False
-    if path == ("spec", "template"):
-        free = bool(old["spec"].get("suspend")) and not old.get("status", {}).get("startTime")
-        return free and _unplaced(before) == _unplaced(after)
-    return path == ("spec", "completions") and old["spec"].get("completionMode") == "Indexed"
-
-
-def _unplaced(template: Obj) -> Obj:
-    """Return a pod template without what says where its pods may run."""
-    spec = {name: value for name, value in template.get("spec", {}).items() if name not in PLACING}
-    others = {name: value for name, value in template.get("spec", {}).get("affinity", {}).items() if value}
-    others.pop("nodeAffinity", None)
-    metadata = {k: v for k, v in template.get("metadata", {}).items() if k not in ("labels", "annotations")}
-    return {"metadata": metadata, "spec": spec, "affinity": others}
-
-
-@check
-def schedule(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The times of a cron job."""
-    if "TZ" in value:
-        yield invalid_value(where, value, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
-    elif value:
-        try:
-            cron.parse(value)
-        except cron.ScheduleError as error:
-            yield invalid_value(where, value, str(error))
-
-
-@check
-def time_zone(zone: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The place whose clock a cron job goes by."""
-    if zone == "":
-        yield invalid_value(where, zone, "timeZone must be nil or non-empty string")
-    elif zone.lower() == "local":
-        why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        yield invalid_value(where, zone, why)
-    else:
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            yield invalid_value(where, zone, f"unknown time zone {zone}")
-
-
-@check
 def budget(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """A budget says what must stay, or what may go."""
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
-        shown = {name[:1].upper() + name[1:]: spec.get(name) for name in names}
+        shown = internal("PodDisruptionBudgetSpec", spec)
+        if spec.get("selector"):
+            shown["Selector"] = shown_selector(spec["selector"])
         yield invalid_value(where, shown, "minAvailable and maxUnavailable cannot be both set")
