@@ -103,7 +103,7 @@ class Decoder:
         else:
             kept = []
             for at, item in enumerate(items):
-                kept.append(self.object(child, self._checked(shape, field, item or {}, dict, path), f"{path}[{at}]"))
+                kept.append(self.object(child, _entry(shape, field, item, path), f"{path}[{at}]"))
         return kept if kept or (shape.name, field.name) in facts.KEPT_EMPTY else None
 
     def _map(self, shape: Shape, field: FieldType, items: Obj, path: str) -> Obj | None:
@@ -111,7 +111,7 @@ class Decoder:
         kept = {
             key: self._scalar(shape, field, field.item, item, path)
             if child is None
-            else self.object(child, item, f"{path}.{KEY}{key}{KEY}")
+            else self.object(child, _entry(shape, field, item, path), f"{path}.{KEY}{key}{KEY}")
             for key, item in sorted(items.items())
         }
         if kept or (shape.name, field.name) in facts.KEPT_EMPTY or path.endswith(facts.LABELS_OF_TEMPLATES):
@@ -143,6 +143,13 @@ class Decoder:
         if not isinstance(item, wanted):
             raise _mismatch(shape, field, item, path, go_type(shape, field))
         return item
+
+
+def _entry(shape: Shape, field: FieldType, item: Any, path: str) -> Obj:
+    """Return an entry of a list or map of objects; none at all is an empty one."""
+    if item is not None and not isinstance(item, dict):
+        raise _mismatch(shape, field, item, path, f"v1.{go_name(field.type_name)}")
+    return item or {}
 
 
 def _wrapped(item: int | float, wanted: str) -> int | float:

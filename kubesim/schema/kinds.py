@@ -86,7 +86,7 @@ KINDS = (
          subresources=(Subresource("proxy", "NodeProxyOptions", verbs=PROXY_VERBS), STATUS),
          fields=(_field("spec.unschedulable", empty="false"),), field_error=NO_LABEL),
     POD,
-    Kind("", "v1", "Event", "events", schema="CoreV1Event", short_names=("ev",), fields=EVENT_FIELDS,
+    Kind("", "v1", "Event", "events", schema="CoreV1Event", names="path", short_names=("ev",), fields=EVENT_FIELDS,
          field_error=NO_LABEL, indexes=("involvedObject.uid",), create_on_update=True, ttl_s=3600),
     Kind("", "v1", "ConfigMap", "configmaps", schema="V1ConfigMap", short_names=("cm",)),
     Kind("", "v1", "Secret", "secrets", schema="V1Secret", fields=(_field("type"),), field_error=NO_LABEL,

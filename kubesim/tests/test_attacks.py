@@ -67,3 +67,19 @@ def test_a_quantity_of_thousands_of_digits_is_refused() -> None:
 def test_a_header_that_is_no_text_becomes_one() -> None:
     assert readable("a\udcff") == "a\ufffd"
     assert readable("\udcc3\udca9") == "é"
+
+
+@pytest.mark.parametrize(("entry", "name"), [(5, "number"), ("", "string"), ([], "array"), (True, "bool")])
+@pytest.mark.parametrize(
+    ("owner", "field", "told"),
+    [
+        ("V1PodSpec", "containers", "field PodSpec.containers of type v1.Container"),
+        ("V1Device", "attributes", "field Device.attributes of type v1.DeviceAttribute"),
+    ],
+)
+def test_an_entry_that_is_no_object_is_refused(entry: Any, name: str, owner: str, field: str, told: str) -> None:
+    shape = cast(Shape, shape_of(owner))
+    entries = {"a": entry} if field == "attributes" else [entry]
+    with pytest.raises(DecodeError) as refused:
+        Decoder().object(shape, {field: entries})
+    assert str(refused.value) == f"json: cannot unmarshal {name} into Go struct {told}"

@@ -87,7 +87,11 @@ ASKED_TWICE = (
 
 def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a new object that was sent as ``served``."""
-    errors = [*metadata_errors(kind, obj), *_content_errors(served or kind, kind, obj), *_custom_errors(kind, obj)]
+    errors = [
+        *metadata_errors(kind, obj, served),
+        *_content_errors(served or kind, kind, obj),
+        *_custom_errors(kind, obj),
+    ]
     _raise(kind, obj, errors + errors_of("created", kind.resource, Place(obj)))
 
 

@@ -28,6 +28,15 @@ def full_name(name: str, where: str, place: Place) -> Iterator[FieldError]:
 
 
 @check
+def version_and_group(name: str, where: str, place: Place) -> Iterable[FieldError]:
+    """The name of an API service is what it serves."""
+    spec = place.value.get("spec") or {}
+    wanted = f"{spec.get('version', '')}.{spec.get('group', '')}"
+    why = f'must be `spec.version+"."+spec.group`: "{wanted}"'
+    return () if name == wanted or path_errors(name) else (invalid_value(where, name, why),)
+
+
+@check
 def review_versions(versions: list[str], where: str, place: Place) -> Iterator[FieldError]:
     """The versions of a review that a webhook reads, one of which we write."""
     for at, version in enumerate(versions):

@@ -34,16 +34,17 @@ _TEXTS = {
 }
 
 
-def metadata_errors(kind: Kind, obj: Obj) -> list[FieldError]:
-    """Return what is wrong with an object's metadata."""
+def metadata_errors(kind: Kind, obj: Obj, served: Kind | None = None) -> list[FieldError]:
+    """Return what is wrong with an object's metadata; the version that it came in says of what form its name is."""
+    asked = served or kind
     metadata = obj["metadata"]
     prefix = metadata.get("generateName")
-    errors = [invalid_value("metadata.generateName", prefix, why) for why in _prefix_errors(kind, prefix)]
+    errors = [invalid_value("metadata.generateName", prefix, why) for why in _prefix_errors(asked, prefix)]
     if not metadata.get("name"):
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
         errors += [
-            invalid_value("metadata.name", metadata["name"], why) for why in name_errors(kind, metadata["name"])
+            invalid_value("metadata.name", metadata["name"], why) for why in name_errors(asked, metadata["name"])
         ]
     if metadata.get("generation", 0) < 0:
         errors.append(invalid_value("metadata.generation", metadata["generation"], NOT_NEGATIVE))
