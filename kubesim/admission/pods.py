@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kubesim.admission import limits, prepare
+from kubesim.admission.validation.metadata import path_errors
 from kubesim.admission.validation.podstatus import MIRROR
 from kubesim.api import status
 from kubesim.api.meta import generated_name
@@ -55,7 +56,11 @@ def add_service_account(ops: Operations, kind: Kind, new: Obj) -> None:
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     found = ops.store.get(ops.registry.by_resource("serviceaccounts"), namespace, name)
     if found is None and name != "default":
-        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        wrong = path_errors(name)
+        lost = f'serviceaccount "{name}" not found'
+        if wrong:
+            lost = f'invalid resource name "{name}": [{" ".join(wrong)}]'
+        why = f"error looking up service account {namespace}/{name}: {lost}"
         raise status.forbidden(kind, new["metadata"].get("name", ""), why)
     account: Obj = found or {}
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):

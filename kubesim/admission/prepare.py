@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kubesim.admission import podlevel
 from kubesim.api.meta import rfc3339
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
@@ -31,6 +32,8 @@ TEMPLATES = {
 }
 """Where the metadata of a kind's pods lies."""
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -87,6 +90,9 @@ def namespace(ops: Operations, new: Obj) -> None:
 def pod(ops: Operations, new: Obj) -> None:
     """A pod begins Pending with its class of service."""
     _take_profiles(new)
+    _choose_by_own_labels(new)
+    if "resources" in new["spec"]:
+        podlevel.fill(new["spec"])
     new["status"] = {"phase": "Pending", "qosClass": qos_class(new["spec"])}
     if new["spec"].get("schedulingGates"):
         new["status"]["conditions"] = [{**GATED, "lastTransitionTime": rfc3339(ops.clock.now())}]
@@ -94,8 +100,11 @@ def pod(ops: Operations, new: Obj) -> None:
 
 def _take_profiles(new: Obj) -> None:
     """Write AppArmor profiles that are told in annotations, as they once were, where containers have them now."""
-    notes = new["metadata"].get("annotations") or {}
-    for holder in (*new["spec"].get("initContainers", ()), *new["spec"].get("containers", ())):
+    notes, spec = new["metadata"].get("annotations") or {}, new["spec"]
+    if not notes or (spec.get("os") or {}).get("name") == "windows":
+        return
+    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+    for holder in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         told = notes.get(f"{APPARMOR}{holder.get('name', '')}")
         context = holder.get("securityContext") or {}
         if told is None or context.get("appArmorProfile"):
@@ -103,14 +112,32 @@ def _take_profiles(new: Obj) -> None:
         kind, _, name = told.partition("/")
         profile = {"runtime": {"type": "RuntimeDefault"}, "unconfined": {"type": "Unconfined"},
                    "localhost": {"type": "Localhost", "localhostProfile": name}}.get(kind)  # fmt: skip
-        if profile is not None:
+        if profile is not None and profile != whole:
             holder["securityContext"] = {**context, "appArmorProfile": profile}
+
+
+def _choose_by_own_labels(new: Obj) -> None:
+    """Write the values of labels by whose keys a pod says near which others it is to be into its selectors."""
+    spec, labels = new["spec"], new["metadata"].get("labels") or {}
+    terms: list[Obj] = list(spec.get("topologySpreadConstraints") or ())
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity = (spec.get("affinity") or {}).get(kind) or {}
+        terms += (entry.get("podAffinityTerm") or {} for entry in affinity.get(PREFERRED) or ())
+        terms += affinity.get(REQUIRED) or ()
+    for term in terms:
+        selector = term.get("labelSelector")
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+            found = [key for key in term.get(field) or () if key in labels]
+            if selector is not None and found:
+                added = [{"key": key, "operator": operator, "values": [labels[key]]} for key in found]
+                selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
 
 
 def qos_class(spec: Obj) -> str:
     """Return Guaranteed where all requests equal limits for cpu and memory, BestEffort where there are none."""
     holders = [*spec.get("containers", ()), *spec.get("initContainers", ())]
-    resources = [holder.get("resources", {}) for holder in holders]
+    whole = spec.get("resources")
+    resources = [holder.get("resources", {}) for holder in holders] if whole is None else [whole]
     if not any(_compute(entry.get(part)) for entry in resources for part in ("requests", "limits")):
         return "BestEffort"
     return "Guaranteed" if all(map(_guaranteed, resources)) else "Burstable"

@@ -124,6 +124,13 @@ def restarts_of_containers(obj: Obj) -> None:
             del holder["restartPolicy"]
 
 
+def stop_signals(obj: Obj) -> None:
+    """Containers have no stop signals of their own yet, nor handlers of which nothing is left."""
+    lifecycle = obj.get("lifecycle")
+    if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+        del obj["lifecycle"]
+
+
 def grace(obj: Obj) -> None:
     """A pod that is to have ended before its end has a second."""
     if obj["spec"].get("terminationGracePeriodSeconds", 0) < 0:

@@ -39,7 +39,8 @@ WRITTEN = frozenset(_tags("written"))
 
 NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("CoreV1Event", "firstTimestamp"),
          ("CoreV1Event", "lastTimestamp"), ("V1ClusterRole", "rules"), ("V1EndpointSlice", "endpoints"),
-         ("V1EndpointSlice", "ports"), ("V1ProjectedVolumeSource", "sources"), ("V1CSINodeDriver", "topologyKeys"),
+         ("V1EndpointSlice", "ports"), ("V1ProjectedVolumeSource", "sources"), ("V1ScaleIOVolumeSource", "secretRef"),
+         ("V1CSINodeDriver", "topologyKeys"),
          ("V2HorizontalPodAutoscalerStatus", "currentMetrics"), ("V1LimitRangeSpec", "limits"),
          ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
          ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),

@@ -19,6 +19,7 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     misc,
     networks,
     placing,
+    podchanges,
     pods,
     podstatus,
     policies,
@@ -47,7 +48,7 @@ from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
 CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
-    "pods": pods.update_errors,
+    "pods": podchanges.update_errors,
     "statefulsets.apps": workloads.stateful_set_update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
@@ -60,7 +61,10 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "resourcequotas": bounds.quota_update_errors,
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
-CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {"services": networks.service_update_errors}
+CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
+    "pods": podchanges.metadata_again,
+    "services": networks.service_update_errors,
+}
 """What is told before the rules for new objects."""
 FIXED_FIRST = ("ingressclasses.networking.k8s.io",)
 """Kinds of which it is told before all else what may not change."""

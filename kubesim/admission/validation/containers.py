@@ -106,11 +106,13 @@ def target(name: str, where: str, place: Place) -> Iterator[FieldError]:
 
 
 @check
-def without(value: Obj, where: str, place: Place, fields: Sequence[str], text: str) -> Iterator[FieldError]:
-    """An object that has none of some fields."""
+def without(
+    value: Obj, where: str, place: Place, fields: Sequence[str], text: str, *, filled: bool = False
+) -> Iterator[FieldError]:
+    """An object that has none of some fields (``filled``: or nothing in them)."""
     for path in fields:
         for at, inner in walk(value, path, where):
-            if inner is not None and inner != {} and inner != []:
+            if inner is not None and (inner or not filled):
                 yield forbidden_field(at, text)
 
 

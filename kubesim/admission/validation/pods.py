@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +11,6 @@ from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
 from kubesim.errors import Obj
-from kubesim.schema.internal import internal
 from kubesim.schema.paths import dig, walk
 
 LONGEST_SYSCTL = 253
@@ -47,12 +44,6 @@ NETBIOS = re.compile(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")
 _PART = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 DOMAIN = re.compile(rf"{_PART}(?:\.{_PART})*")
 NO_USER = re.compile(r"[\"/\\:;|=,+*?<>@\[\]]")
-FREE_FIELDS = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
-UPDATE_TEXT = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
 
 
 def pod_errors(pod: Obj) -> list[FieldError]:
@@ -110,14 +101,14 @@ def annotated_profiles(pod: Obj, where: str, place: Place) -> Iterator[FieldErro
     told += [(f"{SECCOMP}{entry.get('name', '')}", path, own.get("seccompProfile")) for path, entry, own in holders]
     for key, path, profile in told:
         if profile and key in notes:
-            at = f"{path}.securityContext.seccompProfile"
-            yield from _apart(notes[key], profile, at, "seccomp", SECCOMP_NAMES)
+            field = f"{path}.securityContext.seccompProfile"
+            yield from _apart(notes[key], profile, field, "seccomp", SECCOMP_NAMES)
     for path, entry, own in holders:
         profile = own.get("appArmorProfile") or context.get("appArmorProfile")
         key = f"{APPARMOR}{entry.get('name', '')}"
         if profile and key in notes and (spec.get("os") or {}).get("name") != "windows":
-            at = f"{path}.securityContext.appArmorProfile"
-            yield from _apart(notes[key], profile, at, "apparmor", APPARMOR_NAMES)
+            field = f"{path}.securityContext.appArmorProfile"
+            yield from _apart(notes[key], profile, field, "apparmor", APPARMOR_NAMES)
 
 
 def _apart(
@@ -239,51 +230,3 @@ def search(value: str, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(where, name, f"must be no more than {LONGEST_SEARCH} characters")
     if not SEARCH.fullmatch(name):
         yield invalid_value(where, name, SEARCH_RULE)
-
-
-def update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """Return an error where a pod changed in more than its images, its deadline or added tolerations."""
-    before, after = old["spec"], new["spec"]
-    for field in ("containers", "initContainers"):
-        if len(before.get(field, ())) != len(after.get(field, ())):
-            return [forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")]
-    deadline, earlier = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    if deadline is not None and earlier is not None and deadline > earlier:
-        why = "must be less than or equal to previous value"
-        return [invalid_value("spec.activeDeadlineSeconds", deadline, why)]
-    errors = []
-    if deadline is None and earlier is not None:
-        why = "must not update from a positive integer to nil value"
-        errors.append(invalid_value("spec.activeDeadlineSeconds", None, why))
-    kept = [_lasting(entry) for entry in after.get("tolerations", ())]
-    if any(_lasting(entry) not in kept for entry in before.get("tolerations", ())):
-        why = "existing toleration can not be modified except its tolerationSeconds"
-        errors.append(forbidden_field("spec.tolerations", why))
-    munged = _munged(before, after)
-    if munged != before:
-        errors.append(forbidden_field("spec", f"{UPDATE_TEXT}\n{difference('PodSpec', before, munged)}"))
-    return errors
-
-
-def _lasting(toleration: Obj) -> Obj:
-    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
-
-
-def _munged(before: Obj, after: Obj) -> Obj:
-    """Return the new PodSpec with the old value of everything that an update may change."""
-    munged = {name: value for name, value in after.items() if name not in FREE_FIELDS}
-    munged |= {name: before[name] for name in FREE_FIELDS if name in before}
-    if before.get("terminationGracePeriodSeconds", 0) < 0 and after.get("terminationGracePeriodSeconds") == 1:
-        munged["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
-    for field in ("containers", "initContainers"):
-        if field in after:
-            pairs = zip(after[field], before[field], strict=True)
-            munged[field] = [{**entry, "image": earlier.get("image", "")} for entry, earlier in pairs]
-    return munged
-
-
-def difference(name: str, before: Obj, after: Obj) -> str:
-    """Return what changed as the API server shows it: a unified diff of both as it has them in memory."""
-    old, new = (json.dumps(internal(name, each), indent=1, ensure_ascii=False) for each in (before, after))
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="")
-    return "".join(f"{line}\n" for line in list(lines)[2:])

@@ -43,6 +43,18 @@ def errors(old: Obj, new: Obj) -> list[FieldError]:
 
 
 def annotation_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """Return an error for each annotation of the node's that has changed, or is of no node."""
+    notes = new["metadata"].get("annotations") or {}
+    if notes == (old["metadata"].get("annotations") or {}):
+        return []
+    found = changed_annotation_errors(old, new)
+    if notes.get(MIRROR) and not new["spec"].get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        found.append(invalid_value(f"metadata.annotations[{MIRROR}]", notes[MIRROR], why))
+    return found
+
+
+def changed_annotation_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return an error for each annotation of the node's that has changed."""
     before, after = (obj["metadata"].get("annotations") or {} for obj in (old, new))
     if before == after:
@@ -55,9 +67,6 @@ def annotation_errors(old: Obj, new: Obj) -> list[FieldError]:
         if what and before.get(key) != after.get(key):
             why = f"may not {'remove or update' if key in before else 'add'} {what}"
             found.append(forbidden_field(f"metadata.annotations[{key}]", why))
-    if after.get(MIRROR) and not new["spec"].get("nodeName"):
-        why = "must set spec.nodeName if mirror pod annotation is set"
-        found.append(invalid_value(f"metadata.annotations[{MIRROR}]", after[MIRROR], why))
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
+from kubesim.admission.podlevel import HUGE, together
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import QuantityError, parse
@@ -28,7 +29,7 @@ COUNTED = (
     *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
 )
 KNOWN = frozenset((*STANDARD, *PARTS, *COUNTED, "storage", "requests.storage"))
-HUGE, NATIVE = "hugepages-", "kubernetes.io/"
+NATIVE = "kubernetes.io/"
 OF_PODS = ("cpu", "hugepages-", "memory")
 NOT_NEGATIVE = "must be greater than or equal to 0"
 Naming = Callable[[str, str], Iterator[FieldError]]
@@ -40,7 +41,8 @@ def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
     if value:
         yield from _requirements(value, where, container_name_errors)
         if "claims" in value:
-            yield from _claims(value["claims"], f"{where}.claims", place)
+            pod = place.above.value if place.above else {}
+            yield from _claims(value["claims"], f"{where}.claims", pod)
 
 
 @check
@@ -58,20 +60,21 @@ def pod_resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
     if "claims" in value:
         yield forbidden_field(f"{where}.claims", "claims may not be set for Resources at pod-level")
     yield from _requirements(value, where, _pod_name_errors)
+    yield from _claims(value.get("claims") or [], f"{where}.claims", place.value)
     yield from _consistency(value, where, place.value)
 
 
 def _consistency(value: Obj, where: str, spec: Obj) -> Iterator[FieldError]:
     """Yield where the containers ask for more than the pod."""
     containers = [entry.get("resources") or {} for entry in spec.get("containers") or ()]
-    for name, whole in sorted((value.get("requests") or {}).items()):
-        asked = [part["requests"][name] for part in containers if name in (part.get("requests") or {})]
-        if sum(map(parse, asked), Fraction(0)) > parse(whole):
-            total = asked[0] if len(asked) == 1 else str(sum(map(parse, asked), Fraction(0)))
-            why = f"must be greater than or equal to aggregate container requests of {total}"
-            yield invalid_value(f"{where}.requests[{name}]", whole, why)
-    for at, part in enumerate(containers):
-        for name, limit in sorted((part.get("limits") or {}).items()):
+    for part, kinds in (("requests", ("",)), ("limits", (HUGE,))):
+        whole = value.get(part) or {}
+        for name, total in sorted(together(spec, part).items()):
+            if name in whole and name.startswith(kinds) and parse(total) > parse(whole[name]):
+                why = f"must be greater than or equal to aggregate container {part} of {total}"
+                yield invalid_value(f"{where}.{part}[{name}]", whole[name], why)
+    for at, own in enumerate(containers):
+        for name, limit in sorted((own.get("limits") or {}).items()):
             most = (value.get("limits") or {}).get(name)
             if most is not None and parse(limit) > parse(most):
                 why = f"must be less than or equal to pod limits of {most}"
@@ -158,9 +161,8 @@ def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Itera
         yield invalid_value(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
 
 
-def _claims(claims: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+def _claims(claims: list[Obj], where: str, pod: Obj) -> Iterator[FieldError]:
     """Yield what is wrong with the claims of the pod's that a container uses, or one request of them."""
-    pod = place.above.value if place.above else {}
     known = {claim.get("name", "") for claim in pod.get("resourceClaims") or ()} - {""}
     used: set[str] = set()
     for at, claim in enumerate(claims):

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.pods import difference
+from kubesim.admission.validation.podchanges import difference
 from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.admission.validation.volumes import INITIATOR_TEXT, ISCSI, LONGEST_INITIATOR
 from kubesim.api.quantity import canonical, parse

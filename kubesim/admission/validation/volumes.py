@@ -10,6 +10,7 @@ from kubesim.admission.validation.metadata import annotation_errors, dns_errors,
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.api.status import (
     FieldError,
+    duplicate,
     forbidden_field,
     invalid_value,
     not_found_field,
@@ -76,9 +77,11 @@ def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
     made = {f"{pod}-{volume.get('name', '')}" for volume in values if pod and "ephemeral" in volume}
     right: dict[str, Obj] = {}
     for at, volume in enumerate(values):
-        wrong = errors_of("types", "Volume", Place(volume, f"{where}[{at}]", place))
+        wrong, name = errors_of("types", "Volume", Place(volume, f"{where}[{at}]", place)), volume.get("name", "")
+        if name in right:
+            wrong.append(duplicate(f"{where}[{at}].name", name))
         if not wrong:
-            right[volume.get("name", "")] = volume
+            right[name] = volume
         yield from wrong
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim in made:
@@ -109,7 +112,7 @@ def whole_initiator(value: Obj, where: str, place: Place) -> Iterator[FieldError
 def iscsi_name(value: str, where: str, place: Place) -> Iterator[FieldError]:
     """The name of a target or of an initiator."""
     form = ISCSI.get(value[:3])
-    if value and form is None:
+    if form is None:
         yield invalid_value(where, value, "must be valid format starting with iqn, eui, or naa")
     elif form is not None and not form.fullmatch(value):
         yield invalid_value(where, value, "must be valid format")
