@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kubesim.admission.validation.networks import cluster_address_errors, headless
 from kubesim.api import status
+from kubesim.api.addresses import fourth, is_six
 from kubesim.api.options import Options
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.errors import ApiError, Obj
@@ -27,6 +28,7 @@ PORTS = range(30000, 32768)
 EXTERNAL = ("NodePort", "LoadBalancer")
 SINGLE, BOTH = "SingleStack", "RequireDualStack"
 OUT_OF_PORTS = f"provided port is not in the valid range. The range of valid ports is {PORTS[0]}-{PORTS[-1]}"
+NO_RANGE = "the provided network does not match the current range"
 OUT_OF_RANGE = f"is not in the valid range. The range of valid IPs is {RANGE}"
 NAMED = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
 MOST = 2**31 - 1
@@ -133,7 +135,7 @@ def _policy_errors(spec: Obj, before: Obj) -> list[FieldError]:
     for at, address in enumerate(addresses):
         if at < len(spec.get("ipFamilies") or ()):
             continue
-        if ":" in address:
+        if is_six(address):
             why = "IPv6 is not configured on this cluster"
             errors.append(invalid_value(f"spec.clusterIPs[{at}]", addresses, why))
         else:
@@ -154,10 +156,10 @@ def _give_address(ops: Operations, new: Obj, options: Options) -> None:
         spec["clusterIP"], spec["clusterIPs"] = address, [address]
         return
     why = ""
-    wanted = ipaddress.ip_address(address)
-    if not (wanted.version == 4 and RANGE[1] <= wanted <= RANGE[-2]):
-        why = f"the provided IP ({address}) {OUT_OF_RANGE}"
-    elif not options.dry_run and any(obj["spec"].get("clusterIP") == address for obj in services):
+    wanted = fourth(address)
+    if wanted is None or not RANGE[1] <= wanted <= RANGE[-2]:
+        why = f"the provided IP ({wanted or address}) {OUT_OF_RANGE}" if options.dry_run else NO_RANGE
+    elif not options.dry_run and any(fourth(obj["spec"].get("clusterIP", "")) == wanted for obj in services):
         why = "provided IP is already allocated"
     if why:
         why = f"failed to allocate IP {address}: {why}"

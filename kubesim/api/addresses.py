@@ -22,6 +22,18 @@ def parsed(text: str) -> Address | None:
         return None
 
 
+def fourth(text: str) -> ipaddress.IPv4Address | None:
+    """Return an address of the fourth family, in whatever clothes, or None."""
+    found = parsed(text)
+    return found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else found
+
+
+def is_six(text: str) -> bool:
+    """Tell whether a text is an address of the sixth family, and not one of the fourth in its clothes."""
+    found = parsed(text)
+    return isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None
+
+
 def network(text: str) -> Network | None:
     """Return a range of addresses, or None."""
     base, _, bits = text.partition("/")

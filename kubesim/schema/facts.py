@@ -45,6 +45,7 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
          ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
          ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),
          ("V1TypedObjectReference", "apiGroup"), ("V1CSINodeSpec", "drivers"),
+         ("V1AzureFilePersistentVolumeSource", "secretNamespace"), ("V1ScaleIOPersistentVolumeSource", "secretRef"),
          ("V1PodFailurePolicy", "rules")}  # fmt: skip
 """Fields that are written even where they are null."""
 

@@ -13,7 +13,7 @@ from kubesim.admission.validation.forms import (
 )
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
-from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, network, parsed
+from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, is_six, network, parsed
 from kubesim.api.selectors import value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
@@ -138,10 +138,10 @@ def cluster_address_errors(spec: Obj, before: Obj | None) -> Iterator[FieldError
         yield invalid_value("spec.clusterIPs", every, "may only hold up to 2 values")
     if wrong:
         return
-    if len(every) > 1 and len({":" in text for text in every}) < 2:
+    if len(every) > 1 and len({is_six(text) for text in every}) < 2:
         yield invalid_value("spec.clusterIPs", every, "may specify no more than one IP for each IP family")
     for at, (text, family) in enumerate(zip(every, families, strict=False)):
-        if not headless(spec) and (family == "IPv6") is not (":" in text):
+        if not headless(spec) and (family == "IPv6") is not is_six(text):
             why = f"expected an {family} value as indicated by `ipFamilies[{at}]`"
             yield invalid_value(f"spec.clusterIPs[{at}]", text, why)
 
