@@ -163,7 +163,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     if kind.resource == "persistentvolumeclaims":
         limits.check_claim(ops, kind, new)
     validate_new(kind, new, options.served)
-    prepare.forget_no_labels(kind, new)
+    prepare.settle(kind, new)
     if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
         webhooks.check_conditions(kind, new)
     if options.requester is not None:  # nobody reads what the control plane would be told
@@ -250,7 +250,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
             pods.add_tolerations(new["spec"])
             pods.keep_priority(old["spec"], new["spec"])
         validate_update(kind, old, new, options.served)
-        prepare.forget_no_labels(kind, new)
+        prepare.settle(kind, new)
         if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
             webhooks.check_conditions(kind, new)
         if options.requester is not None:

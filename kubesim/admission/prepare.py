@@ -10,6 +10,7 @@ from kubesim.api.meta import rfc3339
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
+from kubesim.schema.defaults import own_labels
 from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
@@ -34,6 +35,7 @@ TEMPLATES = {
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -62,14 +64,33 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
         new["spec"] = old.get("spec", {})
     if kind.resource == "endpointslices.discovery.k8s.io" and new.get("endpoints") != old.get("endpoints"):
         endpoint_slice(ops, new)
+    if kind.resource == "persistentvolumeclaims":
+        data_sources(new)
 
 
-def forget_no_labels(kind: Kind, new: Obj) -> None:
-    """Leave out that a template of pods has no labels, once nothing has been found wrong with it."""
+def settle(kind: Kind, new: Obj) -> None:
+    """Make of a good object what it becomes when it is read again: no labels are left out, a job has its pods'."""
     path = TEMPLATES.get(kind.resource)
     metadata = (dig(new, path) or {}) if path else {}
     if metadata.get("labels") == {}:
         del metadata["labels"]
+    if kind.resource == "jobs.batch":
+        own_labels(new)
+
+
+def data_sources(obj: Obj) -> None:
+    """The two ways to name what a volume is made from say the same; the old one knows claims and snapshots only."""
+    spec = obj.get("spec") or {}
+    if (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]  # what a gate that is off leaves out
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if reference is None and source is not None:
+        if ((source.get("apiGroup") or ""), source.get("kind", "")) not in OLD_SOURCES:
+            del spec["dataSource"]
+        else:
+            spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None:
+        spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
 
 
 def label(new: Obj) -> None:
@@ -166,7 +187,7 @@ def job(ops: Operations, new: Obj) -> None:
         "job-name": name,
     }
     labels = new["metadata"].get("labels")
-    inherited = not labels or labels == metadata.get("labels")
+    inherited = labels and labels == metadata.get("labels")
     metadata["labels"] = dict(sorted({**own, **metadata.get("labels", {})}.items()))
     selector = spec.setdefault("selector", {})
     selector["matchLabels"] = {"batch.kubernetes.io/controller-uid": uid, **selector.get("matchLabels", {})}
@@ -186,6 +207,7 @@ def storage_driver(ops: Operations, new: Obj) -> None:
 
 
 ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
+    "persistentvolumeclaims": lambda ops, new: data_sources(new),
     "namespaces": namespace,
     "pods": pod,
     "jobs.batch": job,

@@ -29,7 +29,6 @@ SCALE_UP: Obj = {
     "selectPolicy": "Max",
     "policies": [{"type": "Pods", "value": 4, "periodSeconds": SCALE_PERIOD_S}, SCALE_DOWN["policies"][0]],
 }
-OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 Step = Callable[[Obj], None]
 
 
@@ -239,21 +238,6 @@ def node_ranges(obj: Obj) -> None:
         obj["podCIDRs"] = [one]
     elif several:
         obj["podCIDR"] = several[0]
-
-
-def data_sources(obj: Obj) -> None:
-    """The two ways to name what a volume is made from say the same; the old one knows claims and snapshots only."""
-    spec = obj.get("spec") or {}
-    if (spec.get("dataSourceRef") or {}).get("namespace"):
-        del spec["dataSourceRef"]  # what a gate that is off leaves out
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if reference is None and source is not None:
-        if ((source.get("apiGroup") or ""), source.get("kind", "")) not in OLD_SOURCES:
-            del spec["dataSource"]
-        else:
-            spec["dataSourceRef"] = dict(source)
-    elif reference is not None and source is None:
-        spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
 
 
 def rules_or_backend(obj: Obj) -> None:

@@ -60,7 +60,7 @@ POINTERS = {("V1HTTPIngressPath", "pathType"), ("V1ValidatingWebhook", "sideEffe
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),
               ("V1CustomResourceDefinitionSpec", "versions"), ("V1IngressSpec", "rules"),
-              ("V1PodFailurePolicyOnExitCodesRequirement", "values")}  # fmt: skip
+              ("V1PodFailurePolicyOnExitCodesRequirement", "values"), ("V1SuccessPolicy", "rules")}  # fmt: skip
 """Lists that are written, or found wrong, even where they are empty."""
 
 LABELS_OF_TEMPLATES = "template.metadata.labels"

@@ -66,6 +66,8 @@ CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "services": networks.service_update_errors,
 }
 """What is told before the rules for new objects."""
+METADATA_LAST = ("poddisruptionbudgets.policy",)
+"""Kinds whose own rules say nothing of metadata, which is looked at where those find nothing."""
 FIXED_FIRST = ("ingressclasses.networking.k8s.io",)
 """Kinds of which it is told before all else what may not change."""
 ONLY_CHANGES = ("servicecidrs.networking.k8s.io",)
@@ -91,18 +93,19 @@ ASKED_TWICE = (
 
 def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a new object that was sent as ``served``."""
-    errors = [
-        *metadata_errors(kind, obj, served),
-        *_content_errors(served or kind, kind, obj),
-        *_custom_errors(kind, obj),
-    ]
-    _raise(kind, obj, errors + errors_of("created", kind.resource, Place(obj)))
+    errors = [*_content_errors(served or kind, kind, obj), *_custom_errors(kind, obj)]
+    errors += errors_of("created", kind.resource, Place(obj))
+    if not errors or kind.resource not in METADATA_LAST:
+        errors = metadata_errors(kind, obj, served) + errors
+    _raise(kind, obj, errors)
 
 
 def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a change."""
     of_metadata = [*new_finalizer_errors(old, new), *metadata_errors(kind, new)]
     errors = [*of_metadata, *of_metadata]  # upstream looks twice, and says so twice
+    if kind.resource in METADATA_LAST:
+        errors = of_metadata
     first = CHANGED_FIRST.get(kind.resource)
     errors += first(old, new) if first else ()
     errors += _changed_errors(served or kind, kind, old, new)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubesim.admission.validation.metadata import annotation_errors, label_errors
-from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.selectors import label_selector
 from kubesim.api.selectors import from_struct
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
@@ -177,15 +177,6 @@ def either_way(rolling: Obj, where: str, place: Place) -> Iterator[FieldError]:
         )
     elif not missing and not surge:
         yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
-
-
-@check_of_missing
-def revision_data(value: Any, where: str, place: Place) -> Iterator[FieldError]:
-    """What a revision of a workload remembers."""
-    if value is None:
-        yield required(where, "data is mandatory")
-    elif not isinstance(value, dict):
-        yield required(where, "data must be a valid JSON object")
 
 
 def stateful_set_update_errors(old: Obj, new: Obj) -> list[FieldError]:
