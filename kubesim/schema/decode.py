@@ -21,9 +21,11 @@ _SCALARS["int-or-string"] = (int, str)
 KEY = "\0"
 """What stands around the keys of maps in a path: Go's decoder does not name them."""
 _NO_FIELD = re.compile(r"\[\d+\]|\.\0[^\0]*\0")
+_ZERO = {"string": "", "int": 0, "bool": False, "quantity": "0"}
+"""What null is in a list."""
 _TAKEN = {form: types for form, types in _SCALARS.items() if form not in ("bytes", "int", "time")}
 """What is taken as it is, where it is not zero; integers have a range, and times are written in one way."""
-_GO = {"int-or-string": "intstr.IntOrString", "time": "v1.Time", "bytes": "[]uint8", "float": "float64"}
+_GO = {"int-or-string": "int32", "time": "string", "bytes": "[]uint8", "float": "float64"}
 _GO_KIND = {str: "string", int: "int64", float: "float64", bool: "bool", list: "slice", dict: "map"}
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 MAX_DEPTH = 100
@@ -99,7 +101,8 @@ class Decoder:
     def _list(self, shape: Shape, field: FieldType, items: list[Any], path: str) -> list[Any] | None:
         child = field.shape
         if child is None:
-            kept = [self._scalar(shape, field, field.item, item, path) for item in items if item is not None]
+            entries = (_ZERO.get(field.item) if item is None else item for item in items)
+            kept = [self._scalar(shape, field, field.item, item, path) for item in entries if item is not None]
         else:
             kept = []
             for at, item in enumerate(items):
@@ -120,6 +123,7 @@ class Decoder:
 
     def _scalar(self, shape: Shape, field: FieldType, form: str, item: Any, path: str) -> Any:
         if form == "quantity":
+            item = "0" if item is None else item
             try:
                 return from_json(item)
             except QuantityError as exc:
@@ -148,7 +152,7 @@ class Decoder:
 def _entry(shape: Shape, field: FieldType, item: Any, path: str) -> Obj:
     """Return an entry of a list or map of objects; none at all is an empty one."""
     if item is not None and not isinstance(item, dict):
-        raise _mismatch(shape, field, item, path, f"v1.{go_name(field.type_name)}")
+        raise _mismatch(shape, field, item, path, go_struct(field))
     return item or {}
 
 
@@ -225,12 +229,22 @@ def go_name(name: str) -> str:
 
 def go_type(shape: Shape, field: FieldType) -> str:
     """Return a field's Go type as the JSON decoder names it."""
-    inner = f"v1.{go_name(field.type_name)}" if field.type_name else go_scalar(field.item or field.form, shape, field)
+    if (shape.name, field.name) in facts.GO_TYPES:
+        return facts.GO_TYPES[shape.name, field.name]
+    inner = go_struct(field) if field.type_name else go_scalar(field.item or field.form, shape, field)
     return {"list": f"[]{inner}", "map": f"map[string]{inner}"}.get(field.form, inner)
 
 
+def go_struct(field: FieldType) -> str:
+    """Return the Go type of an object, or of the entries of a list or map."""
+    version = re.search(r"V\d+((alpha|beta)\d+)?", field.type_name)
+    return f"{version[0].lower() if version else 'v1'}.{go_name(field.type_name)}"
+
+
 def go_scalar(form: str, shape: Shape, field: FieldType) -> str:
-    """Return the Go type of a scalar."""
+    """Return the Go type of a scalar, also of one in a list or map."""
+    if (shape.name, field.name) in facts.GO_TYPES:
+        return facts.GO_TYPES[shape.name, field.name].rpartition("]")[2]
     if form == "int":
         return "int64" if (shape.name, field.name) in facts.INT64 else "int32"
     return _GO.get(form, form)

@@ -32,6 +32,10 @@ QUANTITIES = frozenset(_tags("quantities"))
 STRUCTS = frozenset(_tags("structs"))
 """Objects that are always there: Go structs that are no pointers."""
 INT64 = frozenset(_tags("int64"))
+GO_TYPES: dict[tuple[str, str], str] = {
+    (owner, field): name for owner, facts in _TABLE.items() for field, name in facts.get("go", {}).items()
+}
+"""What Go calls the types of fields that are more than strings: ``v1.ServiceType``, ``[]v1.Taint``."""
 OMITTED = frozenset(_tags("omitted"))
 """Scalars that are left out where they are zero, because their Go fields are no pointers."""
 WRITTEN = frozenset(_tags("written"))

@@ -4,7 +4,8 @@
 apiextensions-apiserver and kube-aggregator, whose kinds have their own modules. For each type: ``merge`` (the merge
 keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are always
 there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that
-are not), ``quantities``, ``int64``. What the server says of owners of lists and maps comes from ``openapi.json``:
+are not), ``quantities``, ``int64``, ``go`` (what Go calls a type that has a name and is no
+struct). What the server says of owners of lists and maps comes from ``openapi.json``:
 ``keys`` (of lists whose entries have owners of their own), ``sets``, ``atomic`` (maps and objects with one owner).
 """
 
@@ -28,6 +29,10 @@ INLINE = re.compile(r'^\s+([\w.]+)\s+`json:",inline"', re.M)
 FIELD = re.compile(r'^\s+(?:\w+\s+)?([\w\[\]\.\*]+)\s+`json:"(\w+)([^"]*)"([^`]*)`', re.M)
 SCALARS = ("string", "bool", "int32", "int64", "int", "float64")
 OWN_JSON = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration", "RawExtension", "FieldsV1")
+PACKAGES = {"metav1": "v1", "corev1": "v1", "apiv1": "v1"}
+"""How Go calls packages that are imported under another name."""
+NAMES: set[str] = {"UID", "NodeName"}
+"""Types of all packages that have a name and are no structs."""
 Facts = dict[str, Any]
 
 
@@ -39,6 +44,7 @@ class Package:
         text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
         self.structs: dict[str, str] = dict(STRUCT.findall(text))
         self.named: dict[str, str] = dict(NAMED.findall(text))
+        NAMES.update(self.named)
         self.group = group
         self.version = folder.name.capitalize()
 
@@ -49,7 +55,15 @@ class Package:
 
     def facts(self, name: str, meta: Package) -> Facts:
         """Return what the tags of one struct say."""
-        facts: Facts = {"merge": {}, "structs": [], "omitted": [], "quantities": [], "int64": [], "written": []}
+        facts: Facts = {
+            "merge": {},
+            "structs": [],
+            "omitted": [],
+            "quantities": [],
+            "int64": [],
+            "written": [],
+            "go": {},
+        }
         wanted = [name]
         while wanted:
             body = self.structs.get(wanted.pop(), "")
@@ -60,8 +74,11 @@ class Package:
 
     def _read(self, facts: Facts, kind: str, field: str, options: str, tags: str, meta: Package) -> None:
         key = re.search(r'patchMergeKey:"(\w+)"', tags)
-        merge, structs, omitted, quantities, int64, written = facts.values()
+        merge, structs, omitted, quantities, int64, written, go = facts.values()
         assert isinstance(merge, dict)
+        assert isinstance(go, dict)
+        if named := self._named(kind.lstrip("*")):
+            go[field] = named
         if "merge" in (re.search(r'patchStrategy:"([\w,]+)"', tags) or ["", ""])[1].split(","):
             merge[field] = key[1] if key else PRIMITIVE
         bare = kind.lstrip("*")
@@ -77,6 +94,21 @@ class Package:
             (omitted if "omitempty" in options else written).append(field)
         elif (inner in self.structs or inner in meta.structs or "." in bare) and "omitzero" not in options:
             structs.append(field)
+
+    def _named(self, kind: str) -> str:
+        """Return a field's type as Go's JSON decoder names it, where that is no struct's and no plain one's."""
+        inner = kind.rpartition("]")[2].lstrip("*")
+        key = kind.rpartition("]")[0].rpartition("[")[2]
+        elsewhere = inner.rpartition(".")[2] if "." in inner else ""
+        if not {inner, key} & self.named.keys() and (elsewhere in OWN_JSON or elsewhere not in NAMES):
+            return ""
+        return re.sub(r"[A-Za-z][\w.]*", self._qualified, kind.replace("*", ""))
+
+    def _qualified(self, found: re.Match[str]) -> str:
+        package, _, name = found[0].rpartition(".")
+        if package:
+            return f"{PACKAGES.get(package, package)}.{name}"
+        return name if name in (*SCALARS, "map") else f"{self.version.lower()}.{name}"
 
 
 def owners(schema: Schema) -> Facts:

@@ -83,3 +83,43 @@ def test_an_entry_that_is_no_object_is_refused(entry: Any, name: str, owner: str
     with pytest.raises(DecodeError) as refused:
         Decoder().object(shape, {field: entries})
     assert str(refused.value) == f"json: cannot unmarshal {name} into Go struct {told}"
+
+
+@pytest.mark.parametrize(
+    ("owner", "field", "sent", "told"),
+    [
+        ("V1ServiceSpec", "type", 5, "number into Go struct field ServiceSpec.type of type v1.ServiceType"),
+        (
+            "V1ServiceSpec",
+            "ipFamilies",
+            "a",
+            "string into Go struct field ServiceSpec.ipFamilies of type []v1.IPFamily",
+        ),
+        (
+            "V1ServiceSpec",
+            "ipFamilies",
+            [5],
+            "number into Go struct field ServiceSpec.ipFamilies of type v1.IPFamily",
+        ),
+        ("V1ServicePort", "targetPort", {}, "object into Go struct field ServicePort.targetPort of type int32"),
+        (
+            "V2MetricSpec",
+            "resource",
+            5,
+            "number into Go struct field MetricSpec.resource of type v2.ResourceMetricSource",
+        ),
+    ],
+)
+def test_a_wrong_type_is_told_of_by_the_name_that_go_has_for_the_right_one(
+    owner: str, field: str, sent: Any, told: str
+) -> None:
+    with pytest.raises(DecodeError) as refused:
+        Decoder().object(cast(Shape, shape_of(owner)), {field: sent})
+    assert str(refused.value) == f"json: cannot unmarshal {told}"
+
+
+def test_null_in_a_list_is_the_zero_of_its_type() -> None:
+    spec = {"finalizers": [None]}
+    assert Decoder().object(cast(Shape, shape_of("V1NamespaceSpec")), spec) == {"finalizers": [""]}
+    hard = {"hard": {"cpu": None}}
+    assert Decoder().object(cast(Shape, shape_of("V1ResourceQuotaSpec")), hard) == {"hard": {"cpu": "0"}}
