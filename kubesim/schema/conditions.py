@@ -26,11 +26,11 @@ def condition(path: str, wanted: Any) -> Callable[[Obj], bool]:
     negated = isinstance(wanted, dict) and ("not" in wanted or "unlike" in wanted)
     test = _test(wanted)
 
-    def holds(obj: Obj) -> bool:
-        values = each(obj, path) if "[" in path else (dig(obj, path),)
-        return any(map(test, values)) is not negated
-
-    return holds
+    if "[" in path:
+        return lambda obj: any(map(test, each(obj, path))) is not negated
+    if "." in path:
+        return lambda obj: bool(test(dig(obj, path))) is not negated
+    return lambda obj: bool(test(obj.get(path))) is not negated
 
 
 def _test(wanted: Any) -> Callable[[Any], object]:

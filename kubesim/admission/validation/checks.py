@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from typing import Any
 
 from kubesim.admission.validation import metadata
-from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import PASSING, Place, check, check_of_missing, errors_of
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, unsupported
 from kubesim.api.status import required as required_value
@@ -211,3 +212,7 @@ def segment(value: str, where: str, place: Place) -> Iterable[FieldError]:
 def labels(value: Obj, where: str, place: Place) -> Iterable[FieldError]:
     """A map of labels."""
     return metadata.label_errors(value, where)
+
+
+PASSING[required] = lambda name, *_, **__: methodcaller("get", name)
+PASSING[one_of] = lambda name, choices, **_: lambda obj: obj.get(name) in choices

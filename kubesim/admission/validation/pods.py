@@ -130,10 +130,19 @@ def containers_of(spec: Obj, prefix: str) -> Iterator[tuple[str, Obj]]:
 
 
 @check
+def bare_images(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The names of images in a pod have no blanks around them; in a template they may."""
+    for field in ("containers", "initContainers"):
+        for at, container in enumerate(spec.get(field) or ()):
+            image = container.get("image", "")
+            if image != image.strip():
+                why = "must not have leading or trailing whitespace"
+                yield invalid_value(f"{where}.{field}[{at}].image", image, why)
+
+
+@check
 def host_network(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """In the network of the node a container has no port of the node but its own."""
-    if not spec.get("hostNetwork"):
-        return
     of_pod = pod_of(place) is not None
     for path, value in walk(spec, "containers[].ports[]", where):
         number = value.get("hostPort", 0)
@@ -163,6 +172,9 @@ def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
 @check
 def host_processes(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """Containers that are processes of a Windows node: all or none, and in its network."""
+    holders = (spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    if not any("windowsOptions" in (holder.get("securityContext") or ()) for holder in holders):
+        return
     whole = dig(spec, "securityContext.windowsOptions.hostProcess")
     found = [
         (path, dig(entry, "securityContext.windowsOptions.hostProcess"))

@@ -58,6 +58,8 @@ Check = Callable[..., Iterable[FieldError]]
 """Yields what is wrong with (value, full path, the place that holds it), and what the rule says beside."""
 CHECKS: dict[str, Check] = {}
 ASKED_OF_NOTHING: set[Check] = set()
+PASSING: dict[Check, Callable[..., Callable[[Obj], object]]] = {}
+"""By check: takes a field and what the rule says beside, and returns what tells at once that nothing is wrong."""
 
 
 def check(function: Check) -> Check:
@@ -97,6 +99,7 @@ class Rule:
     """Whether the field lies in the object itself."""
     each: bool = False
     """Whether it is the entries of a list that lies there."""
+    passes: Callable[[Obj], object] | None = None
     optional: bool = False
     """Whether nothing is asked where the field, or the first one on the way to it, is missing."""
 
@@ -166,8 +169,10 @@ def rules_of(part: str, name: str) -> tuple[Rule, ...]:
 def errors_of(part: str, name: str, place: Place) -> list[FieldError]:
     """Return what is wrong with an object by the rules of its kind or type."""
     found: list[FieldError] = []
-    for rule in _asked(part, name, tuple(place.value)):
-        rule.ask(place, found)
+    obj = place.value
+    for rule in _asked(part, name, tuple(obj)):
+        if rule.passes is None or not rule.passes(obj):
+            rule.ask(place, found)
     return found
 
 
@@ -203,4 +208,6 @@ def _rule(path: str, asked: str | dict[str, Any]) -> Rule:
     arguments = () if argument is None else (argument,)
     name, many = first.removesuffix("[]"), first.endswith("[]")
     beside |= {"plain": not rest and not many, "each": not rest and many and name.find("[") < 0}
+    if function in PASSING and beside["plain"] and not conditions:
+        beside["passes"] = PASSING[function](name, *arguments, **more)
     return Rule(path, function, arguments, more, conditions, **beside, name=name, optional=optional)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+import orjson
+
 from kubesim.admission.validation.forms import file, no_longer, no_way_back, way_down
 from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
@@ -24,6 +26,10 @@ ISCSI = {
     "eui": re.compile(r"eui.[a-zA-Z0-9]{16}"),
     "naa": re.compile(r"naa.[a-zA-Z0-9]{32}"),
 }
+NAMED = {"ephemeral", "iscsi"}
+"""Kinds of volumes that are right or wrong by their names."""
+_RIGHT: set[bytes] = set()
+LONGEST_KNOWN, MOST_KNOWN = 1000, 1000
 LONGEST_INITIATOR = 64
 INITIATOR_TEXT = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "
@@ -77,7 +83,7 @@ def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
     made = {f"{pod}-{volume.get('name', '')}" for volume in values if pod and "ephemeral" in volume}
     right: dict[str, Obj] = {}
     for at, volume in enumerate(values):
-        wrong, name = errors_of("types", "Volume", Place(volume, f"{where}[{at}]", place)), volume.get("name", "")
+        wrong, name = _volume_errors(Place(volume, f"{where}[{at}]", place)), volume.get("name", "")
         if name in right:
             wrong.append(duplicate(f"{where}[{at}].name", name))
         if not wrong:
@@ -88,6 +94,20 @@ def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
             why = "must not reference a PVC that gets created for an ephemeral volume"
             yield invalid_value(f"{where}[{at}].persistentVolumeClaim.claimName", claim, why)
     place.facts = {"volumes": right}
+
+
+def _volume_errors(place: Place) -> list[FieldError]:
+    """Return what is wrong with a volume; of one that was right under another name only the name is asked."""
+    source = {name: value for name, value in place.value.items() if name != "name"}
+    known = orjson.dumps(source)
+    if known in _RIGHT:
+        return errors_of("types", "VolumeName", place)
+    wrong = errors_of("types", "Volume", place)
+    if not wrong and len(known) <= LONGEST_KNOWN and not NAMED & source.keys():
+        if len(_RIGHT) >= MOST_KNOWN:
+            _RIGHT.clear()
+        _RIGHT.add(known)
+    return wrong
 
 
 @check
