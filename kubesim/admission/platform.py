@@ -22,6 +22,7 @@ PROTECTION = {
 """The finalizers that keep a volume as long as somebody uses it."""
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 DEFAULT_INGRESS = "ingressclass.kubernetes.io/is-default-class"
 
@@ -45,6 +46,8 @@ def update(ops: Operations, resource: str, old: Obj, new: Obj, options: Options)
     """Complete a changed object in place."""
     if resource == "services":
         services.update(ops, old, new, options)
+    if resource == "persistentvolumeclaims":
+        data_sources(old["spec"], new["spec"])
     if resource == "daemonsets.apps":
         count = int((old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "0"))
         count += old["spec"]["template"] != new["spec"]["template"]
@@ -61,10 +64,29 @@ def volume(ops: Operations, new: Obj, options: Options) -> None:
 
 def claim(ops: Operations, new: Obj, options: Options) -> None:
     """A claim that names no class at all gets the default one."""
+    data_sources({}, new["spec"])
     if "storageClassName" not in new["spec"]:
         default = _default_class(ops, "storageclasses.storage.k8s.io", DEFAULT_STORAGE)
         if default:
             new["spec"]["storageClassName"] = default
+
+
+def data_sources(before: Obj, spec: Obj) -> None:
+    """The two ways to name what a volume is made from say the same; the old one knows claims and snapshots only.
+
+    What is in another namespace is left out, because its gate is off. A claim that has a source already keeps it.
+    """
+    if "dataSourceRef" not in before and (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    old = "dataSource" in before or "dataSourceRef" in before
+    if reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
+    elif reference is None and source is not None:
+        if old or (source.get("apiGroup") or "", source.get("kind", "")) in OLD_SOURCES:
+            spec["dataSourceRef"] = dict(source)
+        else:
+            del spec["dataSource"]
 
 
 def ingress(ops: Operations, new: Obj, options: Options) -> None:

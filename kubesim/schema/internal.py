@@ -15,6 +15,8 @@ from kubesim.errors import Obj
 
 TABLE = Path(__file__).with_name("internal.json")
 METADATA = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
+CHAP = {"chapAuthDiscovery": "discoveryCHAPAuth", "chapAuthSession": "sessionCHAPAuth"}
+"""What a volume of iSCSI has in the API and in memory."""
 HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 """What a PodSpec has in the API, and its securityContext in memory."""
 
@@ -37,6 +39,8 @@ def internal(name: str, value: Any) -> Any:
 
 
 def _moved(name: str, value: Obj) -> Obj:
+    if "iscsi" in name.lower():
+        return {CHAP.get(field, field): item for field, item in value.items()}
     if name != "PodSpec":
         return value
     host = {field: value[field] for field in HOST_FIELDS if field in value}

@@ -13,7 +13,7 @@ from kubesim.admission.validation.forms import (
 )
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
-from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, is_six, network, parsed
+from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, is_six, network, parsed, strict_errors
 from kubesim.api.selectors import value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
@@ -314,14 +314,14 @@ def slice_addresses(texts: list[str], where: str, place: Place) -> Iterator[Fiel
 
 def _family_errors(text: str, form: str, path: str, where: str, place: Place) -> Iterator[FieldError]:
     """Yield what is wrong with an address of a family; those of the sixth are written in one way only."""
-    found = parsed(text)
-    if found is None:
-        yield invalid_value(path, text, ADDRESS_TEXT)
+    if form == "IPv6":
+        wrong = list(strict_errors(text))
+    else:
+        wrong = [] if parsed(text) else [ADDRESS_TEXT]
+    yield from (invalid_value(path, text, why) for why in wrong)
+    if wrong:
         return
-    if form == "IPv6" and str(found) != text:
-        yield invalid_value(path, text, f'must be in canonical form ("{found}")')
-        return
-    if form != f"IPv{found.version}":
+    if (form == "IPv6") is not is_six(text):
         yield invalid_value(where, text, f"must be an {form} address")
     yield from endpoint_address(text, path, place)
 
