@@ -50,6 +50,7 @@ from kubesim.schema.registry import Kind
 CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podchanges.update_errors,
     "statefulsets.apps": workloads.stateful_set_update_errors,
+    "jobs.batch": jobs.update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
     "secrets": misc.frozen_errors,
@@ -68,7 +69,9 @@ CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
 """What is told before the rules for new objects."""
 METADATA_LAST = ("poddisruptionbudgets.policy",)
 """Kinds whose own rules say nothing of metadata, which is looked at where those find nothing."""
-FIXED_FIRST = ("ingressclasses.networking.k8s.io",)
+ASKED_AGAIN = ("jobs.batch", "replicationcontrollers")
+"""Kinds of which a change is asked all that a new object is asked, and then what a change is asked."""
+FIXED_FIRST = ("ingressclasses.networking.k8s.io", "daemonsets.apps")
 """Kinds of which it is told before all else what may not change."""
 ONLY_CHANGES = ("servicecidrs.networking.k8s.io",)
 """Kinds of which a change is asked only what may not change."""
@@ -102,10 +105,10 @@ def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
 
 def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) -> None:
     """Raise 422 with everything that is wrong with a change."""
-    of_metadata = [*new_finalizer_errors(old, new), *metadata_errors(kind, new)]
-    errors = [*of_metadata, *of_metadata]  # upstream looks twice, and says so twice
-    if kind.resource in METADATA_LAST:
-        errors = of_metadata
+    changed, added = changed_errors(new["metadata"]), new_finalizer_errors(old, new)
+    errors = [*changed, *added, *changed]  # upstream looks at all metadata again and again, and says it each time
+    if kind.resource not in METADATA_LAST:
+        errors += [*added, *metadata_errors(kind, new, served)]
     first = CHANGED_FIRST.get(kind.resource)
     errors += first(old, new) if first else ()
     errors += _changed_errors(served or kind, kind, old, new)
@@ -121,7 +124,10 @@ def _changed_errors(served: Kind, kind: Kind, old: Obj, new: Obj) -> list[FieldE
     fixed = immutable_errors(kind, old, new)
     if kind.resource in ONLY_CHANGES:
         return fixed
-    content = [*_content_errors(served, kind, new), *errors_of("changed", kind.resource, Place(new))]
+    content = _content_errors(served, kind, new)
+    if kind.resource in ASKED_AGAIN:
+        content += metadata_errors(kind, new, served)
+    content += errors_of("changed", kind.resource, Place(new))
     same = UNCHANGED.get(kind.resource)
     if same is not None and old.get(same) == new.get(same):
         content = [error for error in content if not error.field.startswith(f"{same}[")]

@@ -74,6 +74,15 @@ def may_change(kind: Kind, path: tuple[str, ...], before: Any, after: Any, old: 
     return path == ("spec", "completions") and old["spec"].get("completionMode") == "Indexed"
 
 
+def update_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """An indexed job has as many completions as it has pods at a time, once they change."""
+    spec, wanted = new["spec"], new["spec"].get("completions")
+    if spec.get("completionMode") != "Indexed" or wanted in (None, old["spec"].get("completions")):
+        return []
+    why = "can only be modified in tandem with spec.parallelism"
+    return [] if wanted == spec.get("parallelism") else [invalid_value("spec.completions", wanted, why)]
+
+
 def _unplaced(template: Obj) -> Obj:
     """Return a pod template without what says where its pods may run."""
     spec = {name: value for name, value in template.get("spec", {}).items() if name not in PLACING}
