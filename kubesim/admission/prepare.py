@@ -35,7 +35,6 @@ TEMPLATES = {
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -64,8 +63,6 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
         new["spec"] = old.get("spec", {})
     if kind.resource == "endpointslices.discovery.k8s.io" and new.get("endpoints") != old.get("endpoints"):
         endpoint_slice(ops, new)
-    if kind.resource == "persistentvolumeclaims":
-        data_sources(new)
 
 
 def settle(kind: Kind, new: Obj) -> None:
@@ -76,21 +73,6 @@ def settle(kind: Kind, new: Obj) -> None:
         del metadata["labels"]
     if kind.resource == "jobs.batch":
         own_labels(new)
-
-
-def data_sources(obj: Obj) -> None:
-    """The two ways to name what a volume is made from say the same; the old one knows claims and snapshots only."""
-    spec = obj.get("spec") or {}
-    if (spec.get("dataSourceRef") or {}).get("namespace"):
-        del spec["dataSourceRef"]  # what a gate that is off leaves out
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if reference is None and source is not None:
-        if ((source.get("apiGroup") or ""), source.get("kind", "")) not in OLD_SOURCES:
-            del spec["dataSource"]
-        else:
-            spec["dataSourceRef"] = dict(source)
-    elif reference is not None and source is None:
-        spec["dataSource"] = {name: value for name, value in reference.items() if name != "namespace"}
 
 
 def label(new: Obj) -> None:
@@ -207,7 +189,6 @@ def storage_driver(ops: Operations, new: Obj) -> None:
 
 
 ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
-    "persistentvolumeclaims": lambda ops, new: data_sources(new),
     "namespaces": namespace,
     "pods": pod,
     "jobs.batch": job,
