@@ -12,6 +12,10 @@ from typing import Any
 from kubesim.celfunctions import FUNCTIONS, NAMESPACES
 
 CACHE = 2048
+BESIDES = re.compile(r"(?<=expecting )\{<EOF>, [^}\n]*\}(?=\n|$)")
+"""What the package names beside the end of the text, which it expects there."""
+NOWHERE = "<input>:1:0:"
+"""Where errors of an empty text are."""
 FAILED = re.compile(r"Function '\w+' error: Python function call failed: \w+: (.*)\. Check function arguments.*")
 """What the package makes of an error in a function."""
 
@@ -28,7 +32,7 @@ class Program:
         try:
             self._program = _package().compile(text)
         except ValueError as error:
-            raise CelError(str(error).partition(": ")[2].replace("\n|", "\n |")) from error
+            raise CelError(_said(str(error), text)) from error
         words = {*re.findall(r"\w+", text)}
         self._functions = {name: function for name, function in FUNCTIONS.items() if name in words}
         self._spaces = {name: name for name in NAMESPACES if name in words}
@@ -42,6 +46,12 @@ class Program:
             raise CelError(f"no such key: {error.args[0]}") from error
         except (ValueError, RuntimeError, TypeError, ArithmeticError, LookupError) as error:
             raise CelError(FAILED.sub(r"\1", str(error)).removesuffix(" in CEL expression")) from error
+
+
+def _said(complaint: str, text: str) -> str:
+    """Return what the parser says as upstream prints it."""
+    said = BESIDES.sub("<EOF>", complaint.partition(": ")[2].replace("\n|", "\n |"))
+    return said if text else said.replace("<input>:1:1:", NOWHERE)
 
 
 @cache

@@ -1,14 +1,14 @@
 """The types of CEL expressions, as far as upstream's checker finds fault with them before they are ever run.
 
-Types are their names in errors, or tuples: ``("list", item)``, ``("map", key, value)``, ``("object", fields)`` whose
-fields have types of their own. ``dyn`` may be anything when it is run; ``UNKNOWN`` is what is not known here, with
-which no fault is found.
+Types are their names in errors, or tuples: ``("list", item)``, ``("map", key, value)``, ``("type", of what)``,
+``("object", fields)`` whose fields have types of their own (and perhaps a name). ``dyn`` and ``any`` may be anything
+when they are run; ``UNKNOWN`` is what is not known here, with which no fault is found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubesim.celfunctions import FUNCTIONS, NAMESPACES
@@ -16,6 +16,7 @@ from kubesim.celsyntax import Node, SyntaxFault, parse
 
 Type = Any
 UNKNOWN = "?"
+LOOSE = ("dyn", "any", UNKNOWN)
 NUMBERS = ("int", "uint", "double")
 ORDERED = (*NUMBERS, "string", "bool", "bytes", "timestamp", "duration")
 TYPES = ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint", "dyn")
@@ -27,13 +28,16 @@ RESULTS = {
     "int": "int", "uint": "uint", "double": "double", "bool": "bool", "bytes": "bytes", "has": "bool",
     "lowerAscii": "string", "upperAscii": "string", "trim": "string", "substring": "string", "charAt": "string",
     "format": "string", "join": "string", "split": ("list", "string"), "allowed": "bool", "isURL": "bool",
-    "isIP": "bool", "isCIDR": "bool", "isQuantity": "bool", "hasValue": "bool", "type": "type",
+    "isIP": "bool", "isCIDR": "bool", "isQuantity": "bool", "hasValue": "bool",
     "isGreaterThan": "bool", "isLessThan": "bool", "isSorted": "bool", "find": "string", "duration": "duration",
+    "quantity": "kubernetes.Quantity", "semver": "kubernetes.Semver", "ip": "net.IP", "cidr": "net.CIDR",
+    "url": "kubernetes.URL", "compareTo": "int", "isSemver": "bool", "isInteger": "bool", "asInteger": "int",
+    "asApproximateFloat": "double", "sign": "int", "dyn": "dyn",
     "timestamp": "timestamp", "exists": "bool", "all": "bool", "containsIP": "bool", "containsCIDR": "bool",
 }  # fmt: skip
 """What a function returns, where that is always the same."""
 OTHERS = frozenset((
-    "dyn", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
+    "type", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
     "getMinutes", "getMonth", "getSeconds", "orValue", "or", "value", "optMap", "optFlatMap", "of", "none",
     "ofNonZeroValue", "optional", "cel", "bind", "math", "base64", "encode", "decode", "greatest", "least", "abs",
     "check", "ceil", "floor", "round", "sortBy", "indexOf", "lastIndexOf", "replace", "first", "last", "errored",
@@ -41,6 +45,11 @@ OTHERS = frozenset((
 ))  # fmt: skip
 SPACES = frozenset({*NAMESPACES, "math", "optional", "cel", "base64"})
 OF_STRINGS = ("startsWith", "endsWith", "matches")
+FROM_STRINGS = ("quantity", "semver", "ip", "cidr", "url")
+COMPARING = ("compareTo", "isGreaterThan", "isLessThan")
+WHOLE = {"any": "google.protobuf.Any", "timestamp": "google.protobuf.Timestamp",
+         "duration": "google.protobuf.Duration"}  # fmt: skip
+"""What types are called in full."""
 
 
 @dataclass(slots=True)
@@ -63,9 +72,20 @@ class Checked:
 
 def show(found: Type) -> str:
     """Return a type as errors name it."""
+    return _show(found, {})
+
+
+def show_whole(found: Type) -> str:
+    """Return a type as it is called in full."""
+    return _show(found, WHOLE)
+
+
+def _show(found: Type, names: Mapping[str, str]) -> str:
     if not isinstance(found, tuple):
-        return str(found)
-    return "object" if found[0] == "object" else f"{found[0]}({', '.join(map(show, found[1:]))})"
+        return names.get(str(found), str(found))
+    if found[0] == "object":
+        return str(found[2]) if len(found) > 2 else "object"
+    return f"{found[0]}({', '.join(_show(part, names) for part in found[1:])})"
 
 
 def checked(expression: str, names: Mapping[str, Type]) -> Checked:
@@ -103,7 +123,7 @@ class _Checker:
         if node.text in names:
             return names[node.text]
         if node.text in TYPES:
-            return "type"
+            return ("type", node.text)
         return self.fault(node, f"undeclared reference to '{node.text}' (in container '')")
 
     def select(self, node: Node, names: dict[str, Type]) -> Type:
@@ -116,15 +136,16 @@ class _Checker:
         if isinstance(holder, tuple) and holder[0] == "object":
             found = holder[1](node.text)
             return self.fault(node, f"undefined field '{node.text}'") if found is None else found
-        if holder in (UNKNOWN, "dyn"):
+        if holder in LOOSE:
             return holder
         return self.fault(node, f"type '{show(holder)}' does not support field selection")
 
     def index(self, node: Node, names: dict[str, Type]) -> Type:
         holder, key = (self.type_of(part, names) for part in node.parts)
         if isinstance(holder, tuple) and holder[0] in ("list", "map"):
-            return holder[-1]
-        if isinstance(holder, tuple) or holder in (UNKNOWN, "dyn"):
+            wrong = holder[0] == "map" and not isinstance(key, tuple) and key not in (holder[1], *LOOSE)
+            return self.overload(node, holder, key) if wrong and holder[1] not in LOOSE else holder[-1]
+        if isinstance(holder, tuple) or holder in LOOSE:
             return UNKNOWN if isinstance(holder, tuple) else holder
         return self.overload(node, holder, key)
 
@@ -133,16 +154,15 @@ class _Checker:
         return ("list", kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else "dyn")
 
     def map_of(self, node: Node, names: dict[str, Type]) -> Type:
-        for entry in node.parts:
-            for part in entry.parts:
-                self.type_of(part, names)
-        return UNKNOWN
+        kinds = [[self.type_of(part, names) for part in entry.parts] for entry in node.parts]
+        same = bool(kinds) and all(kind == kinds[0] for kind in kinds)
+        return ("map", *kinds[0]) if same else UNKNOWN if kinds else ("map", "dyn", "dyn")
 
     def choice(self, node: Node, names: dict[str, Type]) -> Type:
         condition, one, other = (self.type_of(part, names) for part in node.parts)
-        if condition not in ("bool", "dyn", UNKNOWN):
+        if condition not in ("bool", *LOOSE):
             return self.overload(node, condition, one, other)
-        plain = {kind for kind in (one, other) if isinstance(kind, str) and kind not in ("dyn", "null_type", UNKNOWN)}
+        plain = {kind for kind in (one, other) if isinstance(kind, str) and kind not in ("null_type", *LOOSE)}
         if len(plain) > 1:
             return self.overload(node, condition, one, other)
         return one if one == other else UNKNOWN
@@ -155,6 +175,9 @@ class _Checker:
         if node.text == "bind" and node.method and len(node.parts) == 4 and node.parts[1].kind == "name":
             bound = {**names, node.parts[1].text: self.type_of(node.parts[2], names)}
             return self.type_of(node.parts[3], bound)
+        if node.text == "has" and not node.method and len(node.parts) == 1:
+            self.type_of(replace(node.parts[0], at=node.at), names)
+            return "bool"
         if node.text in ("optMap", "optFlatMap", "sortBy"):
             return UNKNOWN
         owner = node.parts[0] if node.method else None
@@ -164,17 +187,25 @@ class _Checker:
         arguments = [self.type_of(part, names) for part in node.parts]
         if node.text not in FUNCTIONS and node.text not in RESULTS and node.text not in OTHERS:
             return self.fault(node, f"undeclared reference to '{node.text}' (in container '')")
-        if node.method and node.text in OF_STRINGS and arguments[0] not in ("string", "dyn", UNKNOWN):
-            shown = ", ".join(map(show, arguments[1:]))
-            text = f"found no matching overload for '{node.text}' applied to '{show(arguments[0])}.({shown})'"
-            return self.fault(node, text)
-        return RESULTS.get(node.text, UNKNOWN)
+        return self.result(node, arguments)
+
+    def result(self, node: Node, given: list[Type]) -> Type:
+        """Return the type of a function's value."""
+        if node.text == "type" and len(given) == 1:
+            return ("type", *given)
+        strings = node.text in (OF_STRINGS if node.method else FROM_STRINGS)
+        wrong = strings and any(kind not in ("string", *LOOSE) for kind in given[: 1 + node.method])
+        known = [kind for kind in given if kind not in LOOSE]
+        if node.method and (wrong or (node.text in COMPARING and any(kind != known[0] for kind in known))):
+            shown = f"{show(given[0])}.({', '.join(map(show, given[1:]))})"
+            return self.fault(node, f"found no matching overload for '{node.text}' applied to '{shown}'")
+        return self.overload(node, *given) if wrong else RESULTS.get(node.text, UNKNOWN)
 
     def comprehension(self, node: Node, names: dict[str, Type]) -> Type:
         over = self.type_of(node.parts[0], names)
         *variables, body = node.parts[1:] or (node,)
         item: Type = over[1] if isinstance(over, tuple) and over[0] in ("list", "map") else UNKNOWN
-        if not isinstance(over, tuple) and over not in (UNKNOWN, "dyn"):
+        if not isinstance(over, tuple) and over not in LOOSE:
             why = "(must be list, map, or dynamic)"
             return self.fault(
                 node.parts[0], f"expression of type '{show(over)}' cannot be range of a comprehension {why}"
@@ -190,11 +221,11 @@ class _Checker:
 
     def operator(self, node: Node, given: list[Type]) -> Type:
         """Return the type of an operator's value."""
-        known = [kind for kind in given if kind not in (UNKNOWN, "dyn")]
+        known = [kind for kind in given if kind not in LOOSE]
         match node.text:
             case "_&&_" | "_||_":
                 for part, kind in zip(node.parts, given, strict=True):
-                    if kind not in ("bool", "dyn", UNKNOWN):
+                    if kind not in ("bool", *LOOSE):
                         self.fault(part, f"expected type 'bool' but found '{show(kind)}'")
                 return "bool"
             case "!_":

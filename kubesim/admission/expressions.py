@@ -10,7 +10,7 @@ from typing import Any
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.cel import CelError, compiled
 from kubesim.celsyntax import Node, SyntaxFault, parse
-from kubesim.celtypes import MACROS, UNKNOWN, Type, checked, show
+from kubesim.celtypes import MACROS, UNKNOWN, Type, checked, show_whole
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind
@@ -23,6 +23,13 @@ SCALARS = {"string": "string", "int": "int", "bool": "bool", "float": "double", 
 RESULTS = {"messageExpression": ("string",), "valueExpression": ("string", "null_type")}
 """What the expressions of a field must be; others that are no variables must be true or false."""
 OWN = re.compile(r"spec\.variables\[(\d+)\]\.expression")
+
+
+DEVICE = {
+    "driver": "string", "attributes": ("map", "string", ("map", "string", "any")),
+    "capacity": ("map", "string", ("map", "string", "kubernetes.Quantity")),
+}  # fmt: skip
+"""What expressions of claims to devices may speak of: a device."""
 
 
 def fields(**known: Type) -> Type:
@@ -63,7 +70,21 @@ def errors(text: str, where: str, policy: Obj) -> Iterator[FieldError]:
         yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
     elif own is None and found.type != UNKNOWN and found.type not in wanted:
         shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
-        yield invalid_value(where, text, f"must evaluate to {shown} but got {show(found.type)}")
+        yield invalid_value(where, text, f"must evaluate to {shown} but got {show_whole(found.type)}")
+
+
+def device_errors(text: str, where: str) -> Iterator[FieldError]:
+    """Yield what is wrong with an expression that tells of a device whether it is wanted."""
+    try:
+        compiled(text)
+    except CelError as error:
+        yield invalid_value(where, text, f"compilation failed: {error}")
+        return
+    found = checked(text, {"device": ("object", DEVICE.get, "kubernetes.DRADevice")})
+    if found.faults:
+        yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
+    elif found.type not in ("bool", "any", UNKNOWN):
+        yield invalid_value(where, text, f"must evaluate to bool or the unknown type, not {show_whole(found.type)}")
 
 
 def _names(spec: Obj, common: Mapping[str, Type], most: int | None = None) -> dict[str, Type]:

@@ -50,7 +50,8 @@ NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("Co
          ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),
          ("V1TypedObjectReference", "apiGroup"), ("V1CSINodeSpec", "drivers"),
          ("V1AzureFilePersistentVolumeSource", "secretNamespace"), ("V1ScaleIOPersistentVolumeSource", "secretRef"),
-         ("V1PodFailurePolicy", "rules")}  # fmt: skip
+         ("V1PodFailurePolicy", "rules"), ("V1ResourceSliceSpec", "devices"),
+         ("V1DeviceClaim", "requests")}  # fmt: skip
 """Fields that are written even where they are null."""
 
 MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("CoreV1Event", "eventTime"),
@@ -64,7 +65,8 @@ POINTERS = {("V1HTTPIngressPath", "pathType"), ("V1ValidatingWebhook", "sideEffe
 
 KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),
               ("V1CustomResourceDefinitionSpec", "versions"), ("V1IngressSpec", "rules"),
-              ("V1PodFailurePolicyOnExitCodesRequirement", "values"), ("V1SuccessPolicy", "rules")}  # fmt: skip
+              ("V1PodFailurePolicyOnExitCodesRequirement", "values"), ("V1SuccessPolicy", "rules"),
+              ("V1NodeSelector", "nodeSelectorTerms")}  # fmt: skip
 """Lists that are written, or found wrong, even where they are empty."""
 
 LABELS_OF_TEMPLATES = "template.metadata.labels"

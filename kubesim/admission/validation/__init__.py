@@ -12,6 +12,7 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     checks,
     containers,
     definitions,
+    devices,
     events,
     fairness,
     forms,

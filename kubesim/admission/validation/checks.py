@@ -151,23 +151,6 @@ def under(value: str, where: str, place: Place, homes: Sequence[str]) -> Iterato
 
 
 @check
-def single(
-    value: Obj,
-    where: str,
-    place: Place,
-    several: str,
-    among: Sequence[str] = (),
-    besides: Sequence[str] = (),
-    none: str = "",
-) -> Iterable[FieldError]:
-    """An object that has one of some fields (or, without those, any field but ``besides``)."""
-    found = [name for name in among or value if name in value and name not in besides]
-    if none and not found:
-        yield required_value(where, none)
-    yield from (forbidden_field(f"{where}.{name}", several) for name in found[1:])
-
-
-@check
 def label(value: str, where: str, place: Place, *, always: bool = False) -> Iterable[FieldError]:
     """A DNS label (``always``: not empty)."""
     return _dns(value, where, "label") if value or always else ()
