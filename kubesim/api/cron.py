@@ -28,8 +28,16 @@ WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-EVERY = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
+PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
+"""A part of a duration as Go reads it: a number and its unit."""
+NUMBER = re.compile(r"[+-]?[0-9]+")
+MOST_DIGITS = 18
+"""Of what surely is a number of 64 bits."""
+LONGEST_S = 9.2e9
+"""Of a duration in Go, 292 years."""
+NEVER = "0 0 31 2 *"
+"""What a schedule becomes of which a field has no entry at all."""
 
 
 class ScheduleError(ValueError):
@@ -71,9 +79,10 @@ def parse(text: str, zone: str | None = None) -> Schedule:
     if len(fields) != len(FIELDS):
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     for field, (low, high, names) in zip(fields, FIELDS, strict=True):
-        for part in field.split(","):
+        for part in filter(None, field.split(",")):
             _check(part, low, high, names)
-    return Schedule(" ".join(field.replace("?", "*") for field in fields), 0.0, where)
+    kept = [",".join(filter(None, field.replace("?", "*").split(","))) for field in fields]
+    return Schedule(" ".join(kept) if all(kept) else NEVER, 0.0, where)
 
 
 def _without_zone(text: str, zone: str | None) -> tuple[str, str | None]:
@@ -90,11 +99,23 @@ def _without_zone(text: str, zone: str | None) -> tuple[str, str | None]:
 
 
 def _duration(text: str) -> float:
-    parts = EVERY.findall(text.removeprefix("@every "))
-    if "".join(number + unit for number, unit in parts) != text.removeprefix("@every ") or not parts:
-        given = text.removeprefix("@every ")
-        raise ScheduleError(f'failed to parse duration {text}: time: invalid duration "{given}"')
-    return max(1.0, float(int(sum(float(number) * UNITS[unit] for number, unit in parts))))
+    """Return a duration in seconds, of one second at least, as Go's ``time.ParseDuration`` reads it."""
+    told = text.removeprefix("@every ")
+    failed, rest, total = f"failed to parse duration {text}: time:", told.lstrip("+-"), 0.0
+    if len(told) - len(rest) > 1 or not rest:
+        raise ScheduleError(f'{failed} invalid duration "{told}"')
+    while rest and rest != "0":
+        part = PART.match(rest)
+        if part is None:
+            raise ScheduleError(f'{failed} invalid duration "{told}"')
+        if not part[2]:
+            raise ScheduleError(f'{failed} missing unit in duration "{told}"')
+        if part[2] not in UNITS:
+            raise ScheduleError(f'{failed} unknown unit "{part[2]}" in duration "{told}"')
+        total, rest = total + float(part[1]) * UNITS[part[2]], rest[part.end() :]
+        if total > LONGEST_S:
+            raise ScheduleError(f'{failed} invalid duration "{told}"')
+    return max(1.0, float(int(-total if told[0] == "-" else total)))
 
 
 def _check(part: str, low: int, high: int, names: dict[str, int]) -> None:
@@ -123,8 +144,11 @@ def _check(part: str, low: int, high: int, names: dict[str, int]) -> None:
 def _number(text: str, names: dict[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
-    if not re.fullmatch(r"[+-]?\d+", text):
+    if not NUMBER.fullmatch(text):
         raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
-    if int(text) < 0:
-        raise ScheduleError(f"negative number ({int(text)}) not allowed: {text}")
-    return int(text)
+    if len(text.lstrip("+-0")) > MOST_DIGITS:
+        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": value out of range')
+    number = int(text.lstrip("+-0") or "0") * (-1 if text[0] == "-" else 1)
+    if number < 0:
+        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
+    return number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from kubesim.api.cron import ScheduleError, parse
@@ -103,12 +105,31 @@ async def test_after_a_long_pause_one_job_starts_and_the_missed_times_are_told_o
         ("@foo", "unrecognized descriptor: @foo"),
         ("1-5-6 * * * *", "too many hyphens: 1-5-6"),
         ("0 0 0 * *", "beginning of range (0) below minimum (1): 0"),
+        ("@every 1d", 'failed to parse duration @every 1d: time: unknown unit "d" in duration "1d"'),
+        ("@every 1", 'failed to parse duration @every 1: time: missing unit in duration "1"'),
+        ("@every 300000000h", 'failed to parse duration @every 300000000h: time: invalid duration "300000000h"'),
+        ("TZ=X * * * * *", "provided bad location X: unknown time zone X"),
     ],
 )
 def test_a_wrong_schedule_is_refused_in_the_parsers_words(text, message):
     with pytest.raises(ScheduleError) as caught:
         parse(text)
     assert str(caught.value) == message
+
+
+def test_a_number_of_many_digits_is_out_of_range():
+    with pytest.raises(ScheduleError, match="value out of range"):
+        parse(f"{'9' * 5000} * * * *")
+    assert parse(f"{'0' * 5000}5 * * * *")
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("1,,2 * * * *", "1,2 * * * *"), ("TZ=Etc/UTC 0 * * * *", "0 * * * *"), ("@every -1h", "@every 1s")],
+)
+def test_a_schedule_that_go_reads_is_read(text, same):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    assert parse(text).after(start) == parse(same).after(start)
 
 
 async def test_a_wrong_schedule_is_invalid():

@@ -12,6 +12,8 @@ from kubesim.api.status import FieldError, duplicate, invalid_value, unsupported
 from kubesim.errors import Obj
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
+MOST_DIGITS = 18
+"""Of what surely is a number of 64 bits."""
 ENDS = ("Complete", "Failed")
 CONDITIONS = (*ENDS, "FailureTarget", "SuccessCriteriaMet")
 COMPARED = (
@@ -184,12 +186,13 @@ def interval(text: str, completions: int) -> tuple[int, int, str]:
     if len(limits) > 2:
         rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
         return 0, 0, f'the fragment "{text}" {rule}'
-    for limit in limits:
-        if not limit.isascii() or not limit.isdigit():
+    numbers = [limit.removeprefix("+") for limit in limits]
+    for limit, digits in zip(limits, numbers, strict=True):
+        if not digits.isascii() or not digits.isdigit() or len(digits.lstrip("0")) > MOST_DIGITS:
             return 0, 0, f'cannot convert string to integer for index: "{limit}"'
-        if int(limit) >= completions:
+        if int(digits.lstrip("0") or "0") >= completions:
             return 0, 0, f'too large index: "{limit}"'
-    low, high = int(limits[0]), int(limits[-1])
+    low, high = (int(numbers[at].lstrip("0") or "0") for at in (0, -1))
     if len(limits) == 2 and low >= high:
         return 0, 0, f"non-increasing order, previous: {low}, current: {high}"
     return low, high, ""

@@ -23,6 +23,8 @@ FREE = (
     "persistentVolumeClaimRetentionPolicy",
 )
 PERCENT = re.compile("[0-9]+%")
+MOST_DIGITS = 18
+"""Of a number: those that come after make it no other one here."""
 NUMBER = re.compile("[-+]?[0-9]+")
 PERCENT_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
@@ -147,7 +149,7 @@ def share(value: Any, where: str, place: Place) -> Iterator[FieldError]:
 @check
 def no_more_than_all(value: Any, where: str, place: Place) -> Iterator[FieldError]:
     """A share of at most 100 % (where it is a percentage)."""
-    if isinstance(value, str) and PERCENT.fullmatch(value) and int(value[:-1]) > 100:
+    if isinstance(value, str) and PERCENT.fullmatch(value) and amount(value) > 100:
         yield invalid_value(where, value, "must not be greater than 100%")
 
 
@@ -155,7 +157,8 @@ def amount(value: Any) -> int:
     """Return what a share comes to: its number, with or without a sign for percent; what is none is nothing."""
     if isinstance(value, str):
         text = value.removesuffix("%") if PERCENT.fullmatch(value) else value
-        return int(text) if NUMBER.fullmatch(text) else 0
+        digits = text.lstrip("+-0")[:MOST_DIGITS] if NUMBER.fullmatch(text) else ""
+        return int(digits or "0") * (-1 if text[:1] == "-" else 1)
     return value or 0
 
 
