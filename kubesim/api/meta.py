@@ -94,7 +94,7 @@ def check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
 
 
 def check_named(obj: Any, name: str) -> None:
-    """Raise 400 for what a patch has left without a name."""
+    """Raise 400 for what comes, or what a patch has left, without a name."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     if not isinstance(metadata, dict) or not metadata.get("name"):
         why = "name must be provided"

@@ -140,7 +140,8 @@ class Operations:
         stored, options.served = stored_kind(self.registry, kind), kind
         options.disowned = _disowned(obj)
         new = to_stored(kind, stored, self._decoded(kind, obj, options))
-        meta.check_name(new.setdefault("metadata", {}), name)
+        meta.check_named(new, name)
+        meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
         old = self.current(stored, namespace, name)
         if old is None:

@@ -169,6 +169,7 @@ OBJECTS: dict[str, Obj] = {
 """By resource; metadata is left to the test."""
 
 NAMES = {
+    "apiservices.apiregistration.k8s.io": "v1.example.com",
     "customresourcedefinitions.apiextensions.k8s.io": "widgets.example.com",
     "ipaddresses.networking.k8s.io": "10.96.7.7",
     "csidrivers.storage.k8s.io": "d.example.com",
