@@ -139,7 +139,7 @@ class Decoder:
             return _time(shape, field, item)
         if form == "bytes":
             _check_base64(item)
-        elif form == "int" and not -(1 << 31) <= item < 1 << 31:
+        elif form in ("int", "int-or-string") and type(item) is int and not -(1 << 31) <= item < 1 << 31:
             _check_range(shape, field, item, path)
         return item
 
@@ -167,7 +167,7 @@ def _wrapped(item: int | float, wanted: str) -> int | float:
 
 def _check_range(shape: Shape, field: FieldType, item: int, path: str) -> None:
     """Raise for an integer that its Go type cannot hold."""
-    wanted = go_scalar("int", shape, field)
+    wanted = go_scalar(field.item or field.form, shape, field)
     if wanted == "int32" or not -(1 << 63) <= item < 1 << 63:
         raise _mismatch(shape, field, item, path, wanted)
 

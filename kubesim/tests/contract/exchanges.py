@@ -51,7 +51,8 @@ _RULES = (
     (re.compile(r"(https://kubernetes\.default\.svc)\.cluster\.local"), r"\1"),
     (re.compile(r"\bkube-api-access-\w{5}\b"), "kube-api-access-<random>"),
 )
-AGE = re.compile(r"\d+s")
+AGE = re.compile(r"\d+[sd]|\d+d\d+h")
+CELLS = re.compile(r"cells(\.\d+)?$")
 _VERSIONS = frozenset({"resourceVersion", "uid", "continue", "selfLink"})
 _UNORDERED = frozenset({"nonResourceRules"})
 """Lists whose order a real API server draws: it collects them from its cache of bindings."""
@@ -206,7 +207,7 @@ def normalised(value: Any, namespace: str, key: str = "") -> Any:
         return sorted(parts, key=json.dumps) if key in _UNORDERED or _are_conflicts(parts) else parts
     if not isinstance(value, str):
         return value
-    if key.endswith("cells") and AGE.fullmatch(value):
+    if CELLS.search(key) and AGE.fullmatch(value):
         return "<age>"
     if key in _VERSIONS and value:
         return f"<{key}>"
