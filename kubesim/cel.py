@@ -50,7 +50,8 @@ class Program:
 
 def _said(complaint: str, text: str) -> str:
     """Return what the parser says as upstream prints it."""
-    said = BESIDES.sub("<EOF>", complaint.partition(": ")[2].replace("\n|", "\n |"))
+    _, _, after = complaint.partition(f"'{text}': ")
+    said = BESIDES.sub("<EOF>", (after or complaint.partition(": ")[2]).replace("\n|", "\n |"))
     return said if text else said.replace("<input>:1:1:", NOWHERE)
 
 

@@ -7,7 +7,7 @@ when they are run; ``UNKNOWN`` is what is not known here, with which no fault is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,20 +32,21 @@ RESULTS = {
     "isGreaterThan": "bool", "isLessThan": "bool", "isSorted": "bool", "find": "string", "duration": "duration",
     "quantity": "kubernetes.Quantity", "semver": "kubernetes.Semver", "ip": "net.IP", "cidr": "net.CIDR",
     "url": "kubernetes.URL", "compareTo": "int", "isSemver": "bool", "isInteger": "bool", "asInteger": "int",
-    "asApproximateFloat": "double", "sign": "int", "dyn": "dyn",
+    "asApproximateFloat": "double", "sign": "int", "dyn": "dyn", "major": "int", "minor": "int",
+    "patch": "int",
     "timestamp": "timestamp", "exists": "bool", "all": "bool", "containsIP": "bool", "containsCIDR": "bool",
 }  # fmt: skip
 """What a function returns, where that is always the same."""
 OTHERS = frozenset((
     "type", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
     "getMinutes", "getMonth", "getSeconds", "orValue", "or", "value", "optMap", "optFlatMap", "of", "none",
-    "ofNonZeroValue", "optional", "cel", "bind", "math", "base64", "encode", "decode", "greatest", "least", "abs",
-    "check", "ceil", "floor", "round", "sortBy", "indexOf", "lastIndexOf", "replace", "first", "last", "errored",
+    "ofNonZeroValue", "optional", "cel", "bind", "base64", "encode", "decode",
+    "check", "sortBy", "indexOf", "lastIndexOf", "replace", "first", "last", "errored",
     "error",
 ))  # fmt: skip
-SPACES = frozenset({*NAMESPACES, "math", "optional", "cel", "base64"})
+SPACES = frozenset({*NAMESPACES, "optional", "cel", "base64"})
 OF_STRINGS = ("startsWith", "endsWith", "matches")
-FROM_STRINGS = ("quantity", "semver", "ip", "cidr", "url")
+FROM_STRINGS = ("quantity", "semver", "ip", "cidr", "url", "isQuantity", "isSemver", "isIP", "isCIDR", "isURL")
 COMPARING = ("compareTo", "isGreaterThan", "isLessThan")
 WHOLE = {"any": "google.protobuf.Any", "timestamp": "google.protobuf.Timestamp",
          "duration": "google.protobuf.Duration"}  # fmt: skip
@@ -72,12 +73,24 @@ class Checked:
 
 def show(found: Type) -> str:
     """Return a type as errors name it."""
-    return _show(found, {})
+    return _show(found, {"null_type": "null"})
 
 
 def show_whole(found: Type) -> str:
     """Return a type as it is called in full."""
     return _show(found, WHOLE)
+
+
+def _apart(one: Type, other: Type) -> bool:
+    """Tell whether no value can be of both types."""
+    if one in LOOSE or other in LOOSE:
+        return False
+    kinds = {kind[0] if isinstance(kind, tuple) else kind for kind in (one, other)}
+    if len(kinds) > 1:
+        return kinds != {"object", "null_type"}
+    if not isinstance(one, tuple) or one[0] in ("object", "type"):
+        return False
+    return any(map(_apart, one[1:], other[1:]))
 
 
 def _show(found: Type, names: Mapping[str, str]) -> str:
@@ -138,25 +151,37 @@ class _Checker:
             return self.fault(node, f"undefined field '{node.text}'") if found is None else found
         if holder in LOOSE:
             return holder
-        return self.fault(node, f"type '{show(holder)}' does not support field selection")
+        opaque = isinstance(holder, str) and "." in holder
+        why = f"type '{show(holder)}' does not support field selection"
+        return self.fault(node, f"unexpected failed resolution of '{holder}'" if opaque else why)
 
     def index(self, node: Node, names: dict[str, Type]) -> Type:
         holder, key = (self.type_of(part, names) for part in node.parts)
         if isinstance(holder, tuple) and holder[0] in ("list", "map"):
             wrong = holder[0] == "map" and not isinstance(key, tuple) and key not in (holder[1], *LOOSE)
             return self.overload(node, holder, key) if wrong and holder[1] not in LOOSE else holder[-1]
-        if isinstance(holder, tuple) or holder in LOOSE:
-            return UNKNOWN if isinstance(holder, tuple) else holder
-        return self.overload(node, holder, key)
+        if holder in LOOSE:
+            return holder
+        nameless = isinstance(holder, tuple) and len(holder) < 3
+        return UNKNOWN if nameless else self.overload(node, holder, key)
 
     def list_of(self, node: Node, names: dict[str, Type]) -> Type:
         kinds = [self.type_of(part, names) for part in node.parts]
+        self.alike(node.parts, kinds)
         return ("list", kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else "dyn")
 
     def map_of(self, node: Node, names: dict[str, Type]) -> Type:
         kinds = [[self.type_of(part, names) for part in entry.parts] for entry in node.parts]
+        for at in (0, 1):
+            self.alike([entry.parts[at] for entry in node.parts], [kind[at] for kind in kinds])
         same = bool(kinds) and all(kind == kinds[0] for kind in kinds)
         return ("map", *kinds[0]) if same else UNKNOWN if kinds else ("map", "dyn", "dyn")
+
+    def alike(self, parts: Sequence[Node], kinds: list[Type]) -> None:
+        """Find fault with what is of another type than the first in a list or map."""
+        for part, kind in zip(parts, kinds, strict=True):
+            if _apart(kinds[0], kind):
+                self.fault(part, f"expected type '{show(kinds[0])}' but found '{show(kind)}'")
 
     def choice(self, node: Node, names: dict[str, Type]) -> Type:
         condition, one, other = (self.type_of(part, names) for part in node.parts)
@@ -195,6 +220,8 @@ class _Checker:
             return ("type", *given)
         strings = node.text in (OF_STRINGS if node.method else FROM_STRINGS)
         wrong = strings and any(kind not in ("string", *LOOSE) for kind in given[: 1 + node.method])
+        if node.text == "size" and len(given) == 1:
+            wrong = given[0] in (*NUMBERS, "bool", "null_type") or "." in given[0]
         known = [kind for kind in given if kind not in LOOSE]
         if node.method and (wrong or (node.text in COMPARING and any(kind != known[0] for kind in known))):
             shown = f"{show(given[0])}.({', '.join(map(show, given[1:]))})"
@@ -215,6 +242,8 @@ class _Checker:
             names |= {part.text: UNKNOWN for part in variables if part.kind == "name"}
         if body is not node:
             made = self.type_of(body, names)
+            if node.text in ("all", "exists") and made not in ("bool", *LOOSE):
+                self.fault(body, f"expected type 'bool' but found '{show(made)}'")
             if node.text == "map" and len(variables) == 1:
                 return ("list", made)
         return MACROS[node.text] or (over if node.text == "filter" else UNKNOWN)
@@ -231,16 +260,18 @@ class _Checker:
             case "!_":
                 return self.overload(node, *given) if known not in ([], ["bool"]) else "bool"
             case "@in":
-                return "bool"
+                one, many = given
+                held = many[1] if isinstance(many, tuple) and many[0] in ("list", "map") else many
+                lone = held is many and held not in LOOSE and not isinstance(held, tuple)
+                return self.overload(node, *given) if lone or _apart(one, held) else "bool"
             case "_==_" | "_!=_":
-                plain = [kind for kind in known if not isinstance(kind, tuple) and kind != "null_type"]
-                return self.overload(node, *given) if len({*plain}) > 1 else "bool"
+                return self.overload(node, *given) if _apart(*given) else "bool"
             case "_<_" | "_<=_" | "_>_" | "_>=_":
                 bad = any(isinstance(kind, tuple) or kind not in ORDERED for kind in known)
                 mixed = len({*map(show, known)}) > 1 and not all(kind in NUMBERS for kind in known)
                 return self.overload(node, *given) if bad or mixed else "bool"
             case "-_":
-                return given[0]
+                return self.overload(node, *given) if given[0] not in ("int", "double", *LOOSE) else given[0]
         return self.arithmetic(node, given, known)
 
     def arithmetic(self, node: Node, given: list[Type], known: list[Type]) -> Type:

@@ -12,15 +12,24 @@ import re
 import sys
 from pathlib import Path
 
-FILES = ("core", "apps", "batch", "policy", "rbac", "networking", "storage")
+FILES = ("resource", "core", "apps", "batch", "policy", "rbac", "networking", "storage")
 ROOTS = (
     *("PodTemplateSpec", "RoleRef", "PodFailurePolicy", "SuccessPolicy", "Taint", "PersistentVolumeSource"),
     *("VolumeNodeAffinity", "ParentReference", "VolumeAttachmentSpec", "CSINodeDriver", "PodDisruptionBudgetSpec"),
     *("DeploymentStrategy", "StatefulSetUpdateStrategy", "DaemonSetUpdateStrategy"),
+    *("ResourceClaimSpec", "ResourceClaimTemplateSpec", "AllocationResult"),
 )
 INLINED = "ObjectMeta"
 """The one embedded type that has names for JSON: an object's metadata is written among the fields of its owner."""
-ZEROS = {"string": '""', "bool": "false", "IntOrString": "0", "Quantity": '"0"', "UID": '""', "Protocol": '""'}
+ZEROS = {
+    "string": '""',
+    "bool": "false",
+    "IntOrString": "0",
+    "Quantity": '"0"',
+    "UID": '""',
+    "Protocol": '""',
+    "RawExtension": "null",
+}
 ZEROS |= dict.fromkeys(("int", "int32", "int64"), "0")
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.M | re.S)
 _NAMED = re.compile(r"^type (\w+) ((?:string|int32|map\[)\S*)", re.M)

@@ -54,6 +54,7 @@ def test_every_type_of_rules_is_asked_of_something():
         "JobStatus",
         "ReplicaTemplate",
         "StatefulTemplate",
+        "Allocation",
     }
     of_volumes = {name for rule in rules.rules_of("kinds", "persistentvolumes")
                   for name, _ in rule.more.get("types", {}).values()}  # fmt: skip

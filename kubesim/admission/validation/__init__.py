@@ -61,6 +61,7 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "csidrivers.storage.k8s.io": storage.driver_update_errors,
     "servicecidrs.networking.k8s.io": networks.range_update_errors,
     "resourcequotas": bounds.quota_update_errors,
+    **{resource: devices.again(resource) for resource in devices.ASKED_AGAIN},
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
 CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
@@ -70,7 +71,7 @@ CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
 """What is told before the rules for new objects."""
 METADATA_LAST = ("poddisruptionbudgets.policy",)
 """Kinds whose own rules say nothing of metadata, which is looked at where those find nothing."""
-ASKED_AGAIN = ("jobs.batch", "replicationcontrollers")
+ASKED_AGAIN = ("jobs.batch", "replicationcontrollers", *devices.ASKED_AGAIN)
 """Kinds of which a change is asked all that a new object is asked, and then what a change is asked."""
 FIXED_FIRST = ("ingressclasses.networking.k8s.io", "daemonsets.apps")
 """Kinds of which it is told before all else what may not change."""
@@ -81,6 +82,7 @@ UNCHANGED = {"endpoints": "subsets", "endpointslices.discovery.k8s.io": "endpoin
 STATUS_CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podstatus.errors,
     "jobs.batch": statuses.job_errors,
+    "resourceclaims.resource.k8s.io": devices.status_errors,
     **dict.fromkeys(("deployments.apps", "statefulsets.apps", "daemonsets.apps"), statuses.decremented),
 }
 """What a new status must fulfil beside the rules of statuses."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_interface
 from typing import Any
 
 import orjson
@@ -11,12 +12,13 @@ import orjson
 from kubesim.admission import expressions
 from kubesim.admission.validation.forms import no_longer
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.rules import Place, check, check_of_missing
+from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.admission.validation.volumes import csi_driver
 from kubesim.api.selectors import value_errors
 from kubesim.api.status import FieldError, duplicate, invalid_value, required
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
+from kubesim.schema.paths import dig
 
 LONGEST_EXPRESSION = 10 * 1024
 LONGEST_POOL = 253
@@ -43,6 +45,14 @@ VALUES = {"int": "IntValue", "bool": "BoolValue", "string": "StringValue", "vers
 REACHES = ("nodeName", "nodeSelector", "allNodes")
 ONE_REACH = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 OMITTED = "<value omitted>"
+GROUP = ".resource.k8s.io"
+ASKED_AGAIN = (f"resourceclaims{GROUP}", f"deviceclasses{GROUP}", f"resourceclaimtemplates{GROUP}")
+"""Kinds of which a change is asked what a new object is asked, and then all of it again."""
+ALLOCATION = "status.allocation"
+SHOWN_IDENTITY: Obj = {"Driver": {}, "Pool": {}, "Device": {}, "ShareID": {}}
+"""What is seen of a device's identity: nothing."""
+ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9]+[./])")
+NO_INTERFACE = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 
 
 @check
@@ -204,3 +214,53 @@ def _cut(key: str) -> str:
     """Return a key with its middle left out, if it is long."""
     rest = LONGEST_KEY - len("...")
     return key if len(key) <= LONGEST_KEY else f"{key[: (rest + 1) // 2]}...{key[len(key) - rest // 2 :]}"
+
+
+def _identity(device: Obj) -> tuple[str, ...]:
+    return tuple(device.get(name) or "" for name in ("driver", "pool", "device"))
+
+
+@check
+def allocated_device(device: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A device that a claim has, of which its driver reports."""
+    claim = place.above.value if place.above else {}
+    results = dig(claim, "status.allocation.devices.results") or ()
+    if _identity(device) not in map(_identity, results):
+        yield invalid_value(where, SHOWN_IDENTITY, "must be an allocated device in the claim")
+
+
+@check
+def devices_apart(devices: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """What drivers report of devices, of each once."""
+    known = [_identity(device) for device in devices]
+    again = (at for at, device in enumerate(known) if device in known[:at])
+    return (duplicate(f"{where}[{at}].deviceID", SHOWN_IDENTITY) for at in again)
+
+
+@check
+def interface_address(text: str, where: str, place: Place) -> Iterator[FieldError]:
+    """An interface's address with the size of its network; zeros before numbers are wrong, but read."""
+    try:
+        canonical = str(ip_interface(ZEROS.sub("", text))) if "/" in text else ""
+    except ValueError:
+        canonical = ""
+    if not canonical:
+        yield invalid_value(where, text, NO_INTERFACE)
+    elif text != canonical:
+        yield invalid_value(where, text, f'must be in canonical form ("{canonical}")')
+
+
+def again(resource: str) -> Callable[[Obj, Obj], list[FieldError]]:
+    """Return what says of a change once more what the rules of its kind say."""
+    return lambda old, new: errors_of("kinds", resource, Place(new))
+
+
+def status_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """Return what is wrong with a claim's allocation, which stays as it is."""
+    before, after = dig(old, "status.allocation"), dig(new, "status.allocation")
+    if after is None or before == after:
+        return []
+    if before is not None:
+        return [invalid_value(ALLOCATION, internal("AllocationResult", after), "field is immutable")]
+    claimed = Place(dig(new, "spec.devices") or {}, "spec.devices")
+    return errors_of("types", "Allocation", Place(after, ALLOCATION, claimed))
