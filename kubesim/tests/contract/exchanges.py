@@ -54,8 +54,9 @@ _RULES = (
 AGE = re.compile(r"\d+[sd]|\d+d\d+h")
 CELLS = re.compile(r"cells(\.\d+)?$")
 _VERSIONS = frozenset({"resourceVersion", "uid", "continue", "selfLink"})
-_UNORDERED = frozenset({"nonResourceRules"})
-"""Lists whose order a real API server draws: it collects them from its cache of bindings."""
+_UNORDERED = frozenset({"nonResourceRules", "managedFields"})
+"""Lists without an order to hold to: rules come from a cache of bindings as they lie there, and managers
+are sorted by the second in which each last wrote, which may be the same for two of them or not."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def normalised(value: Any, namespace: str, key: str = "") -> Any:
         return {_clean(name, namespace): normalised(part, namespace, name) for name, part in value.items()}
     if isinstance(value, list):
         parts = [normalised(part, namespace, key) for part in value]
-        return sorted(parts, key=json.dumps) if key in _UNORDERED or _are_conflicts(parts) else parts
+        return sorted(parts, key=_spelled) if key in _UNORDERED or _are_conflicts(parts) else parts
     if not isinstance(value, str):
         return value
     if CELLS.search(key) and AGE.fullmatch(value):
@@ -212,6 +213,10 @@ def normalised(value: Any, namespace: str, key: str = "") -> Any:
     if key in _VERSIONS and value:
         return f"<{key}>"
     return _clean(value, namespace)
+
+
+def _spelled(part: Any) -> str:
+    return json.dumps(part, sort_keys=True)
 
 
 def _are_conflicts(parts: list[Any]) -> bool:
