@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, TypeVar
+from weakref import ReferenceType, ref
 
 import orjson
 
@@ -42,7 +43,7 @@ class Stored(dict[str, Any]):
     ``raw`` is its JSON; ``memo`` keeps what others have made of it, by who made it, as long as this version lives.
     """
 
-    __slots__ = ("memo", "raw")
+    __slots__ = ("__weakref__", "memo", "raw")
     raw: bytes
     memo: dict[object, Any]
 
@@ -88,10 +89,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """A change as it is remembered: JSON, a quarter of the room, and mostly shared with what is kept."""
+    """A change as it is remembered: JSON, a quarter of the room, and mostly shared with what is kept.
+
+    ``object`` leads to what came of it for as long as that lives, which saves reading it.
+    """
 
     type: Change
     kind: Kind
+    object: ReferenceType[Stored]
     raw: bytes
     previous: bytes | None
     resource_version: int
@@ -100,10 +105,12 @@ class _Past:
     @classmethod
     def of(cls, event: Event) -> _Past:
         previous = event.previous.raw if event.previous is not None else None
-        return cls(event.type, event.kind, event.object.raw, previous, event.resource_version, event.at)
+        obj = event.object
+        return cls(event.type, event.kind, ref(obj), obj.raw, previous, event.resource_version, event.at)
 
     def event(self) -> Event:
-        obj = Stored.opened(self.raw)
+        obj = self.object()
+        obj = Stored.opened(self.raw) if obj is None else obj
         return Event(self.type, self.kind, obj, _opened(self.previous), self.resource_version, self.at)
 
 

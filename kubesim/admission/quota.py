@@ -6,13 +6,11 @@ status.used. A quota with scopes counts only the pods that its scopes choose.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kubesim.admission.scopes import chosen
-from kubesim.admission.usage import Usage, usage_of
+from kubesim.admission.usage import Usage, billionths, usage_of, written
 from kubesim.api import status
-from kubesim.api.quantity import Format, parse, write
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
@@ -26,7 +24,7 @@ def check(ops: Operations, kind: Kind, new: Obj, old: Obj | None = None) -> None
         return
     namespace, name = new["metadata"]["namespace"], new["metadata"].get("name", "")
     for quota in ops.store.list(ops.registry.by_resource("resourcequotas"), namespace):
-        hard = {key: parse(value) for key, value in quota["spec"].get("hard", {}).items()}
+        hard = {key: billionths(value) for key, value in quota["spec"].get("hard", {}).items()}
         if not chosen(quota["spec"], kind, new):
             continue
         if kind.resource == "pods" and old is None:
@@ -42,8 +40,8 @@ def _check_fits(kind: Kind, name: str, quota: Obj, hard: Usage, asked: Usage, no
     over = sorted(key for key, value in asked.items() if now.get(key, 0) + value > hard[key])
     if not over:
         return
-    requested = ",".join(f"{key}={write(asked[key], form_of(quota, key))}" for key in over)
-    taken = ",".join(f"{key}={write(now.get(key, Fraction()), form_of(quota, key))}" for key in over)
+    requested = ",".join(f"{key}={written(asked[key], quota, key)}" for key in over)
+    taken = ",".join(f"{key}={written(now.get(key, 0), quota, key)}" for key in over)
     limited = ",".join(f"{key}={quota['spec']['hard'][key]}" for key in over)
     why = f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, used: {taken}, limited: {limited}"
     raise status.forbidden(kind, name, why)
@@ -63,8 +61,3 @@ def _check_stated(kind: Kind, name: str, quota: Obj, hard: Usage, pod: Obj) -> N
     if lacking:
         why = f"failed quota: {quota['metadata']['name']}: must specify {'; '.join(lacking)}"
         raise status.forbidden(kind, name, why)
-
-
-def form_of(quota: Obj, key: str) -> Format:
-    """Return the form in which a quota writes one resource."""
-    return "binary" if quota["spec"]["hard"][key].endswith("i") else "decimal"

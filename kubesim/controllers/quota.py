@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from functools import partial
 
-from kubesim.admission.quota import form_of
-from kubesim.admission.usage import Tally, counted
-from kubesim.api.quantity import write
+from kubesim.admission.usage import Tally, counted, written
 from kubesim.controllers.base import Context, Keeper, latest, queue_key
 from kubesim.errors import Obj
 from kubesim.schema.kinds import registry
@@ -50,8 +47,7 @@ class QuotaController(Keeper):
         if tally is None or tally.spec != quota["spec"]:
             tally = self._tallies[key] = counted(quota["spec"], self._objects(namespace))
         hard = quota["spec"].get("hard") or {}
-        total = {key: tally.total.get(key, Fraction()) for key in hard}
-        used = {key: write(value, form_of(quota, key)) for key, value in total.items()}
+        used = {key: written(tally.total.get(key, 0), quota, key) for key in hard}
         await self.write_status(self.own, quota, {"hard": dict(hard), "used": used} if hard else {})
 
     def _objects(self, namespace: str) -> Iterator[tuple[Kind, Obj]]:
