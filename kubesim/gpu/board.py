@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -16,7 +16,7 @@ from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.mig import Instance
 from kubesim.gpu.products import Product, driver
-from kubesim.gpu.xids import strike
+from kubesim.gpu.xids import strike, write
 
 GPU = "nvidia.com/gpu"
 KERNEL = "5.15.0-1073-gke"
@@ -43,6 +43,13 @@ class Slot:
 
 
 Ended = Callable[[Task, int], None]
+MODULE = "nvidia"
+MODULES = frozenset({MODULE, "nvidia_uvm", "nvidia_modeset", "nvidia_drm"})
+"""The driver, and the parts that go with it."""
+LOADING_S = 24.0
+"""When the driver has been loaded, in seconds after a boot."""
+PREEMPTED, SYSTEM_NOT_READY = 45, 802
+"""The Xid of what is taken from a device, and CUDA's error where the switches are not configured."""
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """What the device plugin takes for an error of the application; any other Xid makes it call a device unhealthy."""
 
@@ -83,6 +90,12 @@ class Board:
         """What the node's DCGM host engine keeps in mind."""
         self.toolkit = True
         """Whether the container toolkit is installed."""
+        self.built = True
+        """Whether the driver's modules are there for the kernel that runs."""
+        self.unloaded: frozenset[str] = frozenset()
+        """Those of the driver's modules that are not in the kernel."""
+        self.fabric = True
+        """Whether the switches between the devices are configured: the fabric manager runs."""
         self.struck: Callable[[Device, int, bool], None] = lambda device, code, marked: None
         """Told of each Xid, and whether the device plugin marks its device for it."""
         self.noted: Callable[[], None] = lambda: None
@@ -143,7 +156,7 @@ class Board:
         self.changed()
 
     def _well(self, device: Device) -> bool:
-        return device.index not in self.marked
+        return self.loaded and device.index not in self.marked
 
     def allocate(self, owner: str, resource: str, count: int, at: datetime) -> tuple[Slot, ...]:
         """Give ``count`` slots to a container, the same again to the same owner. Raises NoDevice."""
@@ -211,6 +224,7 @@ class Board:
         """Boot the node again: an empty log, and devices as new but for what hardware keeps."""
         self.booted = at
         self.log = KernelLog(at)
+        self.unloaded, self.fabric = frozenset() if self.built else MODULES, True
         self.given.clear()
         self.library = driver().version
         self.engine = Engine()
@@ -219,6 +233,54 @@ class Board:
             device.change(at, instances=(), given=())
         self._log_boot()
         self.look_again()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the driver is in the kernel."""
+        return MODULE not in self.unloaded
+
+    def unload(self, *modules: str) -> None:
+        """Take modules of the driver out of the kernel."""
+        self.unloaded |= MODULES & {*modules}
+        self.noted()
+        self.changed()
+
+    def load(self, at: datetime) -> bool:
+        """Put the driver into the kernel; returns whether it is there then."""
+        if self.built and self.unloaded:
+            fresh, self.unloaded = not self.loaded, frozenset()
+            since = (at - self.booted).total_seconds() - LOADING_S
+            for seconds, level, text in self._boot_lines() if fresh else ():
+                if _of_driver(text):
+                    self.log.write(self.booted + timedelta(seconds=since + seconds), text, level)
+            self.look_again()
+            self.noted()
+        return self.loaded
+
+    @property
+    def switched(self) -> bool:
+        """Whether switches join the NVLinks of the devices, which a fabric manager has to configure."""
+        return bool(self.devices) and self.product.nvlinks > 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether a new program can use the devices at all: where not, CUDA's error is ``SYSTEM_NOT_READY``."""
+        return self.fabric or not self.switched
+
+    def set_fabric(self, at: datetime, *, configured: bool) -> None:
+        """The fabric manager has begun to look after the switches, or no longer does: that ends what uses them.
+
+        So its configuration has it by default (ABORT_CUDA_JOBS_ON_FM_EXIT=1).
+        """
+        self.fabric = configured
+        for device in self.devices if not self.usable else ():
+            for task in sorted(device.tasks.values(), key=lambda task: task.pid):
+                write(device, self.log, at, PREEMPTED, "Ch 00000010", task)
+                device.change(at, xid=PREEMPTED)
+                device.end(task.pid, at)
+                if self._ended is not None:
+                    self._ended(task, SYSTEM_NOT_READY)
+        self.noted()
 
     @property
     def mismatched(self) -> bool:
@@ -260,13 +322,16 @@ class Board:
         }
 
     def _software(self) -> dict[str, Any]:
-        return {"library": self.library, "toolkit": self.toolkit, "strategy": self.strategy}
+        known = {"built": self.built, "unloaded": sorted(self.unloaded), "fabric": self.fabric}
+        return {"library": self.library, "toolkit": self.toolkit, "strategy": self.strategy, **known}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring the devices to what ``dump`` has told of them."""
         self.marked, self.managed = set(saved["marked"]), saved["managed"]
         self.library, self.toolkit = saved["library"], saved["toolkit"]
         self.strategy = saved.get("strategy", "mixed")
+        self.built, self.fabric = saved.get("built", True), saved.get("fabric", True)
+        self.unloaded = frozenset(saved.get("unloaded", ()))
         for device, state in zip(self.devices, saved["devices"], strict=False):
             device.restore(state)
         for owner, (name, slots) in saved.get("given", {}).items():
@@ -334,14 +399,23 @@ class Board:
         ]
 
     def _log_boot(self) -> None:
+        for seconds, level, text in self._boot_lines():
+            if self.loaded or not _of_driver(text):
+                self.log.write(self.booted + timedelta(seconds=seconds), text, level)
+
+    def _boot_lines(self) -> Iterator[tuple[float, int, str]]:
         values = {
             "kernel": KERNEL,
             "driver": driver().version,
             "cpus": self.product.machine.cpus,
             "memory_kib": self.product.machine.memory_gib * 1024 * 1024,
         }
-        for seconds, level, text in boot_lines():
-            self.log.write(self.booted + timedelta(seconds=seconds), text.format(**values), level)
+        return ((seconds, level, text.format(**values)) for seconds, level, text in boot_lines())
+
+
+def _of_driver(text: str) -> bool:
+    """Whether a line is one that the driver writes when it is loaded."""
+    return "nvidia" in text.lower()
 
 
 @cache

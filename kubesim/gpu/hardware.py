@@ -24,11 +24,11 @@ def _table() -> dict[str, Any]:
 
 def modules(board: Board | None) -> Iterator[tuple[str, int, int, list[str]]]:
     """Yield the modules that are loaded: name, bytes, use count, and what uses them."""
-    devices = board.devices if board is not None else []
+    devices, out = (board.devices, board.unloaded) if board is not None else ([], frozenset())
     tasks = sum(len(device.tasks) for device in devices)
     for name, entry in _table()["modules"].items():
-        if entry.get("needs") != "gpus" or devices:
-            by = list(entry.get("by", ()))
+        if name not in out and (entry.get("needs") != "gpus" or devices):
+            by = [each for each in entry.get("by", ()) if each not in out]
             count = entry.get("count", 0) + entry.get("each", 0) * len(devices) + entry.get("used", 0) * tasks
             yield name, entry["size"], max(count + len(by) * ("count" not in entry), len(by)), by
 
@@ -63,18 +63,17 @@ def bus(board: Board | None) -> list[Pci]:
     """Return the devices of a machine in their order on the bus."""
     table = _table()
     found = [Pci(*row) for row in table["pci"]]
+    module = "nvidia" if board is not None and board.loaded else ""
     for each in board.devices if board is not None else ():
         number = each.product.pci["device"][:4].lower()
         kind, code, name, *_ = table["gpus"].get(number, ("3D controller", "0302", f"Device {number}", "16M", "32G"))
         address = each.pci_address.lower().partition(":")[2]
-        found.append(Pci(address, kind, code, f"NVIDIA Corporation {name}", f"10de:{number}", "a1", "nvidia", each))
+        found.append(Pci(address, kind, code, f"NVIDIA Corporation {name}", f"10de:{number}", "a1", module, each))
     if board is not None and board.devices and board.product.nvlinks and board.product.family in table["switches"]:
         count, number, name, first = table["switches"][board.product.family]
         for at in range(count):
             address = f"{int(first[:2], 16) + at:02x}{first[2:]}"
-            found.append(
-                Pci(address, "Bridge", "0680", f"NVIDIA Corporation {name}", f"10de:{number}", "a1", "nvidia")
-            )
+            found.append(Pci(address, "Bridge", "0680", f"NVIDIA Corporation {name}", f"10de:{number}", "a1", module))
     return sorted(found, key=lambda each: each.address)
 
 

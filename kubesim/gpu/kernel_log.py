@@ -81,15 +81,5 @@ def dmesg(log: KernelLog, record: Record, *, human: bool = False, decode: bool =
     return f"{prefix}[{stamp}] {record.text}"
 
 
-def journal(log: KernelLog, record: Record, host: str) -> str:
-    """Return a record as ``journalctl -k`` prints it; journald takes a leading ``word:`` of a user's as its name."""
-    stamp = log.at(record).strftime("%b %d %H:%M:%S")
-    identifier, text = "kernel", record.text
-    if record.facility != KERNEL:
-        word, mark, rest = record.text.partition(": ")
-        identifier, text = (word, rest) if mark and " " not in word else ("unknown", record.text)
-    return f"{stamp} {host} {identifier}: {text}"
-
-
 def _facility(record: Record) -> str:
     return FACILITIES[record.facility] if record.facility < len(FACILITIES) else str(record.facility)

@@ -67,12 +67,15 @@ SHORT = {
 """Condition -> reason and message where it is False, and where it is True."""
 
 
-def conditions(since: datetime, heartbeat: datetime, pressures: Collection[str] = ()) -> list[Obj]:
-    """Return the conditions of a node that is ready; ``pressures`` are those of what it is short of."""
+def conditions(
+    since: datetime, heartbeat: datetime, pressures: Collection[str] = (), not_ready: str = ""
+) -> list[Obj]:
+    """Return the conditions of a node; ``pressures`` are what it is short of, ``not_ready`` why it is not."""
     texts = [
         (kind, *(("True", *SHORT[kind]) if kind in pressures else ("False", *calm))) for kind, calm in CALM.items()
     ]
-    texts.append(("Ready", "True", "KubeletReady", "kubelet is posting ready status"))
+    ready = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+    texts.append(("Ready", "False", "KubeletNotReady", not_ready) if not_ready else ready)
     times = {"lastHeartbeatTime": stamp(heartbeat), "lastTransitionTime": stamp(since)}
     return [{"type": t, "status": s, "reason": r, "message": m} | times for t, s, r, m in texts]
 

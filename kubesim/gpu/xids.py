@@ -88,16 +88,16 @@ def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending)
     victims = _victims(device, event)
     _announce(device, log, at)
     for line in event.lines:
-        _write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
+        write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
     _damage(device, event, at)
     if event.action:
         text = (
             f"GPU recovery action changed from 0x0 ({RECOVERY[0]}) to 0x{event.action:x} ({RECOVERY[event.action]})"
         )
-        _write(device, log, at, 154, text, None)
+        write(device, log, at, 154, text, None)
     for task in victims if event.ends != "none" else ():
         if event.ends == "all" and code != 45:
-            _write(device, log, at, 45, f"Ch 00000010 caused by previous Xid {code}", task)
+            write(device, log, at, 45, f"Ch 00000010 caused by previous Xid {code}", task)
         device.end(task.pid, at)
         end(task, event.error)
     struck = {code}
@@ -118,7 +118,8 @@ def _announce(device: Device, log: KernelLog, at: datetime) -> None:
     device.announced = True
 
 
-def _write(device: Device, log: KernelLog, at: datetime, code: int, line: str, task: Task | None) -> None:
+def write(device: Device, log: KernelLog, at: datetime, code: int, line: str, task: Task | None) -> None:
+    """Write a line of an Xid as the driver does, with the process that has caused it if one is known."""
     text = line.format(function=f"{device.bus}.0", gpu=device.index, serial=device.serial)
     if not text.startswith("NVRM:"):
         process = f"pid={task.pid}, name={task.name}, " if task else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kubesim.errors import Obj
+from kubesim.kubelet.agents import RUNTIME
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
+from kubesim.shell.journals import NO_SOCKET
 from kubesim.streaming.seam import Forward, Refused, Run
 
 WORKER = Callable[[str], PodWorker | None]
@@ -37,6 +39,7 @@ class Access:
         worker = self._of(pod)
         if worker is None:
             raise Refused(404, "pod does not exist")
+        _ask_runtime(worker)
         if not any(container.running for container in worker.record.containers):
             raise Refused(500, f'pod not found ("{_full_name(pod)}")')
         return worker.sandbox.forward
@@ -50,7 +53,14 @@ class Access:
         worker = self._of(pod)
         if worker is None:
             raise Refused(404, "pod does not exist")
+        _ask_runtime(worker)
         return worker, next((c for c in worker.record.containers if c.name == name and c.running), None)
+
+
+def _ask_runtime(worker: PodWorker) -> None:
+    """Raise ``Refused`` where the container runtime of a pod's node does not run."""
+    if not worker.node.agents.services.runs(RUNTIME):
+        raise Refused(500, NO_SOCKET)
 
 
 def _full_name(pod: Obj) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.gpu import collectives
+from kubesim.gpu.board import SYSTEM_NOT_READY
 from kubesim.kubelet import behaviours, failures, usage
 from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.gpus import User
@@ -65,6 +66,8 @@ def use_devices(sandbox: Sandbox, container: Container) -> None:
 
     if not gpus.start(owner, program, users(sandbox, container), instance.started_at, die):
         return
+    if not gpus.board.usable:
+        instance.cut = (failures.BEGUN_S, failures.first_call(SYSTEM_NOT_READY), failures.KILLED_CODE)
     if instance.course:
         gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, host.clock.now())
     if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import orjson
 import yaml
 
 from kubesim.errors import Obj
@@ -12,7 +13,7 @@ from kubesim.goyaml import to_yaml
 from kubesim.kubelet import thresholds, timings
 from kubesim.kubelet.thresholds import WrongConfig
 from kubesim.network.dns import DOMAIN
-from kubesim.shell.files import Directory, File
+from kubesim.shell.files import Directory, File, Files, View
 
 FOLDERS, NAME = ("etc", "kubernetes"), "kubelet-config.yaml"
 DEFAULTS: dict[str, Any] = {
@@ -29,6 +30,28 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+NOT_LOADED = (
+    "failed to load kubelet config file, path: {path}, error: failed to load Kubelet config file {path}, error {why}"
+)
+GO_KINDS = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", type(None): "null"}
+GO_TYPES = {str: "string", int: "int32", dict: "map[string]string", list: "[]string"}
+GO_HEAD = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+SAID = {
+    "mapping values are not allowed here": "mapping values are not allowed in this context",
+    "found character '\\t' that cannot start any token": "found character that cannot start any token",
+}
+"""What Go's YAML says otherwise."""
+MORE: dict[str, type] = {
+    "evictionSoft": dict,
+    "evictionSoftGracePeriod": dict,
+    "evictionMinimumReclaim": dict,
+    "evictionMaxPodGracePeriod": int,
+    "clusterDNS": list,
+}
+TYPES = {name: type(value) for name, value in DEFAULTS.items()} | MORE
+"""Field -> its type."""
+
+
 def text(config: Obj) -> str:
     """Return the file of a configuration."""
     return to_yaml({**DEFAULTS, **config})
@@ -42,15 +65,58 @@ def entry(config: Obj) -> Obj:
 
 def read(root: Directory) -> Obj:
     """Return what the file on a node's disk says. Raises ``WrongConfig``."""
-    found: object = root
-    for name in (*FOLDERS, NAME):
-        found = found.get(name) if isinstance(found, Directory) else None
-    if not isinstance(found, File):
-        raise WrongConfig(f"open /{'/'.join((*FOLDERS, NAME))}: no such file or directory")
+    path, found = (
+        f"/{'/'.join((*FOLDERS, NAME))}",
+        View(Files(root), lambda: 0.0).find(f"/{'/'.join((*FOLDERS, NAME))}"),
+    )
     try:
-        config = yaml.safe_load(bytes(found.data).decode("utf-8", "replace"))
+        if not isinstance(found, File):
+            raise WrongConfig(
+                f'failed to read kubelet config file "{path}", error: open {path}: no such file or directory'
+            )
+        if not found.data:
+            raise WrongConfig(f'kubelet config file "{path}" was empty')
+        return _decoded(bytes(found.data).decode("utf-8", "replace"))
+    except WrongConfig as error:
+        raise WrongConfig(NOT_LOADED.format(path=path, why=error)) from error
+
+
+def _decoded(text: str) -> Obj:
+    """Return what a file says, its known fields of the right types. Raises ``WrongConfig``."""
+    try:
+        config = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
-        raise WrongConfig(f"error converting YAML to JSON: {error}") from error
-    if not isinstance(config, dict) or config.get("kind") != DEFAULTS["kind"]:
-        raise WrongConfig("Object 'Kind' is missing or no KubeletConfiguration")
+        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else 1
+        trouble = (error.problem or "") if isinstance(error, yaml.MarkedYAMLError) else "exceeded max depth"
+        raise WrongConfig(f"failed to decode: yaml: line {line}: {SAID.get(trouble, trouble)}") from error
+    if not isinstance(config, dict):
+        kind = GO_KINDS.get(type(config), "array")
+        text = "couldn't get version/kind; json parse error: json: cannot unmarshal"
+        raise WrongConfig(f"failed to decode: {text} {kind} into Go value of type {GO_HEAD}")
+    if not config.get("kind"):
+        raise WrongConfig(
+            f"failed to decode: Object 'Kind' is missing in '{orjson.dumps(config, default=str).decode()}'"
+        )
+    if config["kind"] != DEFAULTS["kind"]:
+        text = f'no kind "{config["kind"]}" is registered for version "{config.get("apiVersion", "")}" in scheme'
+        raise WrongConfig(f'failed to decode: {text} "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme/scheme.go:33"')
+    for name, value in config.items():
+        _check_type(str(name), value)
     return config
+
+
+def _check_type(name: str, value: object) -> None:
+    """Raise ``WrongConfig`` where a known field is of another type than it has to be."""
+    wanted = TYPES.get(name)
+    if wanted is None or value is None:
+        return
+    inner, text = [value], GO_TYPES[wanted]
+    if wanted in (dict, list) and isinstance(value, wanted):
+        inner, wanted, text = [*(value.values() if isinstance(value, dict) else value)], str, "string"
+    for each in inner:
+        if type(each) is not wanted:
+            found = GO_KINDS.get(type(each), "array")
+            field = f"KubeletConfiguration.{name}"
+            raise WrongConfig(
+                f"failed to decode: json: cannot unmarshal {found} into Go struct field {field} of type {text}"
+            )

@@ -79,6 +79,9 @@ class Machines(Protocol):
     def use(self, node: str, resource: str, amount: int) -> None:
         """Let something that is no pod use so much of what a machine has. Raises KeyError."""
 
+    def serve(self, node: str, service: str, verb: str) -> None:
+        """Start, stop, restart or kill a service of a machine. Raises KeyError."""
+
     async def add(self, node: Obj) -> None:
         """Let a new machine register itself and join."""
 

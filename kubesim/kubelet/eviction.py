@@ -130,9 +130,13 @@ class Pressure(Watch):
     def restart(self) -> str:
         """Read the configuration anew; returns why it cannot be used, or nothing."""
         try:
-            self.configure(configuration.read(self.node.disk.root))
+            config = configuration.read(self.node.disk.root)
         except WrongConfig as error:
             return str(error)
+        try:
+            self.configure(config)
+        except WrongConfig as error:
+            return f"failed to run Kubelet: {error}"
         return ""
 
     def _take_over(self, found: Rules) -> None:

@@ -13,6 +13,8 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import Exit, Line, Output, Program
 
 KILLED_CODE = 1
+BEGUN_S = 4.0
+"""When a program has read its libraries and first asks for a device."""
 MEMORY_AT_S = 7.5
 """When a program that wants too much has loaded so much that nothing is left."""
 MIB_PER_GIB = 1024
@@ -24,6 +26,11 @@ FIRST_WITH_SHORT_NAME = {"nvcr.io/nvidia/pytorch": (24, 9), "docker.io/pytorch/p
 def cuda(error: int) -> str:
     """Return what is printed for an error of CUDA."""
     return _texts()["cuda"].format(error=CUDA_ERRORS[error])
+
+
+def first_call(error: int) -> str:
+    """Return what is printed where already the first call of CUDA fails."""
+    return _texts()["first"].format(error=CUDA_ERRORS[error], number=error)
 
 
 def memory(image: Image, total_mib: int, others_mib: int, behaviour: str) -> str:

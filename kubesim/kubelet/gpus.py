@@ -40,6 +40,7 @@ _HOOK = (
     "Auto-detected mode as 'legacy'\nnvidia-container-cli: "
 )
 LOST = f"{_CREATE}{_HOOK}detection error: nvml error: gpu is lost: unknown"
+NOT_LOADED = f"{_CREATE}{_HOOK}initialization error: nvml error: driver not loaded: unknown"
 MISMATCHED = f"{_CREATE}{_HOOK}initialization error: nvml error: driver/library version mismatch: unknown"
 NO_TOOLKIT = (
     f"{_CREATE}unable to retrieve OCI runtime error "
@@ -129,9 +130,13 @@ class NodeGpus:
             self.board.reboot(at)
 
     @property
-    def mismatched(self) -> bool:
-        """Whether the driver's libraries do not fit its loaded module."""
-        return "board" in self.__dict__ and self.board.mismatched
+    def nvml_error(self) -> str:
+        """Why the driver's library cannot be used, in its word; empty where it can."""
+        if "board" not in self.__dict__:
+            return ""
+        if not self.board.loaded:
+            return "ERROR_DRIVER_NOT_LOADED"
+        return "ERROR_LIB_RM_VERSION_MISMATCH" if self.board.mismatched else ""
 
     def dump(self) -> Obj:
         """Return what ``restore`` takes."""
@@ -174,6 +179,8 @@ class NodeGpus:
             return ""
         if not self.board.toolkit:
             return NO_TOOLKIT.format(id=number)
+        if not self.board.loaded:
+            return NOT_LOADED
         if self.board.mismatched:
             return MISMATCHED
         return LOST if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""

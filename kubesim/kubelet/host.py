@@ -11,6 +11,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.kubelet import hostfiles
+from kubesim.kubelet.agents import Agents
 from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
@@ -55,6 +56,7 @@ class Node:
     ip: str
     cidr: str
     recorder: Recorder
+    agents: Agents
     images: set[str] = field(default_factory=set)
     taken: dict[str, str] = field(default_factory=dict)
     """Pod uid -> address."""

@@ -95,7 +95,11 @@ def _sysfs(board: Board) -> Directory:
             }
         slots[f"0000:{each.address}"] = _folder_of(rows)
     net = {"mtu": "1460", "operstate": "up", "speed": "100000", "carrier": "1"}
-    modules = {"nvidia": _folder_of({"version": driver().version, "refcnt": "211"})} if board.devices else {}
+    modules = (
+        {"nvidia": _folder_of({"version": driver().version, "refcnt": "211"})}
+        if board.devices and board.loaded
+        else {}
+    )
     return _directory(
         {
             "bus": _directory({"pci": _directory({"devices": _directory(slots)})}),

@@ -25,6 +25,7 @@ PORT = 8083
 LEAST_XID, MOST_XID = 1, 1000
 MOST_SECONDS = 8 * 3600
 MOST_USED = 1 << 50
+ACTIONS = ("start", "stop", "restart", "kill")
 RESOURCES = {"memory": "memory", "disk": "ephemeral-storage", "inodes": "inodes", "pids": "pids"}
 """What of a node may be used, and how kubelets name it."""
 
@@ -70,6 +71,7 @@ class Injector(HttpServer):
             ("POST", "/driver"): self._driver,
             ("POST", "/toolkit"): self._toolkit,
             ("POST", "/use"): self._use,
+            ("POST", "/service"): self._service,
         }
         if (method, path) in routes:
             return routes[method, path]
@@ -127,13 +129,28 @@ class Injector(HttpServer):
         return {"status": "rebooting", "node": self._post.node}
 
     def _driver(self, body: Obj) -> Obj:
-        """Update the driver's libraries without loading its module anew."""
+        """Update the driver's libraries without loading its module anew; or leave that out of the next boot."""
+        if isinstance(body.get("module"), bool):
+            self._board.built = body["module"]
+            self._board.noted()
+            return {"status": "updated", "module": self._board.built}
         version = str(body.get("version") or "")
         if not re.fullmatch(r"\d{3}\.\d{1,3}(\.\d{1,3})?", version):
-            raise Refusal(400, "version: one such as 580.105.08 is expected")
+            raise Refusal(400, "version: one such as 580.105.08 is expected; or module: true or false")
         self._board.update_driver(version, self._post.clock.now())
         self._board.changed()
         return {"status": "updated", "version": version}
+
+    def _service(self, body: Obj) -> Obj:
+        """Start, stop, restart or kill one of the node's services."""
+        name, verb = str(body.get("name") or ""), str(body.get("action") or "")
+        if verb not in ACTIONS:
+            raise Refusal(400, f"action: one of {', '.join(ACTIONS)} is expected")
+        try:
+            self._post.machines.serve(self._post.node, name, verb)
+        except KeyError as error:
+            raise Refusal(404, f"Unit {name}.service not found.") from error
+        return {"status": "done", "name": name, "action": verb}
 
     def _toolkit(self, body: Obj) -> Obj:
         """Install or remove the container toolkit."""

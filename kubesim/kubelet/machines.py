@@ -9,12 +9,14 @@ from datetime import datetime, timedelta
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.gpu.nodes import register
+from kubesim.gpu.nodes import CALM, register
 from kubesim.informer import WorkQueue
 from kubesim.kubelet import timings
+from kubesim.kubelet.announce import ENFORCED, STATES
 from kubesim.kubelet.gpus import GONE_S, NodeGpus
 from kubesim.kubelet.host import Node
 from kubesim.kubelet.pod import PodWorker
+from kubesim.shell.hostside import units
 
 
 class Machines:
@@ -42,6 +44,10 @@ class Machines:
         self._down: dict[str, datetime] = {}
         """Node -> when it has booted again."""
         self._dirty: set[str] = set()
+        self._rearranged: set[str] = set()
+        """Nodes whose services are not what they were."""
+        self._fresh: set[str] = set()
+        """Nodes whose kubelet has just started."""
         self._queue = WorkQueue(clock, self._sync, "machines")
 
     def take(self, node: Node) -> None:
@@ -49,6 +55,7 @@ class Machines:
         self._nodes[node.name] = node
         node.gpus.changed = lambda: self._changed(node.name)
         node.gpus.noted = lambda: self._dirty.add(node.name)
+        node.agents.services.noted = lambda: self._rearranged.add(node.name)
 
     def start(self) -> None:
         """Begin to report."""
@@ -61,7 +68,9 @@ class Machines:
     def changes(self) -> dict[str, Obj]:
         """Return what a later start needs of the devices that have changed since the last call."""
         dirty, self._dirty = self._dirty, set()
-        return {f"gpus/{name}": self._nodes[name].gpus.dump() for name in dirty}
+        changed, self._rearranged = self._rearranged, set()
+        services = {f"services/{name}": self._nodes[name].agents.services.dump() for name in changed}
+        return {**services, **{f"gpus/{name}": self._nodes[name].gpus.dump() for name in dirty}}
 
     def gpus(self, node: str) -> NodeGpus:
         """Return the devices of a node. Raises KeyError for one that is not ours."""
@@ -77,11 +86,24 @@ class Machines:
         """Let something that is no pod use so much memory (bytes), disk (bytes), inodes or pids. Raises KeyError."""
         self._nodes[node].watch.use(resource, amount)
 
+    def serve(self, node: str, service: str, verb: str) -> None:
+        """Start, stop, restart or kill a service of a machine. Raises KeyError."""
+        found = self._nodes[node]
+        services = found.agents.services
+        if service not in units(found.gpus.board):
+            raise KeyError(service)
+        if verb in ("stop", "restart"):
+            services.stop(service)
+        if verb in ("start", "restart"):
+            services.start(service)
+        if verb == "kill":
+            services.strike(service, "KILL")
+
     async def add(self, node: Obj) -> None:
         """Let a new machine register itself and join."""
         (name,) = await register(self._client, [node])
         joined = await self._joined(name)
-        reference = {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}
+        reference = _reference(name)
         await joined.recorder.normal(reference, "Starting", "Starting kubelet.")
         await joined.recorder.normal(reference, "NodeReady", f"Node {name} status is now: NodeReady")
 
@@ -90,12 +112,28 @@ class Machines:
         if self._nodes.pop(node, None) is not None:
             self._down.pop(node, None)
             self._dirty.discard(node)
+            self._rearranged.discard(node)
+            self._fresh.discard(node)
             self._left(node)
 
     def down_for(self, node: str) -> float:
         """Return how many seconds a machine will still be off; 0 for one that runs."""
         until = self._down.get(node)
         return max((until - self._clock.now()).total_seconds(), 0.001) if until is not None else 0.0
+
+    def silent(self, node: str) -> bool:
+        """Whether a machine is off, or its kubelet does not run."""
+        return node in self._down or self._nodes[node].agents.silent
+
+    def idle_for(self, node: str) -> float:
+        """Return after how many seconds to look again whether a kubelet can do anything; 0 where it can."""
+        found = self._nodes.get(node)
+        return self.down_for(node) or (timings.IDLE_S if found is not None and found.agents.idle else 0.0)
+
+    def greet(self, node: str) -> None:
+        """Let a kubelet that has started say so, and report its node."""
+        self._fresh.add(node)
+        self._queue.add(node)
 
     def _changed(self, node: str) -> None:
         self._dirty.add(node)
@@ -110,6 +148,10 @@ class Machines:
             return
         if self._down.pop(name, None) is not None:
             await self._boot(node)
+        if node.agents.silent:
+            return
+        if name in self._fresh:
+            await self._greet(node)
         await self._report(node)
         if 0 < (gone := node.gpus.gone_for(self._clock.now())) <= GONE_S:
             self._queue.add_after(name, GONE_S - gone + 1)
@@ -120,12 +162,23 @@ class Machines:
             if worker.node is node:
                 await worker.crash()
         node.gpus.reboot(now)
+        node.agents.services.boot()
         boot = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{node.name}/{now.isoformat()}"))
-        reference = {"apiVersion": "", "kind": "Node", "metadata": {"name": node.name, "uid": node.name}}
-        await node.recorder.normal(reference, "Starting", "Starting kubelet.")
+        if node.agents.silent:
+            return
+        await self._greet(node)
         text = f"Node {node.name} has been rebooted, boot id: {boot}"
-        await node.recorder.warning(reference, "Rebooted", text)
+        await node.recorder.warning(_reference(node.name), "Rebooted", text)
         await self._patch(node, {"nodeInfo": {"bootID": boot}})
+
+    async def _greet(self, node: Node) -> None:
+        """Let a kubelet say that it starts, and what it finds."""
+        self._fresh.discard(node.name)
+        reference, calm = _reference(node.name), [STATES[kind, "False"] for kind in CALM]
+        await node.recorder.normal(reference, "Starting", "Starting kubelet.")
+        for state in calm:
+            await node.recorder.normal(reference, state, f"Node {node.name} status is now: {state}")
+        await node.recorder.normal(reference, "NodeAllocatableEnforced", ENFORCED)
         await self._returned(node)
 
     async def _report(self, node: Node) -> None:
@@ -153,3 +206,8 @@ class Machines:
         except ApiError as error:
             if error.code != 404:
                 raise
+
+
+def _reference(name: str) -> Obj:
+    """Return a node as a kubelet names its own: the name stands for the uid."""
+    return {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}

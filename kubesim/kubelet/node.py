@@ -14,8 +14,9 @@ from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, configuration, disposal, keeping, logs, timings
+from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, timings
 from kubesim.kubelet.access import Access
+from kubesim.kubelet.agents import REFUSED, Agents
 from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.duties import Duties
 from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
@@ -34,9 +35,8 @@ from kubesim.kubelet.watches import Watches
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
-from kubesim.times import micro, parse, stamp
+from kubesim.times import parse, stamp
 
-LEASE_NAMESPACE = "kube-node-lease"
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 UNEXPECTED = "UnexpectedAdmissionError"
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Kubelets:
         self._workers: dict[str, PodWorker] = {}
         self.containers = Access(self._workers.get)
         self.machines = Machines(client, clock, self._workers, self._returned, self._enter, self._leave)
-        self.watches = Watches(clock, self._here, self._report, self.machines.down_for)
+        self.watches = Watches(clock, self._here, self._report, self.machines.idle_for)
         self.duties = Duties()
         self._saved = state
         self._changed_pods: set[tuple[str, str]] | None = None
@@ -87,6 +87,8 @@ class Kubelets:
         self._beating: asyncio.Task[None] | None = None
         self._reported_at = clock.now()
         self._doubted: set[str] = set()
+        self._ailing: set[str] = set()
+        """Nodes that were not ready at the last beat."""
 
     async def start(self) -> None:
         """Report the nodes ready and take up the pods that are bound to them."""
@@ -108,7 +110,7 @@ class Kubelets:
         await self._join(name)
         node = self._nodes[name]
         self._open(node)
-        await self._renew(node)
+        await leases.renew(self._client, node, self._clock.now())
         for pod in self._pods.items():
             self._changed(None, pod)
         return node
@@ -122,6 +124,7 @@ class Kubelets:
             worker = self._workers.pop(key)
             worker.stop()
             self._note(key, worker)
+        node.agents.services.close()
         self.fabric.detach(node.ip)
 
     def _open(self, node: Node) -> None:
@@ -147,7 +150,18 @@ class Kubelets:
         node.endpoint = KubeletEndpoint(
             pods, read, self._clock, running, node.capacity, node.name, node.ledger, node.watch
         )
-        self.fabric.listen(node.ip, node.port, node.endpoint)
+        if not node.agents.silent:
+            self.fabric.listen(node.ip, node.port, node.endpoint)
+
+    def _came(self, node: Node) -> None:
+        """A node's kubelet has started: it answers, and looks at its pods."""
+        if node.name in self._nodes:
+            self.fabric.listen(node.ip, node.port, node.endpoint)
+            self.machines.greet(node.name)
+            for worker in self._here(node.name):
+                worker.sandbox.host.wake()
+            for pod in self._pods.items():
+                self._changed(None, pod)
 
     async def stop(self) -> None:
         """Stop at once; the pods stay as they are in the API."""
@@ -158,6 +172,8 @@ class Kubelets:
         await self.machines.stop()
         await self.watches.stop()
         await self._pods.stop()
+        for node in self._nodes.values():
+            node.agents.services.close()
         for worker in self._workers.values():
             worker.stop()
         await self.telemetry.stop()
@@ -220,6 +236,11 @@ class Kubelets:
         """Return the devices of a node. Raises KeyError for one that is not ours."""
         return self._nodes[node].gpus
 
+    def away(self, node: str) -> str:
+        """Return why a kubelet cannot be called, in a dialler's words; empty where it can. Raises KeyError."""
+        found, why = self._nodes[node], "i/o timeout" if self.machines.down_for(node) else REFUSED
+        return f"dial tcp {found.ip}:{found.port}: {why}" if self.machines.silent(node) else ""
+
     def _worker(self, namespace: str, pod: str, container: str) -> PodWorker:
         worker = self._workers.get(f"{namespace}/{pod}")
         if worker is None:
@@ -231,7 +252,7 @@ class Kubelets:
     async def _join(self, name: str) -> None:
         obj = await self._client.get("nodes", name)
         ip = next(item["address"] for item in obj["status"]["addresses"] if item["type"] == "InternalIP")
-        self._rooms[name] = admit.Room(NodeState(obj))
+        self._rooms[name], gpus = admit.Room(NodeState(obj)), _gpus(obj)
         self._nodes[name] = Node(
             name=name,
             uid=obj["metadata"]["uid"],
@@ -243,9 +264,10 @@ class Kubelets:
             tags=frozenset({name, (obj["metadata"].get("labels") or {}).get(POOL_LABEL, name)}),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=set(self._saved.pop(f"images/{name}", ())),
-            gpus=_gpus(obj),
+            gpus=gpus,
             capacity=obj["status"].get("capacity") or {},
             config=configuration.DEFAULTS,
+            agents=Agents(self._clock, gpus),
         )
         if (devices := self._saved.pop(f"gpus/{name}", None)) is not None:
             self._nodes[name].gpus.restore(devices)
@@ -253,7 +275,16 @@ class Kubelets:
             self._nodes[name].disk.restore(disk)
         self.machines.take(self._nodes[name])
         self.watches.take(self._nodes[name], obj)
+        self._employ(self._nodes[name])
         await self._report(name)
+
+    def _employ(self, node: Node) -> None:
+        """Let what happens to a node's own services have its consequences."""
+        node.agents.came = lambda: self._came(node)
+        node.agents.went = lambda: self.fabric.shut(node.ip, node.port)
+        node.agents.configure = lambda: node.watch.restart() if node.disk.looked_at else ""
+        if (services := self._saved.pop(f"services/{node.name}", None)) is not None:
+            node.agents.services.restore(services)
 
     # Pods.
 
@@ -273,7 +304,7 @@ class Kubelets:
         pod = self._pods.get(namespace, name)
         worker = self._workers.get(key)
         held = worker.record.pod if worker is not None else pod
-        if held is not None and (off := self.machines.down_for(held["spec"]["nodeName"])):
+        if held is not None and (off := self.machines.idle_for(held["spec"]["nodeName"])):
             self._queue.add_after(key, off)
             return
         if worker is not None and (pod is None or pod["metadata"]["uid"] != worker.record.uid):
@@ -396,13 +427,14 @@ class Kubelets:
     async def _beat(self) -> None:
         """Renew every lease, and now and then the nodes' conditions."""
         for node in [*self._nodes.values()]:
-            if not self.machines.down_for(node.name):
-                await self._renew(node)
-        due = {*self._nodes} & self._doubted
+            if not self.machines.silent(node.name):
+                await leases.renew(self._client, node, self._clock.now())
+        due = ({*self._nodes} & self._doubted) | self._ailing
+        self._ailing = {name for name, node in self._nodes.items() if node.agents.not_ready()}
         if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
             self._reported_at, due = self._clock.now(), {*self._nodes}
-        for name in sorted(due):
-            if not self.machines.down_for(name):
+        for name in sorted(due | self._ailing):
+            if name in self._nodes and not self.machines.silent(name):
                 self._doubted.discard(name)
                 await self._report(name)
 
@@ -412,33 +444,11 @@ class Kubelets:
 
     async def _returned(self, node: Node) -> None:
         """Go on with a node that has booted."""
-        await self._renew(node)
+        await leases.renew(self._client, node, self._clock.now())
         await self._report(node.name)
 
-    async def _renew(self, node: Node) -> None:
-        lease = _lease(node, micro(self._clock.now()))
-        try:
-            await self._client.patch(
-                "leases.coordination.k8s.io",
-                node.name,
-                LEASE_NAMESPACE,
-                {"spec": {"renewTime": lease["spec"]["renewTime"]}},
-            )
-        except ApiError as error:
-            if error.code != 404:
-                return
-            await self._create_lease(lease)
-
-    async def _create_lease(self, lease: Obj) -> None:
-        try:
-            await self._client.create("leases.coordination.k8s.io", lease, namespace=LEASE_NAMESPACE)
-        except ApiError as error:
-            # The namespace is made by whoever assembles the cluster, perhaps after us: the next beat tries again.
-            if error.code not in (403, 404, 409):
-                raise
-
     async def _report(self, name: str) -> None:
-        """Report the node ready, keeping the times of conditions that did not change."""
+        """Report the node's conditions, keeping the times of those that did not change."""
         try:
             obj = await self._client.get("nodes", name)
         except ApiError as error:
@@ -446,7 +456,8 @@ class Kubelets:
                 return
             raise
         old = {item["type"]: item for item in obj["status"].get("conditions", ())}
-        fresh = conditions(self._clock.now(), self._clock.now(), self.watches.of(name).conditions)
+        trouble = self._nodes[name].agents.not_ready()
+        fresh = conditions(self._clock.now(), self._clock.now(), self.watches.of(name).conditions, trouble)
         for condition in fresh:
             before = old.get(condition["type"])
             if before is not None and before["status"] == condition["status"]:
@@ -478,16 +489,6 @@ def _containers(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container
     for container in found:
         container.ephemeral = specs == "ephemeralContainers"
     return found
-
-
-def _lease(node: Node, renewed: str) -> Obj:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": node.name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
-        "spec": {"holderIdentity": node.name, "leaseDurationSeconds": timings.LEASE_S, "renewTime": renewed},
-    }
 
 
 def _version(obj: Obj) -> str:

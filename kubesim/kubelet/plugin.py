@@ -9,7 +9,7 @@ from kubesim.kubelet.duties import Post
 NVML_S = 0.5
 FAILED = (
     "E main.go:173] error starting plugins: error creating plugin manager: unable to create cdi spec file: "
-    "failed to get CDI spec: failed to initialize NVML: ERROR_LIB_RM_VERSION_MISMATCH"
+    "failed to get CDI spec: failed to initialize NVML: {}"
 )
 INVALID = (
     "E main.go:173] error starting plugins: error creating plugin manager: unable to create resource managers: "
@@ -39,8 +39,8 @@ def begin(post: Post) -> DevicePlugin:
     gpus = post.machines.gpus(post.node)
     if not gpus.count:
         return DevicePlugin(post)
-    if gpus.mismatched:
-        post.clock.call_later(NVML_S, lambda: post.die(FAILED))
+    if why := gpus.nvml_error:
+        post.clock.call_later(NVML_S, lambda: post.die(FAILED.format(why)))
         return DevicePlugin(post)
     board = gpus.board
     board.strategy = strategy(post)

@@ -42,7 +42,8 @@ class Probes:
         await clock.sleep(max(0.0, float(spec.get("initialDelaySeconds") or 0) - since))
         streak, last = 0, None
         while True:
-            if kind == "startupProbe" or container.startup_done:
+            awake = not self.sandbox.host.node.agents.idle
+            if awake and (kind == "startupProbe" or container.startup_done):
                 found = await knocks.probe(self.sandbox, container, spec)
                 streak = streak + 1 if found.well == last else 1
                 last = found.well

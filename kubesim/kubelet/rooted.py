@@ -60,8 +60,9 @@ def _side(made: Machine, host: Host) -> HostSide:
     def tree() -> Files:
         return Files(node.disk.root, _mounts(made, node, side))
 
-    booted, restart = devices.board.booted, node.watch.restart
-    side = HostSide(node.name, node.disk.root, devices, booted, ask, node.processes, node.enter, tree, restart)
+    booted, services, now = devices.board.booted, node.agents.services, host.clock.now
+    ways = node.processes, node.enter, tree
+    side = HostSide(node.name, node.disk.root, devices, booted, ask, *ways, services, now)
     return side
 
 
@@ -108,8 +109,8 @@ def _devices(made: Machine, side: HostSide) -> Directory:
             name, Device(kind="random" if name == "urandom" else name, major=major, minor=minor, mtime=made.now())
         )
     known = side.devices.board.devices
-    names = [(f"nvidia{each.minor}", 195, each.minor) for each in known]
-    if known:
+    names = [(f"nvidia{each.minor}", 195, each.minor) for each in known if side.devices.board.loaded]
+    if side.devices.board.loaded and known:
         names += [
             ("nvidiactl", 195, 255),
             ("nvidia-modeset", 195, 254),
@@ -126,7 +127,7 @@ def _proc(made: Machine, side: HostSide) -> Directory:
     own = proc.directory(made, lambda: {each.pid: each for each in side.processes()})
 
     def find(name: str) -> Node | None:
-        if name == "driver" and side.devices.board.devices:
+        if name == "driver" and side.devices.board.devices and side.devices.board.loaded:
             return Directory(mode=0o555, entries={"nvidia": _nvidia(side)})
         return own.get(name)
 

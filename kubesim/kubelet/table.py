@@ -29,7 +29,7 @@ def table(node: Node, workers: Iterable[PodWorker]) -> list[HostProcess]:
     keys = [worker.record.uid for worker in here]
     keys += [each.instance.id for worker in here for each in worker.record.containers if each.instance is not None]
     node.gpus.numbers.keep(keys)
-    found = system(node.gpus.board)
+    found = system(node.gpus.board, node.agents.services)
     for worker in sorted(here, key=lambda worker: (worker.record.bound_at, worker.record.uid)):
         found += _pod(worker)
     return found

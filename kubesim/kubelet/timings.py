@@ -27,3 +27,7 @@ DEVICES_S = 1.0
 """From a change of a device's health to its showing on the node."""
 REBOOT_S = 75.0
 """From the moment a machine is turned off until its kubelet speaks again."""
+RUNTIME_DOWN_S, PLEG_SILENT_S = 30.0, 180.0
+"""After so long without the container runtime the kubelet says that it is down; that it lists nothing any more."""
+IDLE_S = 10.0
+"""When what a kubelet cannot do now is looked at again."""

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
 from kubesim.api.operations import Operations
 from kubesim.auth.tokens import TokenSigner
 from kubesim.clock import Clock
-from kubesim.errors import Obj
+from kubesim.errors import ApiError, Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.leases import LEASE_NAMESPACE
 from kubesim.kubelet.logs import LogArguments
-from kubesim.kubelet.node import LEASE_NAMESPACE
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
 from kubesim.nodes.foreign import ForeignKubelets
 from kubesim.store import Store
 from kubesim.streaming.remote import Wanted
-from kubesim.streaming.seam import Forward, Run, ready
+from kubesim.streaming.seam import Forward, Run, Unreached, ready
 
 
 class Nodes:
@@ -84,6 +85,8 @@ class Nodes:
             "timestamps": wanted.timestamps,
             "limit_bytes": wanted.limit_bytes,
         }
+        if why := kubelets.away(pod["spec"]["nodeName"]):
+            raise ApiError(500, "", f'Get "{self._url(pod, "containerLogs", wanted.container)}": {why}')
         if not wanted.follow:
             yield kubelets.logs(*place, **arguments)
             return
@@ -106,21 +109,35 @@ class Nodes:
         kubelets = self._own(pod)
         if kubelets is None:
             return self._foreign.command("exec", pod, container, command, wanted)
-        return ready(lambda: kubelets.containers.exec(pod, container, command), wanted.check)
+        knock = partial(self._knock, kubelets, pod, "exec", container)
+        return ready(lambda: kubelets.containers.exec(pod, container, command), wanted.check, knock)
 
     def attach(self, pod: Obj, container: str, wanted: Wanted) -> AbstractAsyncContextManager[Run]:
         """Return what gets ready to join a container's own process."""
         kubelets = self._own(pod)
         if kubelets is None:
             return self._foreign.command("attach", pod, container, (), wanted)
-        return ready(lambda: kubelets.containers.attach(pod, container), wanted.check)
+        knock = partial(self._knock, kubelets, pod, "attach", container)
+        return ready(lambda: kubelets.containers.attach(pod, container), wanted.check, knock)
 
     def forward(self, pod: Obj, lost: Callable[[], object]) -> AbstractAsyncContextManager[Forward]:
         """Return what gets ready to reach a pod's ports."""
         kubelets = self._own(pod)
         if kubelets is None:
             return self._foreign.forward(pod, lost)
-        return ready(lambda: kubelets.containers.forward(pod))
+        return ready(lambda: kubelets.containers.forward(pod), partial(self._knock, kubelets, pod, "portForward"))
+
+    def _knock(self, kubelets: Kubelets, pod: Obj, verb: str, container: str = "") -> None:
+        """Raise ``Unreached`` where a pod's kubelet does not run."""
+        if why := kubelets.away(pod["spec"]["nodeName"]):
+            asked = f'Post "{self._url(pod, verb, container)}": {why}'
+            raise Unreached(f"error dialing backend: {why}", asked)
+
+    def _url(self, pod: Obj, verb: str, container: str) -> str:
+        """Return where a pod's kubelet is asked for something."""
+        meta = pod["metadata"]
+        path = f"/{verb}/{meta['namespace']}/{meta['name']}{f'/{container}' if container else ''}"
+        return self._foreign.kubelet(pod).url(path)
 
     def _own(self, pod: Obj) -> Kubelets | None:
         """Return our kubelets, if the pod's is one of them."""

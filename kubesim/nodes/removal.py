@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kubesim.client import Client
 from kubesim.errors import ApiError
-from kubesim.kubelet.node import LEASE_NAMESPACE
+from kubesim.kubelet.leases import LEASE_NAMESPACE
 from kubesim.nodes.certificates import REQUESTS
 from kubesim.nodes.marks import BINDINGS, LOCAL_BINDINGS, NAMESPACE, ROLES, Group
 

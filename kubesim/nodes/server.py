@@ -64,6 +64,9 @@ class KubeletServer:
             await close(self._runner, self._sock)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if self._kubelets.away(self._node) and request.transport is not None:
+            request.transport.abort()
+            raise ConnectionResetError
         try:
             await self._guard.check(_attempt(request))
             return await self._answer(request)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +16,13 @@ from kubesim.gpu.access import Access
 from kubesim.gpu.board import Board
 from kubesim.shell.files import Directory, Files
 from kubesim.shell.meter import Use
+from kubesim.shell.services import Services, Unit
 from kubesim.shell.wires import Ear
 
 Obj = dict[str, Any]
 FIRST_POD_PID = 4100
 BOOT_S = 35.0
 _FILE = Path(__file__).with_name("host.yaml")
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A service of the node; ``cpu`` is what it has used since boot."""
-
-    description: str
-    path: str
-    pid: int
-    command: str
-    tasks: int
-    memory: str
-    cpu: str
 
 
 @cache
@@ -139,15 +127,17 @@ def ears(processes: Iterable[HostProcess], open_ports: Iterable[int]) -> tuple[E
     return (*found, *(Ear("*", port) for port in open_ports if port not in known))
 
 
-def system(board: Board) -> list[HostProcess]:
+def system(board: Board, services: Services) -> list[HostProcess]:
     """Return what runs on a node beside its pods."""
     booted, threads = board.booted, _table()["threads"]
     found = [HostProcess(1, 0, ["/sbin/init"], booted, "0::/init.scope\n")]
     names = {**threads["all"], **(threads["gpus"] if board.devices else {})}
     found += [HostProcess(pid, 0 if pid == 2 else 2, [f"[{name}]"], booted) for pid, name in sorted(names.items())]
     for name, unit in sorted(units(board).items(), key=lambda item: item[1].pid):
-        cgroup = f"0::/system.slice/{name}.service\n"
-        found.append(HostProcess(unit.pid, 1, unit.command.split(), booted + timedelta(seconds=BOOT_S / 2), cgroup))
+        if services.runs(name):
+            cgroup, since = f"0::/system.slice/{name}.service\n", services.of(name).since
+            at, strike = since or booted + timedelta(seconds=BOOT_S / 2), partial(services.strike, name)
+            found.append(HostProcess(services.pid(name), 1, unit.command.split(), at, cgroup, strike=strike))
     return found
 
 
@@ -187,8 +177,9 @@ class HostSide:
     """Goes into a container of the node (namespace, pod, name): its machine, environment and directory."""
     tree: Callable[[], Files]
     """Returns its files with what is mounted there."""
-    restart: Callable[[], str] = str
-    """Starts its kubelet anew; returns why it does not start, or nothing."""
+    services: Services
+    """Its services as they stand."""
+    now: Callable[[], datetime]
 
     @property
     def units(self) -> dict[str, Unit]:
@@ -228,107 +219,10 @@ def _ran(pods: list[Obj]) -> list[Ran]:
                 start = (state.get("running") or ended or {}).get("startedAt")
                 if start and each.get("containerID") and each["name"] in specs:
                     name = "Running" if "running" in state else "Exited"
-                    found.append(Ran(pod, specs[each["name"]], each, name, _time(start)))
+                    found.append(Ran(pod, specs[each["name"]], each, name, moment(start)))
     return found
 
 
-def _time(text: str) -> datetime:
+def moment(text: str) -> datetime:
+    """Return a time of the API."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
-
-
-Line = tuple[datetime, str, int, str]
-"""When, the program's name and process, and what it said."""
-
-
-async def journal(side: HostSide, unit: str) -> list[Line]:
-    """Return what a unit has written, oldest first; nothing for one that there is not."""
-    known = side.units.get(unit)
-    if known is None:
-        return []
-    pid = known.pid
-    lines: list[Line] = [(side.booted, "systemd", 1, f"Started {known.description}.")]
-    pods = await side.pods() if unit in ("kubelet", "containerd") else []
-    for pod in pods:
-        lines += [(at, unit, pid, text) for at, text in (_kubelet if unit == "kubelet" else _runtime)(pod)]
-    return sorted(lines, key=lambda line: line[0])
-
-
-def _klog(at: datetime, level: str, place: str, text: str) -> str:
-    return f"{level}{at:%m%d %H:%M:%S.%f} {_units()['kubelet'].pid:>7} {place}] {text}"
-
-
-def _statuses(pod: Obj) -> list[Obj]:
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-
-
-def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
-    """Return what the kubelet says of a pod: that it has come, what it started, and why it cannot."""
-    meta = pod["metadata"]
-    name, uid = f"{meta['namespace']}/{meta['name']}", meta["uid"]
-    at = _time((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
-    lines = [(at, _klog(at, "I", "kubelet.go:2537", f'"SyncLoop ADD" source="api" pods=["{name}"]'))]
-    lines += _evicted(pod, name)
-    for each in _statuses(pod):
-        state = each.get("state") or {}
-        if running := state.get("running"):
-            then = _time(running["startedAt"])
-            event = (
-                f'event={{"ID":"{uid}","Type":"ContainerStarted","Data":"{each["containerID"].rpartition("/")[2]}"}}'
-            )
-            lines.append(
-                (then, _klog(then, "I", "kubelet.go:2569", f'"SyncLoop (PLEG): event for pod" pod="{name}" {event}'))
-            )
-        elif (waiting := state.get("waiting")) and waiting.get("message"):
-            ended = (each.get("lastState") or {}).get("terminated") or {}
-            then = _time(ended["finishedAt"]) if ended.get("finishedAt") else at
-            text = json.dumps(
-                f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
-            )
-            lines.append((then, _klog(then, "E", "pod_workers.go:1324",
-                                      f'"Error syncing pod, skipping" err={text} pod="{name}" '
-                                      f'podUID="{uid}"')))  # fmt: skip
-    return lines
-
-
-def _evicted(pod: Obj, name: str) -> list[tuple[datetime, str]]:
-    """Return what the kubelet says where it lets a pod go because its node is short of something."""
-    conditions = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
-    found = conditions.get("DisruptionTarget") or {}
-    resource = str(found.get("message", "")).partition("low on resource: ")[2].partition(". ")[0]
-    if found.get("reason") != "TerminationByKubelet" or not resource:
-        return []
-    at = _time(found["lastTransitionTime"])
-    said = [
-        (376, f'"Eviction manager: attempting to reclaim" resourceName="{resource}"'),
-        (387, f'"Eviction manager: must evict pod(s) to reclaim" resourceName="{resource}"'),
-        (405, f'"Eviction manager: pods ranked for eviction" pods=["{name}"]'),
-        (629, f'"Eviction manager: pod is evicted successfully" pod="{name}"'),
-    ]
-    return [(at, _klog(at, "I", f"eviction_manager.go:{line}", text)) for line, text in said]
-
-
-def _runtime(pod: Obj) -> list[tuple[datetime, str]]:
-    """Return what the container runtime says of a pod."""
-    meta, lines = pod["metadata"], []
-    for each in _statuses(pod):
-        state = each.get("state") or {}
-        ident = str(each.get("containerID", "")).rpartition("/")[2]
-        start = (state.get("running") or state.get("terminated") or {}).get("startedAt")
-        if start:
-            at = _time(start)
-            texts = [
-                f'PullImage \\"{each["image"]}\\" returns image reference '
-                f'\\"sha256:{digest(str(each.get("imageID")))}\\"'
-            ]
-            texts.append(f'StartContainer for \\"{ident}\\" returns successfully')
-            lines += [(at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=info msg="{text}"') for text in texts]
-        waiting = state.get("waiting") or {}
-        if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff"):
-            at = _time((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
-            text = f'PullImage \\"{each["image"]}\\" failed'
-            more = json.dumps(
-                str(waiting.get("message", "")).partition(": ErrImagePull: ")[2] or waiting.get("message", "")
-            )
-            lines.append((at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=error msg="{text}" error={more}'))
-    return lines

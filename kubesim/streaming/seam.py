@@ -68,9 +68,10 @@ BeginForward = Callable[[], AbstractAsyncContextManager[Forward]]
 
 
 @asynccontextmanager
-async def ready(begin: Callable[[], T], check: Callable[[], None] = lambda: None) -> AsyncIterator[T]:
-    """Yield what a call returns, after a check: for what is at hand."""
-    check()
+async def ready(begin: Callable[[], T], *checks: Callable[[], None]) -> AsyncIterator[T]:
+    """Yield what a call returns, after some checks: for what is at hand."""
+    for check in checks:
+        check()
     yield begin()
 
 

@@ -9,11 +9,13 @@ import pytest
 from kubesim.gpu import mig
 from kubesim.gpu.board import GPU, Board, NoDevice
 from kubesim.gpu.devices import Task
-from kubesim.gpu.kernel_log import dmesg, journal
+from kubesim.gpu.kernel_log import dmesg
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import products
 from kubesim.gpu.readings import read
 from kubesim.gpu.xids import CUDA_ERRORS, xids
+from kubesim.shell.journals import kernel
+from kubesim.shell.tools.journalctl import shown
 
 BOOT = datetime(2026, 11, 2, 8, 0, tzinfo=UTC)
 OWNER = "ml/train-0/main"
@@ -192,10 +194,9 @@ def test_the_kernel_names_itself_only_in_what_it_wrote_itself(board):
     written, one, two, *rest = board.log.records(40)
     assert (written.level, written.facility, one.level, one.facility, two.level) == (3, 1, 0, 1, 4)
     assert dmesg(board.log, written).startswith("[   50.000000] NVRM: NVRM: Xid")
-    assert journal(board.log, written, "node-a").endswith(
-        "node-a NVRM: NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus."
-    )
-    assert journal(board.log, rest[-1], "node-a").startswith("Nov 02 08:01:00 node-a kernel: NVRM: ")
+    entries = [shown(entry, "node-a") for entry in kernel(board.log)]
+    assert "node-a NVRM: NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus." in entries[-len(rest) - 3]
+    assert entries[-1].startswith("Nov 02 08:01:00 node-a kernel: NVRM: ")
     assert dmesg(board.log, rest[-1], human=True, decode=True).startswith(
         "kern  :err   : [Mon Nov  2 08:01:00 2026] NVRM"
     )

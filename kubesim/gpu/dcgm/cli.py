@@ -46,7 +46,7 @@ def run(view: View, argv: list[str]) -> tuple[str, int]:
     if call.name not in _PAGES:
         return ("ERROR: Invalid subsystem.\n\n" if call.name else "") + USAGE, 0 if call.given("-h", "--help") else 1
     host = call.value("--host", default="localhost")
-    if host not in LOCAL or view.board.mismatched:
+    if host not in LOCAL or view.board.mismatched or not view.board.loaded:
         return UNREACHABLE.format(host), NOT_CONNECTED
     try:
         out = _PAGES[call.name](call, view, view.board.engine)

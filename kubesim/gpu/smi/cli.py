@@ -16,7 +16,11 @@ NO_PERMISSION = 4
 _USAGE = Path(__file__).with_name("usage.yaml")
 LOST_STATUS = 255
 NONE_STATUS = 6
-MISMATCH_STATUS = 18
+MISMATCH_STATUS, NOT_LOADED_STATUS = 18, 9
+NOT_LOADED = (
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA "
+    "driver is installed and running.\n\n"
+)
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {version}\n"
 _MIG_SHORT = {
     "--list-gpu-instance-profiles": "-lgip", "--list-gpu-instance-possible-placements": "-lgipp",
@@ -83,6 +87,8 @@ def run(view: View, call: Call) -> tuple[str, int]:
         return usage().subcommands.get(call.value) or usage().help.format(version=driver().version), 0
     if call.page == "properties":
         return query.switches()[call.value].help, 0
+    if not view.board.loaded:
+        return NOT_LOADED, NOT_LOADED_STATUS
     if view.board.mismatched:
         return MISMATCH.format(version=".".join(view.board.library.split(".")[:2])), MISMATCH_STATUS
     if not view.board.devices or (view.owner and not view.all()):

@@ -119,8 +119,13 @@ def _remap(get: Getter) -> Getter:
     return lambda seen, view: get(seen, view) if remaps(seen) else NOT_SUPPORTED
 
 
-def _fabric(value: str) -> Getter:
-    return lambda seen, view: value if fabric(seen.device.product) else NOT_AVAILABLE
+def _fabric(value: str, before: str) -> Getter:
+    """Return what is told of the fabric, ``before`` a fabric manager has configured it."""
+
+    def get(seen: Seen, view: View) -> str:
+        return (value if view.board.fabric else before) if fabric(seen.device.product) else NOT_AVAILABLE
+
+    return get
 
 
 def _retired(get: Getter) -> Getter:
@@ -217,9 +222,9 @@ GETTERS: dict[str, Getter] = {
     "mig.mode.current": lambda s, v: modes(s, s.mig),
     "mig.mode.pending": lambda s, v: modes(s, pending(s)),
     "gpu_recovery_action": lambda s, v: recovery(s),
-    "fabric.state": _fabric("Completed"),
-    "fabric.status": _fabric("Success"),
-    "fabric.cliqueId": _fabric("0"),
-    "fabric.clusterUuid": _fabric(NO_CLUSTER),
+    "fabric.state": _fabric("Completed", "In Progress"),
+    "fabric.status": _fabric("Success", NOT_AVAILABLE),
+    "fabric.cliqueId": _fabric("0", NOT_AVAILABLE),
+    "fabric.clusterUuid": _fabric(NO_CLUSTER, NOT_AVAILABLE),
     "platform.module_id": lambda s, v: MODULES[s.device.index % len(MODULES)] if s.device.product.nvlinks else 1,
 }

@@ -1,17 +1,14 @@
-"""nvidia-smi, dcgmi, dmesg and journalctl: the devices and the kernel log of the node, as a container sees them."""
+"""nvidia-smi, dcgmi and dmesg: the devices and the kernel log of the node, as a container sees them."""
 
 from __future__ import annotations
-
-import re2
 
 from kubesim.gpu.access import Access
 from kubesim.gpu.dcgm import cli as dcgmi
 from kubesim.gpu.dcgm.call import NOT_CONNECTED
-from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg, journal
+from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg
 from kubesim.gpu.smi import cli
-from kubesim.shell.hostside import journal as unit_journal
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools.hosts import host_of, shown_line
+from kubesim.shell.tools.hosts import host_of
 from kubesim.shell.tools.kit import options
 
 FOLLOW_S = 0.5
@@ -39,6 +36,8 @@ async def nvidia_smi(process: Process) -> int:
     except cli.BadUsage as error:
         await process.write(str(error))
         return 2
+    if host_of(process) is not None:
+        access.board.load(process.machine.clock.now())  # nvidia-modprobe puts the modules in for root
     done, logged = 0, ""
     while True:
         view = access.view(process.machine.clock.now())
@@ -111,60 +110,8 @@ def _wanted(record: Record, *, kernel: bool, user: bool) -> bool:
     return not (kernel or user) or (kernel and record.facility == 0) or (user and record.facility != 0)
 
 
-async def journalctl(process: Process) -> int:
-    """Show the kernel's part of the journal (``-k``), and with the node's root that of its units (``-u``)."""
-    long = {
-        "dmesg": "k",
-        "follow": "f",
-        "lines=": "n",
-        "grep=": "g",
-        "no-pager": "N",
-        "boot": "b",
-        "reverse": "r",
-        "quiet": "q",
-        "output=": "o",
-        "since=": "S",
-        "priority=": "p",
-        "unit=": "u",
-    }
-    opts = await options(process, "kfn:g:b::rqo:S:p:u:xe", long)
-    access, side = _devices(process), host_of(process)
-    log = _log(access)
-    if log is None:
-        await process.error("No journal files were found.\n")
-        await process.write("-- No entries --\n")
-        return 0
-    try:
-        pattern = re2.compile(opts.get("g")) if "g" in opts else None
-    except re2.error:
-        return await process.fail(f'Bad pattern "{opts.get("g")}": invalid pattern')
-    if side is not None and "u" in opts:
-        lines = [line for name in opts.all("u") for line in await unit_journal(side, name.removesuffix(".service"))]
-        texts = [shown_line(line, side.name) for line in sorted(lines) if pattern is None or pattern.search(line[3])]
-        if "n" in opts and opts.get("n").isdecimal():
-            texts = texts[-int(opts.get("n")) :] if int(opts.get("n")) else []
-        await process.write("".join(f"{text}\n" for text in texts) or "-- No entries --\n")
-        return 0
-    host, end = access.board.node if access else "", log.end
-    found = [] if "u" in opts else [r for r in log.records() if pattern is None or pattern.search(r.text)]
-    if "n" in opts and opts.get("n").isdecimal():
-        found = found[-int(opts.get("n")) :] if int(opts.get("n")) else []
-    for record in reversed(found) if "r" in opts else found:
-        await process.write((record.text if opts.get("o") == "cat" else journal(log, record, host)) + "\n")
-    if not found:
-        await process.write("-- No entries --\n")
-    while "f" in opts:
-        await process.flush()
-        await process.sleep(FOLLOW_S)
-        for record in log.after(end):
-            if pattern is None or pattern.search(record.text):
-                await process.write(journal(log, record, host) + "\n")
-        end = log.end
-    return int(not found and pattern is not None)
-
-
 def _log(access: Access | None) -> KernelLog | None:
     return access.log if access is not None else None
 
 
-TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dcgmi": dcgm, "dmesg": kernel, "journalctl": journalctl}
+TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dcgmi": dcgm, "dmesg": kernel}

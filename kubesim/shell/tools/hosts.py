@@ -1,9 +1,8 @@
-"""Programs of a node's own: chroot into it, systemctl, crictl."""
+"""The ways into a node: chroot, nsenter."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from kubesim.shell.errors import FileError, StartError
@@ -95,12 +94,6 @@ async def nsenter(process: Process) -> int:
 
 def _shell(bash: bool) -> list[str]:
     return ["/bin/bash"] if bash else ["/bin/sh"]
-
-
-def shown_line(line: tuple[datetime, str, int, str], host: str) -> str:
-    """Return a line of a unit's journal as journalctl prints it."""
-    at, name, pid, text = line
-    return f"{at:%b %d %H:%M:%S} {host} {name}[{pid}]: {text}"
 
 
 TOOLS: dict[str, Tool] = {"chroot": chroot, "nsenter": nsenter}

@@ -23,6 +23,15 @@ NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
     "http://www.nvidia.com/Download/index.aspx"
 )
+NOT_READY = (
+    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() "
+    "that might have already set an error? Error 802: system not yet initialized"
+)
+WARNING = (
+    "{}/torch/cuda/__init__.py:129: UserWarning: CUDA initialization: {} (Triggered internally at "
+    "../c10/cuda/CUDAFunctions.cpp:108.)\n  return torch._C._cuda_getDeviceCount() > 0\n"
+)
+"""What torch says beside its answer where devices are there that it cannot use."""
 BY_NAME = ("socket.gethostbyname", "gethostbyname")
 
 
@@ -61,8 +70,11 @@ def _torch(process: Process) -> dict[str, object]:
     """Return what torch says of the container's devices."""
     access = process.machine.devices
     devices = access.view(process.machine.clock.now()).present() if access and access.has_driver else []
+    usable, missing = access is not None and access.board.usable, Failure("RuntimeError", NO_DRIVER)
+    if devices and not usable:
+        devices, missing = [], Failure("RuntimeError", NOT_READY)
     names = [item.device.product.name for item in devices]
-    missing = Failure("RuntimeError", NO_DRIVER)
+    able = [tuple(map(int, item.device.product.compute.split("."))) for item in devices]
     found: dict[str, object] = {
         "torch.cuda.is_available()": bool(names),
         "torch.cuda.device_count()": len(names),
@@ -78,7 +90,7 @@ def _torch(process: Process) -> dict[str, object]:
         for at in range(max(len(names), 1)):
             answer: object = missing
             if names:
-                answer = names[at] if name == "get_device_name" else (9, 0)
+                answer = (names if name == "get_device_name" else able)[at]
             found[f"torch.cuda.{name}({at})"] = answer
         found[f"torch.cuda.{name}()"] = found[f"torch.cuda.{name}(0)"]
     return found
@@ -171,6 +183,9 @@ async def python3(process: Process) -> int:
 
 async def _run(process: Process, text: str) -> int:
     started = process.machine.now()
+    access = process.machine.devices
+    if "cuda.is_available()" in text and access is not None and access.has_driver and not access.board.usable:
+        await process.error(WARNING.format(PACKAGES[0], NOT_READY))
     answered, limit = await _answered(process, text), process.machine.memory_limit or process.machine.memory
     run = python.script(answered, _packages(process), process.env, unbuffered=True, memory=limit)
     for out in run(FOREVER_S, MOST_STEPS):

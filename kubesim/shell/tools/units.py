@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
-from kubesim.shell.hostside import BOOT_S, HostSide, journal
+from kubesim.shell.hostside import BOOT_S, HostSide
+from kubesim.shell.journals import entries
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools.hosts import host_of, shown_line
+from kubesim.shell.services import Service
+from kubesim.shell.tools.hosts import host_of
+from kubesim.shell.tools.journalctl import shown
 
 OFFLINE = (
     "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to "
@@ -21,134 +25,357 @@ LEGEND = (
     "ACTIVE = The high-level unit activation state, i.e. generalization of SUB.\n"
     "SUB    = The low-level unit activation state, values depend on unit type.\n"
 )
+MARKS = {"active": "●", "failed": "×", "inactive": "○", "activating": "●"}
+SHOWN_LINES = 10
+VALUED = frozenset(
+    {"-n", "--lines", "-o", "--output", "-s", "--signal", "-t", "--type", "-p", "--property", "--state"}
+)
+"""Options with a value in the next word."""
+WANTS = "/etc/systemd/system/multi-user.target.wants"
 
 
 async def systemctl(process: Process) -> int:
-    """Tell of the node's services."""
+    """Tell of the node's services, start and stop them."""
     side = host_of(process)
     if side is None:
         await process.error(OFFLINE)
         return 1
-    quiet = bool({"-q", "--quiet"} & {*process.argv})
-    words = [word for word in process.argv[1:] if not word.startswith("-")]
-    verb, names = (words[0], [word.removesuffix(".service") for word in words[1:]]) if words else ("list-units", [])
+    call = _Call(process, side)
+    verb, names = (call.words[0], [_name(word) for word in call.words[1:]]) if call.words else ("list-units", [])
     if verb in ("list-units", "list-unit-files"):
-        return await _units(process, side, [word for word in process.argv if word.startswith("-")], verb)
-    if verb in ("daemon-reload", "reset-failed"):
+        return await _units(call, verb)
+    if verb == "daemon-reload":
+        return 0
+    if verb == "reset-failed" and not names:
+        side.services.forgive()
         return 0
     if verb == "is-system-running":
-        await process.write("running\n")
-        return 0
+        failed = any(side.services.of(name).active == "failed" for name in side.units)
+        await process.write("degraded\n" if failed else "running\n")
+        return int(failed)
     if verb == "status" and not names:
         return await _whole(process, side)
+    if not names and verb in {**ASKING, **CHANGING}:
+        await process.error("Too few arguments.\n")
+        return 1
     status = 0
     for name in names:
-        status = await _one(process, side, verb, name, quiet=quiet) or status
+        status = await _one(call, verb, name) or status
     return status
 
 
-async def _one(process: Process, side: HostSide, verb: str, name: str, *, quiet: bool) -> int:
-    known = side.units.get("ssh" if name == "sshd" else name)
-    if known is None:
-        return await _unknown(process, verb, name, quiet=quiet)
-    if verb == "status":
-        await _status(process, side, "ssh" if name == "sshd" else name)
-    elif verb in ("is-active", "is-enabled", "is-failed"):
-        answer = {"is-active": "active", "is-enabled": "enabled", "is-failed": "active"}[verb]
-        await process.write("" if quiet else f"{answer}\n")
-        return int(verb == "is-failed")
-    elif verb == "cat":
-        await process.write(_file(side, name))
-    elif verb == "show":
-        await process.write(
-            f"Id={name}.service\nDescription={known.description}\nLoadState=loaded\nActiveState=active\nSubState=running\n"
-            f"MainPID={known.pid}\nFragmentPath={known.path}\nUnitFileState=enabled\nTasksCurrent={known.tasks}\n"
-        )
-    elif verb in ("restart", "try-restart") and name == "kubelet":
-        if why := side.restart():
-            await process.error(NOT_STARTED.format(name))
-            side.devices.board.log.write(process.machine.clock.now(), f"kubelet[{known.pid}]: {why}", 3)
-            return 1
-    elif verb in ("restart", "stop", "start", "reload", "try-restart", "kill"):
-        await process.error(
-            f"Failed to {verb} {name}.service: Access denied\nSee system logs and 'systemctl status {name}.service' "
-            "for details.\n"
-        )
-        return 4
-    else:
-        await process.error(f"Unknown command verb {verb}.\n")
+class _Call:
+    """One command line: its words and options."""
+
+    def __init__(self, process: Process, side: HostSide) -> None:
+        self.process, self.side = process, side
+        self.words: list[str] = []
+        self.options: dict[str, str] = {}
+        rest = iter(process.argv[1:])
+        for word in rest:
+            if word.startswith("-"):
+                name, equals, value = word.partition("=")
+                self.options[name] = value if equals or name not in VALUED else next(rest, "")
+            else:
+                self.words.append(word)
+
+    def given(self, *names: str) -> bool:
+        """Whether one of these options is there."""
+        return any(name in self.options for name in names)
+
+    def value(self, *names: str) -> str:
+        """Return the value of an option under one of its names."""
+        return next((self.options[name] for name in names if name in self.options), "")
+
+
+def _name(word: str) -> str:
+    name = word.removesuffix(".service")
+    return "ssh" if name == "sshd" else name
+
+
+async def _one(call: _Call, verb: str, name: str) -> int:
+    if name not in call.side.units:
+        return await _unknown(call, verb, name)
+    if verb in ASKING:
+        return await _ask(call, verb, name)
+    if verb not in CHANGING:
+        await call.process.error(f"Unknown command verb {verb}.\n")
         return 1
-    return 0
+    why = CHANGING[verb](call, name)
+    await call.process.error(why)
+    return int(bool(why)) if verb not in QUIET else 0
 
 
-async def _unknown(process: Process, verb: str, name: str, *, quiet: bool) -> int:
+# What is asked.
+
+
+async def _ask(call: _Call, verb: str, name: str) -> int:
+    text, status = ASKING[verb](call, name)
+    quiet = call.given("-q", "--quiet") and verb.startswith("is-")
+    if verb == "status" and call.value("-n", "--lines") != "0":
+        wanted = call.value("-n", "--lines")
+        most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else SHOWN_LINES
+        found = (await entries(call.side, [name]))[-most:]
+        text += "\n" + "".join(f"{shown(entry, call.side.name)}\n" for entry in found)
+    await call.process.write("" if quiet else text)
+    return status
+
+
+def _is_active(call: _Call, name: str) -> tuple[str, int]:
+    active = call.side.services.of(name).active
+    return f"{active}\n", 0 if active == "active" else 3
+
+
+def _is_failed(call: _Call, name: str) -> tuple[str, int]:
+    active = call.side.services.of(name).active
+    return f"{active}\n", int(active != "failed")
+
+
+def _is_enabled(call: _Call, name: str) -> tuple[str, int]:
+    how = call.side.services.of(name).enabled
+    return f"{how}\n", int(how != "enabled")
+
+
+def _cat(call: _Call, name: str) -> tuple[str, int]:
+    unit = call.side.units[name]
+    again = "" if unit.again_s is None else f"Restart=always\nRestartSec={unit.again_s:g}\n"
+    kind = "" if unit.kind == "simple" else f"Type={unit.kind}\n"
+    return (
+        f"# {unit.path}\n[Unit]\nDescription={unit.description}\nAfter=network-online.target\n\n[Service]\n{kind}"
+        f"ExecStart={unit.command}\n{again}\n[Install]\nWantedBy=multi-user.target\n"
+    ), 0
+
+
+def _show(call: _Call, name: str) -> tuple[str, int]:
+    side, unit = call.side, call.side.units[name]
+    service, runs = side.services.of(name), side.services.runs(name)
+    rows = {
+        "Type": unit.kind,
+        "Restart": "no" if unit.again_s is None else "always",
+        "MainPID": str(side.services.pid(name) if runs else 0),
+        "NRestarts": str(service.restarts),
+        "Result": service.result,
+        "TasksCurrent": str(unit.tasks) if runs else "[not set]",
+        "Id": f"{name}.service",
+        "Description": unit.description,
+        "LoadState": "masked" if service.enabled == "masked" else "loaded",
+        "ActiveState": service.active,
+        "SubState": service.sub,
+        "FragmentPath": unit.path,
+        "UnitFileState": service.enabled,
+        "ActiveEnterTimestamp": f"{service.since or _started(side):%a %Y-%m-%d %H:%M:%S} UTC" if runs else "",
+    }
+    chosen = call.value("-p", "--property")
+    names = chosen.split(",") if chosen else [*rows]
+    bare = call.given("--value")
+    return "".join(f"{rows[each] if bare else f'{each}={rows[each]}'}\n" for each in names if each in rows), 0
+
+
+def _status(call: _Call, name: str) -> tuple[str, int]:
+    side, unit = call.side, call.side.units[name]
+    service = side.services.of(name)
+    since = service.since or _started(side)
+    ago = _ago((side.now() - since).total_seconds())
+    program = unit.command.split()[0].rpartition("/")[2].rstrip(":")
+    pid = side.services.pid(name)
+    lines = [
+        f"{MARKS[service.active]} {name}.service - {unit.description}",
+        f"     Loaded: loaded ({unit.path}; {service.enabled}; vendor preset: enabled)",
+        f"     Active: {_state(service)} since {since:%a %Y-%m-%d %H:%M:%S} UTC; {ago} ago",
+    ]
+    if service.active == "active":
+        fresh = service.since is not None
+        lines += [
+            f"   Main PID: {pid} ({program})",
+            f"      Tasks: {unit.tasks} (limit: 629145)",
+            f"     Memory: {unit.memory}",
+            f"        CPU: {'1.204s' if fresh else unit.cpu}",
+            f"     CGroup: /system.slice/{name}.service",
+            f"             └─{pid} {unit.command}",
+        ]
+        return "\n".join(lines) + "\n", 0
+    ending = service.ending.replace("status=9/KILL", "signal=KILL")
+    lines += [f"    Process: {pid} ExecStart={unit.command} ({ending})", f"   Main PID: {pid} ({ending})"]
+    lines.append(f"        CPU: {unit.cpu if service.result == 'success' else '86ms'}")
+    return "\n".join(lines) + "\n", 3
+
+
+def _state(service: Service) -> str:
+    result = "" if service.result == "success" else f" (Result: {service.result})"
+    if service.active == "activating":
+        return f"activating (auto-restart){result}"
+    return f"failed{result}" if service.active == "failed" else f"{service.active} ({service.sub})"
+
+
+Answer = Callable[[_Call, str], tuple[str, int]]
+ASKING: dict[str, Answer] = {
+    "status": _status,
+    "is-active": _is_active,
+    "is-failed": _is_failed,
+    "is-enabled": _is_enabled,
+    "cat": _cat,
+    "show": _show,
+}
+"""Verb -> what it answers, and its exit status."""
+
+
+# What is changed.
+
+
+def _start(call: _Call, name: str) -> str:
+    if call.side.services.of(name).enabled == "masked":
+        return f"Failed to start {name}.service: Unit {name}.service is masked.\n"
+    return "" if call.side.services.start(name) else NOT_STARTED.format(name)
+
+
+def _stop(call: _Call, name: str) -> str:
+    call.side.services.stop(name)
+    return ""
+
+
+def _restart(call: _Call, name: str) -> str:
+    if call.side.services.of(name).enabled != "masked":
+        call.side.services.stop(name)
+    return _start(call, name)
+
+
+def _restart_running(call: _Call, name: str) -> str:
+    return _restart(call, name) if call.side.services.runs(name) else ""
+
+
+def _reload(call: _Call, name: str) -> str:
+    return (
+        f"Failed to reload {name}.service: Job type reload is not applicable for unit {name}.service.\n"
+        f"See system logs and 'systemctl status {name}.service' for details.\n"
+    )
+
+
+def _kill(call: _Call, name: str) -> str:
+    if not call.side.services.runs(name):
+        return f"Failed to kill unit {name}.service: No main process to kill\n" if call.given("--kill-who") else ""
+    call.side.services.strike(name, (call.value("-s", "--signal") or "TERM").removeprefix("SIG"))
+    return ""
+
+
+def _enable(call: _Call, name: str) -> str:
+    was, unit = call.side.services.of(name).enabled, call.side.units[name]
+    if was == "masked":
+        return f"Failed to enable unit: Unit file {unit.path} is masked.\n"
+    call.side.services.enable(name, "enabled")
+    said = "" if was == "enabled" else f"Created symlink {WANTS}/{name}.service → {unit.path}.\n"
+    return said + (_start(call, name) if call.given("--now") else "")
+
+
+def _disable(call: _Call, name: str) -> str:
+    was = call.side.services.of(name).enabled
+    call.side.services.enable(name, "disabled")
+    if call.given("--now"):
+        call.side.services.stop(name)
+    return f"Removed {WANTS}/{name}.service.\n" if was == "enabled" else ""
+
+
+def _mask(call: _Call, name: str) -> str:
+    was = call.side.services.of(name).enabled
+    call.side.services.enable(name, "masked")
+    if call.given("--now"):
+        call.side.services.stop(name)
+    return "" if was == "masked" else f"Created symlink /etc/systemd/system/{name}.service → /dev/null.\n"
+
+
+def _unmask(call: _Call, name: str) -> str:
+    if call.side.services.of(name).enabled != "masked":
+        return ""
+    call.side.services.enable(name, "enabled")
+    return f"Removed /etc/systemd/system/{name}.service.\n"
+
+
+def _forgive(call: _Call, name: str) -> str:
+    call.side.services.forgive(name)
+    return ""
+
+
+CHANGING: dict[str, Callable[[_Call, str], str]] = {
+    "start": _start,
+    "stop": _stop,
+    "restart": _restart,
+    "try-restart": _restart_running,
+    "reload": _reload,
+    "reload-or-restart": _restart,
+    "kill": _kill,
+    "enable": _enable,
+    "disable": _disable,
+    "mask": _mask,
+    "unmask": _unmask,
+    "reset-failed": _forgive,
+}
+"""Verb -> what does it; it returns what is said on standard error."""
+QUIET = frozenset({"enable", "disable", "mask", "unmask"})
+"""Verbs that say what they have done."""
+
+
+async def _unknown(call: _Call, verb: str, name: str) -> int:
+    process = call.process
     if verb in ("is-active", "is-failed"):
-        await process.write("" if quiet else "inactive\n")
-        return 4 if verb == "is-active" else 1
+        await process.write("" if call.given("-q", "--quiet") else "inactive\n")
+        return 3 if verb == "is-active" else 1
     if verb == "is-enabled":
         await process.error(f"Failed to get unit file state for {name}.service: No such file or directory\n")
         return 1
     if verb == "cat":
         await process.error(f"No files found for {name}.service.\n")
         return 1
+    if verb in QUIET:
+        await process.error(f"Failed to {verb} unit: Unit file {name}.service does not exist.\n")
+        return 1
     text = f"Failed to {verb} {name}.service: Unit {name}.service not found.\n"
     await process.error(f"Unit {name}.service could not be found.\n" if verb == "status" else text)
     return 4 if verb == "status" else 5
 
 
-def _file(side: HostSide, name: str) -> str:
-    unit = side.units["ssh" if name == "sshd" else name]
-    return (
-        f"# {unit.path}\n[Unit]\nDescription={unit.description}\nAfter=network-online.target\n\n[Service]\n"
-        f"ExecStart={unit.command}\n"
-        "Restart=always\nRestartSec=10\n\n[Install]\nWantedBy=multi-user.target\n"
-    )
-
-
-async def _units(process: Process, side: HostSide, flags: list[str], verb: str) -> int:
-    names = {f"{name}.service": unit for name, unit in side.units.items()}
-    if any("failed" in flag for flag in flags):
-        names = {}
+async def _units(call: _Call, verb: str) -> int:
+    process, services = call.process, call.side.services
+    names = {f"{name}.service": unit for name, unit in call.side.units.items()}
     if verb == "list-unit-files":
-        await process.write(f"{'UNIT FILE':<32} STATE   VENDOR PRESET\n")
+        await process.write(f"{'UNIT FILE':<32} STATE    VENDOR PRESET\n")
         for name in names:
-            await process.write(f"{name:<32} enabled enabled\n")
+            await process.write(f"{name:<32} {services.of(_name(name)).enabled:<8} enabled\n")
         await process.write(f"\n{len(names)} unit files listed.\n")
         return 0
-    wide = max([len(name) for name in names] or [4])
-    if names:
-        await process.write(f"  {'UNIT':<{wide}} LOAD   ACTIVE SUB     DESCRIPTION\n")
-    for name, unit in names.items():
-        await process.write(f"  {name:<{wide}} loaded active running {unit.description}\n")
-    if not any("no-legend" in flag for flag in flags):
-        tail = "To show all installed unit files use 'systemctl list-unit-files'.\n" if names else ""
-        await process.write(f"{LEGEND if names else ''}{len(names)} loaded units listed.\n{tail}")
+    state = "failed" if call.given("--failed") else call.value("--state")
+    every = call.given("-a", "--all")
+    states = {name: services.of(_name(name)) for name in names}
+    chosen = {
+        name: each
+        for name, each in states.items()
+        if (state in (each.active, each.sub) if state else every or each.active != "inactive")
+    }
+    wide = max([len(name) for name in chosen] or [4])
+    if chosen:
+        await process.write(f"  {'UNIT':<{wide}} LOAD   {'ACTIVE':<10} SUB          DESCRIPTION\n")
+    for name, each in chosen.items():
+        mark = "●" if each.active == "failed" else " "
+        row = f"{mark} {name:<{wide}} loaded {each.active:<10} {each.sub:<12} {names[name].description}"
+        await process.write(f"{row}\n")
+    if not call.given("--no-legend"):
+        tail = "To show all installed unit files use 'systemctl list-unit-files'.\n" if chosen else ""
+        await process.write(f"{LEGEND if chosen else ''}{len(chosen)} loaded units listed.\n{tail}")
     return 0
 
 
 async def _whole(process: Process, side: HostSide) -> int:
     """Say how the node is as a whole."""
-    ago = _ago((process.machine.clock.now() - side.booted).total_seconds())
+    ago = _ago((side.now() - side.booted).total_seconds())
+    failed = sum(side.services.of(name).active == "failed" for name in side.units)
     await process.write(
-        f"● {side.name}\n    State: running\n     Jobs: 0 queued\n   Failed: 0 units\n"
+        f"● {side.name}\n    State: {'degraded' if failed else 'running'}\n     Jobs: 0 queued\n"
+        f"   Failed: {failed} units\n"
         f"    Since: {side.booted:%a %Y-%m-%d %H:%M:%S} UTC; {ago} ago\n   CGroup: /\n"
     )
     return 0
 
 
-async def _status(process: Process, side: HostSide, name: str) -> None:
-    unit, since = side.units[name], side.booted + timedelta(seconds=BOOT_S)
-    ago = _ago((process.machine.clock.now() - since).total_seconds())
-    program = unit.command.split()[0].rpartition("/")[2].rstrip(":")
-    await process.write(
-        f"● {name}.service - {unit.description}\n     Loaded: loaded ({unit.path}; enabled; vendor preset: enabled)\n"
-        f"     Active: active (running) since {since:%a %Y-%m-%d %H:%M:%S} UTC; {ago} ago\n"
-        f"   Main PID: {unit.pid} ({program})\n      Tasks: {unit.tasks} (limit: 629145)\n"
-        f"     Memory: {unit.memory}\n        CPU: {unit.cpu}\n"
-        f"     CGroup: /system.slice/{name}.service\n             └─{unit.pid} {unit.command}\n\n"
-    )
-    for line in (await journal(side, name))[-10:]:
-        await process.write(shown_line(line, side.name) + "\n")
+def _started(side: HostSide) -> datetime:
+    return side.booted + timedelta(seconds=BOOT_S)
 
 
 def _ago(seconds: float) -> str:
@@ -160,7 +387,9 @@ def _ago(seconds: float) -> str:
         + [f"{hours}h"] * bool(hours)
         + [f"{minutes}min"] * bool(minutes)
     )
-    return " ".join(parts[:2]) or f"{rest}s"
+    if not days and not hours:
+        parts += [f"{rest}s"]
+    return " ".join(parts[:2])
 
 
 TOOLS: dict[str, Tool] = {"systemctl": systemctl}

@@ -1,0 +1,184 @@
+"""A node's journal: what its kernel, its services and systemd have said, made when somebody reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kubesim.gpu.kernel_log import KERNEL, KernelLog
+from kubesim.shell.hostside import BOOT_S, HostSide, Obj, digest, moment
+
+INFO, NOTICE, WARNING, ERROR = 6, 5, 4, 3
+SANE_S, DOWN_S = 5.0, 30.0
+"""How often a kubelet asks its runtime how it is, and after how long without an answer it calls it down."""
+MOST_CHECKS = 60
+NO_SOCKET = (
+    'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix '
+    '/run/containerd/containerd.sock: connect: no such file or directory"'
+)
+"""What a client of the container runtime says that does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: when, by which program and process (0: the kernel's own), what, how urgent, of which unit."""
+
+    at: datetime
+    name: str
+    pid: int
+    text: str
+    level: int = INFO
+    unit: str = ""
+
+
+async def entries(side: HostSide, wanted: Collection[str]) -> list[Entry]:
+    """Return what some units have written, or all with the kernel where none is named; oldest first."""
+    pods = await side.pods() if not wanted or {"kubelet", "containerd"} & {*wanted} else []
+    found = [entry for name in side.units if not wanted or name in wanted for entry in _of_unit(side, name, pods)]
+    log = side.devices.log
+    return sorted(found if wanted or log is None else [*found, *kernel(log)], key=lambda entry: entry.at)
+
+
+def kernel(log: KernelLog) -> Iterator[Entry]:
+    """Yield the kernel's part; journald takes a leading ``word:`` of a user's line for a program's name."""
+    for record in log.records():
+        name, text = "kernel", record.text
+        if record.facility != KERNEL:
+            word, mark, rest = record.text.partition(": ")
+            name, text = (word, rest) if mark and " " not in word else ("unknown", record.text)
+        yield Entry(log.at(record), name, 0, text, record.level)
+
+
+def _of_unit(side: HostSide, name: str, pods: list[Obj]) -> Iterator[Entry]:
+    unit, lines = side.units[name], side.services.lines.get(name, ())
+    yield Entry(side.booted, "systemd", 1, f"Started {unit.description}.", INFO, name)
+    for at, program, pid, text in lines:
+        urgent = ERROR if text.startswith("Failed to") else WARNING if "Failed with result" in text else INFO
+        yield Entry(at, program, pid, text, NOTICE if "Main process exited" in text else urgent, name)
+    said = _kubelet_itself(side) if name == "kubelet" else []
+    for pod in pods if name in ("kubelet", "containerd") else ():
+        said += (_kubelet if name == "kubelet" else _runtime)(pod)
+    since = side.services.of(name).since
+    for at, text in said:
+        pid = side.services.pid(name) if since is None or at >= since else unit.pid
+        yield Entry(at, name, pid, text.replace(PID, f"{pid:>7}", 1), INFO, name)
+
+
+PID = "\0"
+"""Stands in a line for the number of the process that has written it."""
+
+
+def klog(at: datetime, level: str, place: str, text: str) -> str:
+    """Return a line as Kubernetes' programs log it."""
+    return f"{level}{at:%m%d %H:%M:%S.%f} {PID} {place}] {text}"
+
+
+def _kubelet_itself(side: HostSide) -> list[tuple[datetime, str]]:
+    """Return what the kubelet says when it starts, and of a container runtime that does not answer."""
+    if not side.services.runs("kubelet"):
+        return []
+    since = side.services.of("kubelet").since or side.booted + timedelta(seconds=BOOT_S / 2)
+    said = [
+        (0.041, "server.go:529", '"Kubelet version" kubeletVersion="v1.34.4"'),
+        (0.212, "kubelet.go:475", '"Attempting to sync node with API server"'),
+        (0.364, "server.go:1262", '"Started kubelet"'),
+        (0.391, "kubelet.go:2428", '"Starting kubelet main sync loop"'),
+    ]
+    moments = [(since + timedelta(seconds=after), place, text) for after, place, text in said]
+    found = [(at, klog(at, "I", place, text)) for at, place, text in moments]
+    down, now = side.services.of("containerd").since, side.now()
+    if side.services.runs("containerd") or down is None:
+        return found
+    count = int((now - max(down, since)).total_seconds() / SANE_S)
+    for number in range(max(count - MOST_CHECKS, 0) + 1, count + 1):
+        at = max(down, since) + timedelta(seconds=number * SANE_S)
+        text = f'"Container runtime sanity check failed" err={json.dumps(NO_SOCKET)}'
+        found.append((at, klog(at, "E", "kubelet.go:2997", text)))
+        if (at - down).total_seconds() >= DOWN_S:
+            found.append(
+                (
+                    at,
+                    klog(
+                        at, "E", "kubelet.go:2452", '"Skipping pod synchronization" err="container runtime is down"'
+                    ),
+                )
+            )
+    return found
+
+
+def _statuses(pod: Obj) -> list[Obj]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
+    """Return what the kubelet says of a pod: that it has come, what it started, and why it cannot."""
+    meta = pod["metadata"]
+    name, uid = f"{meta['namespace']}/{meta['name']}", meta["uid"]
+    at = moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
+    lines = [(at, klog(at, "I", "kubelet.go:2515", f'"SyncLoop ADD" source="api" pods=["{name}"]'))]
+    lines += _evicted(pod, name)
+    for each in _statuses(pod):
+        state = each.get("state") or {}
+        ended, number = state.get("terminated") or {}, str(each.get("containerID", "")).rpartition("/")[2]
+        turns = (("ContainerStarted", state.get("running") or ended), ("ContainerDied", ended))
+        for kind, turn in turns if number else ():
+            if at_turn := turn.get("startedAt" if kind == "ContainerStarted" else "finishedAt"):
+                event = f'event={{"ID":"{uid}","Type":"{kind}","Data":"{number}"}}'
+                text, then = f'"SyncLoop (PLEG): event for pod" pod="{name}" {event}', moment(at_turn)
+                lines.append((then, klog(then, "I", "kubelet.go:2546", text)))
+        if (waiting := state.get("waiting")) and waiting.get("message"):
+            ended = (each.get("lastState") or {}).get("terminated") or {}
+            then = moment(ended["finishedAt"]) if ended.get("finishedAt") else at
+            text = json.dumps(
+                f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
+            )
+            lines.append((then, klog(then, "E", "pod_workers.go:1324",
+                                      f'"Error syncing pod, skipping" err={text} pod="{name}" '
+                                      f'podUID="{uid}"')))  # fmt: skip
+    return lines
+
+
+def _evicted(pod: Obj, name: str) -> list[tuple[datetime, str]]:
+    """Return what the kubelet says where it lets a pod go because its node is short of something."""
+    conditions = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
+    found = conditions.get("DisruptionTarget") or {}
+    resource = str(found.get("message", "")).partition("low on resource: ")[2].partition(". ")[0]
+    if found.get("reason") != "TerminationByKubelet" or not resource:
+        return []
+    at = moment(found["lastTransitionTime"])
+    said = [
+        (376, f'"Eviction manager: attempting to reclaim" resourceName="{resource}"'),
+        (387, f'"Eviction manager: must evict pod(s) to reclaim" resourceName="{resource}"'),
+        (405, f'"Eviction manager: pods ranked for eviction" pods=["{name}"]'),
+        (629, f'"Eviction manager: pod is evicted successfully" pod="{name}"'),
+    ]
+    return [(at, klog(at, "I", f"eviction_manager.go:{line}", text)) for line, text in said]
+
+
+def _runtime(pod: Obj) -> list[tuple[datetime, str]]:
+    """Return what the container runtime says of a pod."""
+    meta, lines = pod["metadata"], []
+    for each in _statuses(pod):
+        state = each.get("state") or {}
+        ident = str(each.get("containerID", "")).rpartition("/")[2]
+        start = (state.get("running") or state.get("terminated") or {}).get("startedAt")
+        if start:
+            at = moment(start)
+            texts = [
+                f'PullImage \\"{each["image"]}\\" returns image reference '
+                f'\\"sha256:{digest(str(each.get("imageID")))}\\"'
+            ]
+            texts.append(f'StartContainer for \\"{ident}\\" returns successfully')
+            lines += [(at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=info msg="{text}"') for text in texts]
+        waiting = state.get("waiting") or {}
+        if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff"):
+            at = moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
+            text = f'PullImage \\"{each["image"]}\\" failed'
+            more = json.dumps(
+                str(waiting.get("message", "")).partition(": ErrImagePull: ")[2] or waiting.get("message", "")
+            )
+            lines.append((at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=error msg="{text}" error={more}'))
+    return lines
