@@ -92,31 +92,38 @@ def _dumps(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
+@asynccontextmanager
+async def serving_here(folder: Path, nodes: int = 3, gpus: int = 8) -> AsyncIterator[Live]:
+    """Run a cluster on 127.0.0.1, on this loop, while the block lasts; its admin kubeconfig lies in ``folder``."""
+    clock = RealClock()
+    spec = ClusterSpec("test", clock.now(), nodes, gpus)
+    async with single(spec, Address(), clock, folder / "data") as cluster:
+        path = folder / "kubeconfig"
+        path.write_text(cluster.admin_kubeconfig())
+        yield Live(cluster, asyncio.get_running_loop(), path)
+
+
 @contextmanager
 def serving(folder: Path, nodes: int = 3, gpus: int = 8) -> Iterator[Live]:
-    """Run a cluster on 127.0.0.1 while the block lasts; its admin kubeconfig lies in ``folder``."""
-    started: list[tuple[Cluster, asyncio.AbstractEventLoop, asyncio.Event]] = []
+    """Run a cluster in a thread of its own while the block lasts; its admin kubeconfig lies in ``folder``."""
+    started: list[tuple[Live, asyncio.Event]] = []
     ready = threading.Event()
 
     async def run() -> None:
-        clock = RealClock()
-        spec = ClusterSpec("test", clock.now(), nodes, gpus)
-        async with single(spec, Address(), clock, folder / "data") as cluster:
+        async with serving_here(folder, nodes, gpus) as live:
             done = asyncio.Event()
-            started.append((cluster, asyncio.get_running_loop(), done))
+            started.append((live, done))
             ready.set()
             await done.wait()
 
     thread = threading.Thread(target=_run, args=(run, ready), daemon=True)
     thread.start()
     ready.wait(30)
-    cluster, loop, done = started[0]
-    path = folder / "kubeconfig"
-    path.write_text(cluster.admin_kubeconfig())
+    live, done = started[0]
     try:
-        yield Live(cluster, loop, path)
+        yield live
     finally:
-        loop.call_soon_threadsafe(done.set)
+        live.loop.call_soon_threadsafe(done.set)
         thread.join(30)
 
 

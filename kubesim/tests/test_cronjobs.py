@@ -19,7 +19,7 @@ async def names(cluster):
 
 
 async def test_a_job_starts_at_each_time():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "*/5 * * * *", "true"))
         await cluster.tick(310)
         (job,) = await cluster.items(JOBS)
@@ -39,7 +39,7 @@ async def test_a_job_starts_at_each_time():
 
 
 async def test_only_the_newest_jobs_are_kept():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "* * * * *", "true", successfulJobsHistoryLimit=2))
         await cluster.tick(310)
         assert len(await names(cluster)) == 2
@@ -47,7 +47,7 @@ async def test_only_the_newest_jobs_are_kept():
 
 
 async def test_forbid_leaves_a_time_out_while_a_job_runs():
-    async with world() as cluster:
+    async with world(1) as cluster:
         wanted = cron_job("tick", "* * * * *", "sleep", "600", concurrencyPolicy="Forbid")
         await cluster.create(CRONS, wanted)
         await cluster.tick(200)
@@ -57,7 +57,7 @@ async def test_forbid_leaves_a_time_out_while_a_job_runs():
 
 
 async def test_replace_ends_what_runs():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "* * * * *", "sleep", "600", concurrencyPolicy="Replace"))
         await cluster.tick(62)
         (first,) = await names(cluster)
@@ -67,14 +67,14 @@ async def test_replace_ends_what_runs():
 
 
 async def test_a_suspended_one_starts_nothing():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "* * * * *", "true", suspend=True))
         await cluster.tick(200)
         assert await names(cluster) == []
 
 
 async def test_a_time_zone_counts():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "30 10 * * *", "true", timeZone="Europe/Berlin"))
         await cluster.tick(31 * 60)
         (cron,) = await cluster.items(CRONS)
@@ -85,9 +85,9 @@ async def test_a_time_zone_counts():
 
 
 async def test_after_a_long_pause_one_job_starts_and_the_missed_times_are_told_of():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "* * * * *", "true", suspend=True))
-        await cluster.tick(3 * 3600)
+        await cluster.tick(102 * 60)
         await cluster.client.patch(CRONS, "tick", "default", {"spec": {"suspend": False}})
         await cluster.tick(5)
         assert len(await names(cluster)) == 1
@@ -133,7 +133,7 @@ def test_a_schedule_that_go_reads_is_read(text, same):
 
 
 async def test_a_wrong_schedule_is_invalid():
-    async with world() as cluster:
+    async with world(1) as cluster:
         with pytest.raises(ApiError) as caught:
             await cluster.create(CRONS, cron_job("tick", "61 * * * *", "true"))
         assert caught.value.message == (
@@ -143,7 +143,7 @@ async def test_a_wrong_schedule_is_invalid():
 
 
 async def test_a_date_that_never_comes_is_told_of():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "0 0 31 2 *", "true"))
         await cluster.tick(5)
         text = "invalid schedule: 0 0 31 2 * : time difference between two schedules is less than 1 second"
@@ -151,7 +151,7 @@ async def test_a_date_that_never_comes_is_told_of():
 
 
 async def test_a_job_that_somebody_else_made_for_it_is_told_of():
-    async with world() as cluster:
+    async with world(1) as cluster:
         cron = await cluster.create(CRONS, cron_job("tick", "0 0 1 1 *", "true"))
         owner = {name: cron[name] for name in ("apiVersion", "kind")} | {
             "name": "tick",
@@ -166,7 +166,7 @@ async def test_a_job_that_somebody_else_made_for_it_is_told_of():
 
 
 async def test_a_new_schedule_waits_for_its_next_time():
-    async with world() as cluster:
+    async with world(1) as cluster:
         await cluster.create(CRONS, cron_job("tick", "0 0 1 1 *", "true"))
         await cluster.tick(200)
         await cluster.client.patch(CRONS, "tick", "default", {"spec": {"schedule": "* * * * *"}})

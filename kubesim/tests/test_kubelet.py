@@ -94,7 +94,7 @@ async def test_a_wrong_architecture_crash_loops_soon():
 
 
 async def test_three_hours_of_crashes_still_crash_with_logs():
-    async with world() as w:
+    async with world(1) as w:
         await w.create(
             "jobs.batch", job("train", container(ARM_ONLY, "python3", "-c", "print('hi')"), backoffLimit=100)
         )

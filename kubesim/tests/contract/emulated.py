@@ -20,11 +20,11 @@ from kubesim.network.door import Door, PodKube
 from kubesim.shell.files import Directory, File, Node
 from kubesim.shell.machine import Machine, Stdio
 from kubesim.shell.spawn import spawn
-from kubesim.tests import shell_world
+from kubesim.tests import quick, shell_world
 from kubesim.tests.contract.normalise import normalise
 from kubesim.tests.contract.tools import every_kubectl
 from kubesim.tests.contract.transcripts import Answer, Command, Runner, Scene, Verdict, load
-from kubesim.tests.live import Live, serving
+from kubesim.tests.live import Live, serving, serving_here
 
 SCENES = Path(__file__).parents[1] / "kubectl_scenes.yaml"
 RECORDED = Path(__file__).parents[1] / "kubectl_answers.json"
@@ -118,17 +118,18 @@ def real_answers(kubectl: str, live: Live, folder: Path, files: dict[str, str], 
     return Runner(kubectl, live.kubeconfig, folder, files).play(scene, f"{scene.name}-real")
 
 
-def emulated_answers(live: Live, files: dict[str, str], scene: Scene) -> list[Answer]:
-    """Return what the shell's kubectl prints in a scene."""
+def emulated_answers(files: dict[str, str], scene: Scene, folder: Path) -> list[Answer]:
+    """Return what the shell's kubectl prints in a scene, on a cluster of its own that waits for nothing."""
 
     async def play() -> list[Answer]:
-        player = Emulated(live, files)
-        try:
-            return await player.play(scene, f"{scene.name}-ours")
-        finally:
-            await player.close()
+        async with serving_here(folder, nodes=2) as live:
+            player = Emulated(live, files)
+            try:
+                return await player.play(scene, f"{scene.name}-ours")
+            finally:
+                await player.close()
 
-    return asyncio.run(play())
+    return quick.run(play())
 
 
 def kept(file: Path) -> dict[str, list[list[Any]]]:
@@ -155,8 +156,8 @@ def compared(script: Path, names: list[str], file: Path) -> Iterator[Verdict]:
         if scene.name not in known or names and scene.name not in names:
             continue
         began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="transcripts-") as parent, serving(Path(parent), nodes=2) as live:
-            answers = emulated_answers(live, files, scene)
+        with tempfile.TemporaryDirectory(prefix="transcripts-") as parent:
+            answers = emulated_answers(files, scene, Path(parent))
         print(f"=== {scene.name}: {time.monotonic() - began:.1f} s", flush=True)
         recorded = iter(known[scene.name])
         for left in answers:
