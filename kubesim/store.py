@@ -194,7 +194,6 @@ class Store:
         self._history = history
         self._ring_bytes = 0
         self._tables: dict[str, _Table] = {}
-        self._owned: dict[str, dict[tuple[str, str, str], None]] = {}
         self._subscribers: dict[str, list[Callable[[Event], object]]] = {}
         self._undelivered: deque[Event] = deque()
         self.waiting = 0
@@ -232,15 +231,6 @@ class Store:
         keys = sorted(table.indexes[label].get(value, ()))
         return [obj for key in keys if (obj := table.get(*key)) is not None]
 
-    def dependents(self, uid: str) -> Objects:
-        """Return every object, of any kind, that has an ownerReference to ``uid``."""
-        found = []
-        for table, namespace, name in self._owned.get(uid, ()):
-            obj = self._tables[table].get(namespace, name)
-            if obj is not None:
-                found.append(obj)
-        return found
-
     def count(self, kind: Kind) -> int:
         """Return how many objects of a kind there are."""
         return sum(map(len, self._table(kind).namespaces.values()))
@@ -268,13 +258,8 @@ class Store:
         final = self._seal(kind, last or old)
         table.remove(namespace, name)
         self.size -= len(old.raw)
-        self._own(table.kind, None, old)
         self._record("DELETED", table.kind, final, old)
         return final
-
-    def encoded(self, obj: Obj) -> bytes:
-        """Return an object's JSON; for an object of the store these are bytes that exist already."""
-        return obj.raw if isinstance(obj, Stored) else orjson.dumps(obj)
 
     def subscribe(self, kind: Kind | None, fn: Callable[[Event], object]) -> Callable[[], None]:
         """Call ``fn`` with every later change of a kind (None: of any), in order. Returns the way to stop it.
@@ -316,7 +301,6 @@ class Store:
             for stored in sorted(objects[name], key=_created) if kinds[name].ttl_s else objects[name]:
                 self._table(kinds[name]).put(stored)
                 self.size += len(stored.raw)
-                self._own(kinds[name], stored, None)
 
     def _table(self, kind: Kind) -> _Table:
         table = self._tables.get(kind.table)
@@ -335,18 +319,8 @@ class Store:
         new = self._seal(kind, obj)
         old = table.put(new)
         self.size += len(new.raw) - (len(old.raw) if old is not None else 0)
-        self._own(table.kind, new, old)
         self._record(change, table.kind, new, old)
         return new
-
-    def _own(self, kind: Kind, new: Stored | None, old: Stored | None) -> None:
-        before, after = owners_of(old), owners_of(new)
-        for uid in before - after:
-            assert old is not None
-            _drop(self._owned, uid, (kind.table, *key_of(old)))
-        for uid in after - before:
-            assert new is not None
-            self._owned.setdefault(uid, {})[kind.table, *key_of(new)] = None
 
     def _record(self, change: Change, kind: Kind, obj: Stored, old: Stored | None) -> None:
         event = Event(change, kind, obj, old, self.resource_version, self.clock.now().timestamp())
@@ -383,12 +357,6 @@ def key_of(obj: Obj) -> tuple[str, str]:
 
 def _created(obj: Obj) -> str:
     return str(obj["metadata"].get("creationTimestamp", ""))
-
-
-def owners_of(obj: Obj | None) -> set[str]:
-    """Return the uids of an object's owners."""
-    references = obj["metadata"].get("ownerReferences") if obj else None
-    return {reference["uid"] for reference in references or ()}
 
 
 def value_at(obj: Obj, path: tuple[str, ...], empty: str = "") -> str:

@@ -24,7 +24,6 @@ POOL_LABEL = "cloud.google.com/gke-nodepool"
 LOOK_S, JOIN_S = 10.0, 60.0
 UNNEEDED_S = 600.0
 MARK = "ToBeDeletedByClusterAutoscaler"
-SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 STATUS = "cluster-autoscaler-status"
 NODES = re.compile(r"--nodes=(\d+):(\d+):(\S+)")
 UNNEEDED = re.compile(r"--scale-down-unneeded-time=(\d+)([smh])")
@@ -172,7 +171,7 @@ class Autoscaler(Controller):
                     await self._remove(obj)
 
     def _is_idle(self, name: str) -> bool:
-        """Whether nothing runs on a node but daemons, and what may be moved away."""
+        """Whether nothing runs on a node but daemons, and what has ended."""
         here = [pod for pod in self.pods.items() if pod["spec"].get("nodeName") == name]
         return all(_is_daemon(pod) or pod.get("status", {}).get("phase") in ("Succeeded", "Failed") for pod in here)
 

@@ -24,7 +24,7 @@ DONE = {"RebootNode": "NodeReady", "GPUReset": "Complete"}
 ACTION = re.compile(r"Recommended Action=(\w+);")
 ORDER = ("RESTART_BM", "RESTART_VM", "COMPONENT_RESET")
 """The stronger action heals what the weaker one would."""
-REBOOTING_S, RESET_S = 10.0, 20.0
+REBOOTING_S = 10.0
 
 
 class Remediation(Module):

@@ -90,7 +90,7 @@ def _check_conflicts(
         upgraded = _applied_before(current, shape)
         conflicts = [(who, path) for who, path in conflicts if path not in upgraded]
     if conflicts:
-        raise _conflict(kind, conflicts)
+        raise _conflict(conflicts)
 
 
 def _applied_before(current: Obj, shape: Shape | None) -> set[str]:
@@ -126,7 +126,7 @@ def _shown(name: str) -> str:
     return f"[{shown}]"
 
 
-def _conflict(kind: Kind, conflicts: list[tuple[str, str]]) -> ApiError:
+def _conflict(conflicts: list[tuple[str, str]]) -> ApiError:
     plural = "s" if len(conflicts) > 1 else ""
     by_owner: dict[str, list[str]] = {}
     for who, path in conflicts:

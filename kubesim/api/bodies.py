@@ -139,7 +139,7 @@ def _protobuf(body: bytes, api_version: str, kind: str) -> Obj:
         obj = protobuf.decode(body, (api_version, kind))
     except ValueError as error:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
-    _check_depth(obj, kind)
+    _check_depth(obj)
     return obj
 
 
@@ -180,7 +180,7 @@ def _json(body: bytes) -> Any:
         if text != body:
             return _json(text)
         raise ValueError(gojson.complaint(error.doc)) from error
-    _check_depth(value, "object")
+    _check_depth(value)
     return value
 
 
@@ -192,7 +192,7 @@ def _yaml(body: bytes) -> Any:
         value = yaml.load(body, Loader=SafeLoader)  # noqa: S506 - a safe loader without dates
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(_go_yaml(error)) from error
-    _check_depth(value, "object")
+    _check_depth(value)
     return value
 
 
@@ -219,7 +219,7 @@ def _go_yaml(error: Exception) -> str:
     return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
 
-def _check_depth(value: Any, kind: str) -> None:
+def _check_depth(value: Any) -> None:
     """Raise ValueError for what cannot be written as JSON again: nesting, numbers or keys out of bounds."""
     try:
         orjson.dumps(value)

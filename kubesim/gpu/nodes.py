@@ -20,11 +20,6 @@ RUNTIME = "containerd://2.0.6"
 ZONE = "us-central1-a"
 
 
-def fleet(count: int, gpus: int, created_at: datetime, product: str = "H100") -> list[Obj]:
-    """Return ``count`` amd64 node objects with ``gpus`` devices each; the same arguments give the same names."""
-    return [node(index, gpus, created_at, PRODUCTS[product]) for index in range(count)]
-
-
 def node(index: int, gpus: int, created_at: datetime, product: Product) -> Obj:
     """Return the ``index``-th node of a pool, as its kubelet registers it (metadata, spec and status)."""
     pool = product.machine.pool

@@ -14,11 +14,10 @@ _FILE = Path(__file__).with_name("products.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The driver's version, the CUDA version it serves, and its branch."""
+    """The driver's version and the CUDA version it serves."""
 
     version: str
     cuda: str
-    branch: str
 
 
 @dataclass(frozen=True, slots=True)

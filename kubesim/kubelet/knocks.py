@@ -38,7 +38,7 @@ async def probe(sandbox: Sandbox, container: Container, spec: Obj) -> Found:
         address = Address.of(sandbox, container, spec["tcpSocket"])
         return await _reached(address, clock, seconds, _nothing(sandbox, address), f"dial tcp {address}: ")
     if "grpc" in spec:
-        return await _probe_grpc(sandbox, container, spec["grpc"], seconds)
+        return await _probe_grpc(sandbox, spec["grpc"], seconds)
     return Found(True)
 
 
@@ -128,7 +128,7 @@ async def _get(sandbox: Sandbox, address: Address, spec: Obj) -> Response:
     return answer
 
 
-async def _probe_grpc(sandbox: Sandbox, container: Container, spec: Obj, seconds: float) -> Found:
+async def _probe_grpc(sandbox: Sandbox, spec: Obj, seconds: float) -> Found:
     address = Address(sandbox.worker.record.ip, int(spec["port"]))
     try:
         server = sandbox.host.fabric.find(address.host, address.port)

@@ -149,7 +149,7 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
         "hostIPs": [{"ip": record.host_ip}],
         "startTime": stamp(record.bound_at),
         "qosClass": record.pod.get("status", {}).get("qosClass") or qos_class(record.pod["spec"]),
-        "containerStatuses": [_container_status(record, container, now) for container in record.main],
+        "containerStatuses": [_container_status(record, container) for container in record.main],
     }
     if record.failure[0]:
         status |= {"reason": record.failure[0], "message": record.failure[1]}
@@ -157,9 +157,9 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
     if generation:
         status["observedGeneration"] = generation
     if record.init:
-        status["initContainerStatuses"] = [_container_status(record, container, now) for container in record.init]
+        status["initContainerStatuses"] = [_container_status(record, container) for container in record.init]
     if record.ephemeral:
-        status["ephemeralContainerStatuses"] = [_container_status(record, item, now) for item in record.ephemeral]
+        status["ephemeralContainerStatuses"] = [_container_status(record, item) for item in record.ephemeral]
     if record.sandboxed or record.pod["spec"].get("hostNetwork"):
         status |= {"podIP": record.ip, "podIPs": [{"ip": record.ip}]}
     return status
@@ -273,7 +273,7 @@ def _condition(
     return condition
 
 
-def _container_status(record: PodRecord, container: Container, now: datetime) -> Obj:
+def _container_status(record: PodRecord, container: Container) -> Obj:
     spec = record.spec(container)
     instance = container.instance
     name = (instance.image if instance is not None else "") or spec["image"]

@@ -118,7 +118,7 @@ async def refresh(client: Client, record: PodRecord, volumes: Mapping[str, Direc
     for volume in record.pod["spec"].get("volumes") or ():
         if volume["name"] in volumes and any(kind in volume for kind in REFRESHED):
             try:
-                payload = await _payload(client, record, volume, now)
+                payload = await _payload(client, record, volume)
             except (ConfigError, ApiError):
                 continue
             write(volumes[volume["name"]], payload, now)
@@ -127,7 +127,7 @@ async def refresh(client: Client, record: PodRecord, volumes: Mapping[str, Direc
 async def _mount(client: Client, record: PodRecord, disk: NodeDisk, volume: Obj, now: datetime) -> Directory:
     if any(kind in volume for kind in REFRESHED):
         directory = Directory(mode=0o777, mtime=now.timestamp())
-        write(directory, await _payload(client, record, volume, now), now)
+        write(directory, await _payload(client, record, volume), now)
         return directory
     if source := volume.get("hostPath"):
         return _host_path(disk, source)
@@ -166,7 +166,7 @@ def _holder(file: File) -> Directory:
     return holder
 
 
-async def _payload(client: Client, record: PodRecord, volume: Obj, now: datetime) -> Payload:
+async def _payload(client: Client, record: PodRecord, volume: Obj) -> Payload:
     """Return the files of a volume that follows the API. Raises ``ConfigError``."""
     sources = Sources(client, record.pod["metadata"]["namespace"])
     outer = volume.get("projected") or {}

@@ -57,7 +57,7 @@ def _table(entry: dict[str, Any]) -> Table:
     return Table(entry["prefix"], labels, tuple(_row(entry["prefix"], *row) for row in entry["metrics"]))
 
 
-def _row(prefix: str, name: str, kind: str, path: str, default: float | None = None) -> Row:
+def _row(prefix: str, name: str, _type: str, path: str, default: float | None = None) -> Row:
     path, _, form = path.partition("|")
     return Row(f"{prefix}_{name}", tuple(path.split(".")), form, default)
 

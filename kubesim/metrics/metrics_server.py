@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from fractions import Fraction
-from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -36,13 +35,6 @@ KINDS = {
     "pods": Kind(GROUP, VERSION, "PodMetrics", "pods"),
 }
 JSON = {"Content-Type": "application/json"}
-
-
-class Measured(Protocol):
-    """A kubelet that tells what runs on its node."""
-
-    def processes(self) -> Iterable[Process]:
-        """Return what runs, and what has run lately."""
 
 
 class MetricsServer(HttpServer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from datetime import datetime
-from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -26,14 +25,6 @@ API = "/api/v1/"
 _TEXT = {"Content-Type": CONTENT_TYPE}
 LANDING = b'<!DOCTYPE html>\n<title>Exporter</title>\n<p><a href="/metrics">Metrics</a>\n'
 """What an exporter shows at its root."""
-
-
-class Exporting(Protocol):
-    """A server whose page can also be asked for its series at any moment."""
-
-    @property
-    def exporter(self) -> Exporter:
-        """What it exposes, as functions of time."""
 
 
 class Page(HttpServer):

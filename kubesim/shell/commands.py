@@ -62,7 +62,7 @@ class Commands(Redirects):
         elif variable and variable.integer:
             value = str(self.expander.arithmetic(value))
         if "xtrace" in self.state.options and not exported:
-            await self.trace([f"{name}={quote(value) if value else ''}"], raw=True)
+            await self.trace([f"{name}={quote(value) if value else ''}"])
         self.state.set(name, value, index=place)
         return value
 
@@ -80,17 +80,17 @@ class Commands(Redirects):
         shown = [f"{each[0]}={quote(await self.expander.value(each[3]))}" for each in assigns]
         if self.dialect == "bash":
             for text in shown:
-                await self.trace([text], raw=True)
+                await self.trace([text])
             shown = []
         words = argv if self.dialect == "dash" else [self._traced(word) for word in argv]
-        await self.trace([*shown, *words], raw=True)
+        await self.trace([*shown, *words])
 
     def _traced(self, word: str) -> str:
         if word in ("]", "[", "]]") and not (self.dialect == "bash" or word == "["):
             return word
         return quote(word, always=not word)
 
-    async def trace(self, words: list[str], *, raw: bool = False) -> None:
+    async def trace(self, words: list[str]) -> None:
         """Print a line of ``set -x``."""
         mark = self.state.get("PS4")
         await self.process.error(f"{'+ ' if mark is None else mark}{' '.join(words)}\n")

@@ -20,7 +20,6 @@ from kubesim.shell.services import Services, Unit
 from kubesim.shell.wires import Ear
 
 Obj = dict[str, Any]
-FIRST_POD_PID = 4100
 BOOT_S = 35.0
 _FILE = Path(__file__).with_name("host.yaml")
 

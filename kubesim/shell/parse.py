@@ -42,7 +42,6 @@ from kubesim.shell.tokens import Token
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 LONGEST_SCRIPT = 256 << 10
 MOST_OPEN = 60
-_GLUE = {"in", "then", "do", "else", "elif", "if", "while", "until", "{", "!"}
 
 
 class _Script(Lexer):

@@ -73,16 +73,3 @@ async def ready(begin: Callable[[], T], *checks: Callable[[], None]) -> AsyncIte
     for check in checks:
         check()
     yield begin()
-
-
-class Containers(Protocol):
-    """A node's containers, as its kubelet lets them be entered. Every call raises ``Refused``."""
-
-    def exec(self, pod: Obj, container: str, command: Sequence[str]) -> Run:
-        """Return what runs a command beside the container's own process."""
-
-    def attach(self, pod: Obj, container: str) -> Run:
-        """Return what joins the container's own process."""
-
-    def forward(self, pod: Obj) -> Forward:
-        """Return what reaches the pod's ports."""

@@ -171,10 +171,6 @@ class SpdyConnection:
         """Send RST_STREAM."""
         self._control(Control.RST_STREAM, struct.pack(">II", number, why))
 
-    def send_goaway(self) -> None:
-        """Say that no further streams are taken."""
-        self._control(Control.GOAWAY, struct.pack(">II", self._last, 0))
-
     def _control(self, kind: Control, payload: bytes) -> None:
         self._send(struct.pack(">HHI", VERSION, kind, len(payload)) + payload)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,13 +44,6 @@ def test_it_keeps_a_copy_of_what_it_is_given():
     assert memory.get(PODS, "default", "a")["spec"]["nodeName"] == ""
 
 
-def test_encoded_bytes_are_those_of_the_object():
-    memory = store()
-    kept = memory.create(PODS, pod("a"))
-    assert orjson.loads(memory.encoded(kept)) == kept
-    assert memory.encoded(kept) is kept.raw
-
-
 def test_lists_are_ordered_by_namespace_and_name():
     memory = store()
     for namespace, name in (("b", "x"), ("a", "z"), ("a", "y")):
@@ -76,15 +68,6 @@ def test_the_node_index_follows_a_pod():
     assert names(memory.select(PODS, "spec.nodeName", "n2")) == ["a"]
     memory.delete(PODS, "default", "a")
     assert memory.select(PODS, "spec.nodeName", "n2") == []
-
-
-def test_dependents_are_found_by_the_uid_of_their_owner():
-    memory = store()
-    memory.create(PODS, pod("a", ownerReferences=[{"uid": "owner"}]))
-    memory.create(PODS, pod("b"))
-    assert names(memory.dependents("owner")) == ["a"]
-    memory.delete(PODS, "default", "a")
-    assert memory.dependents("owner") == []
 
 
 def test_subscribers_hear_nested_changes_in_order():

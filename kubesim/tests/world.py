@@ -100,7 +100,8 @@ async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
     made = World(clock, store, client)
     for name in ("default", "kube-system", "kube-node-lease"):
         await client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    made.node_names = await nodes.register(client, nodes.fleet(count, gpus, clock.now()))
+    fleet = [nodes.node(index, gpus, clock.now(), nodes.PRODUCTS["H100"]) for index in range(count)]
+    made.node_names = await nodes.register(client, fleet)
     running: list[Any] = [await controllers.start(client, clock, controllers.Keys("the authority", signer=SIGNER))]
     running.append(await scheduler.start(client, clock))
     made.kubelets = await kubelet.start(client, clock, *made.node_names)

@@ -90,7 +90,7 @@ def pending(seen: Seen) -> str:
     return seen.mig if later is None else enabled(later)
 
 
-def modes(seen: Seen, word: str) -> str:
+def modes(word: str) -> str:
     """Return a MIG mode, for a product that has none too."""
     return NOT_SUPPORTED if word == NOT_AVAILABLE else word
 
@@ -219,8 +219,8 @@ GETTERS: dict[str, Getter] = {
     "clocks.max.graphics": lambda s, v: s.device.product.clocks["most"][0],
     "clocks.max.sm": lambda s, v: s.device.product.clocks["most"][0],
     "clocks.max.memory": lambda s, v: s.device.product.clocks["most"][1],
-    "mig.mode.current": lambda s, v: modes(s, s.mig),
-    "mig.mode.pending": lambda s, v: modes(s, pending(s)),
+    "mig.mode.current": lambda s, v: modes(s.mig),
+    "mig.mode.pending": lambda s, v: modes(pending(s)),
     "gpu_recovery_action": lambda s, v: recovery(s),
     "fabric.state": _fabric("Completed", "In Progress"),
     "fabric.status": _fabric("Success", NOT_AVAILABLE),

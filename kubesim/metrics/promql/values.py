@@ -14,7 +14,6 @@ import re2
 
 NAME = "__name__"
 LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
-TOO_MANY_SAMPLES = "query processing would load too many samples into memory in query execution"
 Labels = Mapping[str, str]
 Point = tuple[float, float]
 """(seconds since the epoch, value)"""

@@ -14,7 +14,6 @@ from kubesim.shell.kubectl.streams import captured, container_of, pod_of
 from kubesim.shell.machine import Process
 
 LARGEST = 64 << 20
-USAGE = "See 'kubectl cp -h' for help and examples"
 
 
 async def cp(process: Process, client: Client, opts: Flags) -> int:

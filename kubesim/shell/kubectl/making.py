@@ -20,7 +20,6 @@ from kubesim.shell.kubectl.results import check_raw, complain, dry, report, vali
 from kubesim.shell.kubectl.targets import chosen, located, seconds, sources
 from kubesim.shell.machine import Process
 
-NOT_EXPOSED = "cannot expose a {}"
 POLL_S = 0.2
 
 

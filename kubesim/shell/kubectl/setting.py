@@ -25,7 +25,6 @@ PLACES = {
 }
 """Where in an object the pod's spec is."""
 NAMED = "one or more resources must be specified as <resource> <name> or <resource>/<name>"
-VARIABLE = re.compile(r"[^=]+=.*|.+-|-", re.DOTALL)
 Change = Callable[[Obj], object]
 
 

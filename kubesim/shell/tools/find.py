@@ -15,7 +15,6 @@ from kubesim.shell.tools.xargs import MOST_ARGUMENTS, run
 
 # find
 
-Test = tuple[str, list[str]]
 _TAKES = {
     "name",
     "iname",

@@ -167,19 +167,6 @@ def remove(value: Any, path: tuple[Any, ...]) -> Any:
     raise JqError(f"Cannot delete field at {'object' if isinstance(key, str) else 'array'} index of {kind(value)}")
 
 
-def number_text(value: float) -> str:
-    """Return a number as jq prints it."""
-    if isinstance(value, int):
-        return str(value) if abs(value) < 10**17 else number_text(float(value))
-    if math.isnan(value):
-        return "null"
-    if math.isinf(value):
-        return "1.7976931348623157e+308" if value > 0 else "-1.7976931348623157e+308"
-    if value == int(value) and abs(value) < 1e17:
-        return str(int(value)) if value or math.copysign(1, value) > 0 else "-0"
-    return repr(value)
-
-
 class _Encoder(json.JSONEncoder):
     """Numbers in jq's manner."""
 

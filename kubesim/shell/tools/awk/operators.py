@@ -9,7 +9,6 @@ from kubesim.shell.tools.awk.tokens import AwkSyntaxError, Tokens, unescape
 
 Expr = tuple[Any, ...]
 DEEPEST = 60
-_BINARY = [("~", "!~"), ("<", "<=", "!=", "==", ">", ">="), (), ("+", "-"), ("*", "/", "%")]
 
 
 class Operators(Tokens):
@@ -17,7 +16,6 @@ class Operators(Tokens):
 
     def __init__(self, text: str) -> None:
         self.depth = 0
-        self.plain_in = False
         self.no_greater = False
         super().__init__(text)
 
@@ -102,7 +100,7 @@ class Operators(Tokens):
             left = ("getline", "|", left, self._lvalue())
         return left
 
-    def _concatenation(self, *, no_in: bool = False) -> Expr:
+    def _concatenation(self) -> Expr:
         left = self._additive()
         while self._begins_operand():
             left = ("concat", left, self._additive())

@@ -180,5 +180,5 @@ class Parser(Operators):
         if self._is(">", ">>", "|"):
             op = self.value
             self._next()
-            return (word, args, op, self._concatenation(no_in=True))
+            return (word, args, op, self._concatenation())
         return (word, args, "", None)
