@@ -9,6 +9,7 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from conftest import free_port
 from interview_site import outages
 
 
@@ -53,7 +54,8 @@ def manage(settings, folder, *args, **variables):
 @pytest.mark.parametrize("command", ["up", "seed", "migrate"])
 def test_a_damaged_database_is_one_line(settings, tmp_path, command):
     (tmp_path / "db.sqlite3").write_text("this is no database, and long enough to be looked at" * 100)
-    answer = manage(settings, tmp_path, command)
+    ports = {"PORT": str(free_port()), "KUBESIM_PORT": str(free_port())}
+    answer = manage(settings, tmp_path, command, **ports)
     assert answer.returncode == 1
     assert answer.stderr.startswith(f"error: {tmp_path / 'db.sqlite3'} is damaged")
     assert answer.stderr.count("\n") == 1
