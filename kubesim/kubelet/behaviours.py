@@ -91,13 +91,20 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     ):
         return False
     name = argv[0].rpartition("/")[2]
-    if name in INTERPRETED:
+    if name in INTERPRETED or _serves_files(image, argv):
         return True
     known = _is_server(image, name) or name.startswith("python") or name == "pause" or name.endswith(".sh")
     known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())
     if known and _path(image, argv[0]) is not None or name == "tail" and "-f" in argv:
         return False
     return name in TOOLS or ("/" in argv[0] and _path(image, argv[0]) is None)
+
+
+def _serves_files(image: Image, argv: tuple[str, ...]) -> bool:
+    """Whether a command is ``python -m http.server`` of an image with Python: it shows the container's files."""
+    words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
+    known = argv[0].rpartition("/")[2].startswith("python") and _path(image, argv[0]) is not None
+    return known and words[:2] == ["-m", "http.server"]
 
 
 def _is_server(image: Image, name: str) -> bool:
@@ -194,8 +201,6 @@ def _module(
     argv: tuple[str, ...],
     env: tuple[tuple[str, str], ...],
 ) -> Program:
-    if module == "http.server":
-        return workload("server", seed)
     if module.split(".")[0] in modules:
         return _work(image, argv, env, seed)
     path = _path(image, argv[0]) or argv[0]

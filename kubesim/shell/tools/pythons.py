@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from kubesim.kubelet import python
+from kubesim.kubelet import python, python_serving
 from kubesim.kubelet.programs import FOREVER_S, OOM_REASON, Exit, Line
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory
@@ -162,6 +162,10 @@ async def python3(process: Process) -> int:
         return 0
     while words and words[0] in ("-u", "-B", "-E", "-s", "-I", "-q"):
         words = words[1:]
+    if words[:2] == ["-m", "http.server"]:
+        told = "-u" in process.argv or bool(process.env.get("PYTHONUNBUFFERED")) or process.tty(1) is not None
+        version = process.env.get("PYTHON_VERSION", VERSION)
+        return await python_serving.http_server(process, words[2:], version, told=told)
     if words[:1] == ["-m"]:
         name = words[1] if len(words) > 1 else ""
         await process.error(f"/usr/bin/python3: No module named {name}\n")
