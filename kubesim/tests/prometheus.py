@@ -94,7 +94,7 @@ class Prometheus:
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
         url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=20) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
             return dict(json.load(error))

@@ -32,7 +32,7 @@ class Screen:
 
     async def shows(self, text, start=0):
         """Wait until some text is on the screen after ``start``."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while text not in self.text[start:]:
                 self.grown.clear()
                 await self.grown.wait()
@@ -57,7 +57,7 @@ def machine(kind, clock=None):
     return made
 
 
-async def run(script, dialect="bash", *, made=None, timeout=20.0):
+async def run(script, dialect="bash", *, made=None, timeout=60.0):
     """Return what a script prints, output and errors together, and its status; None if it still runs."""
     made = made or machine(KINDS[dialect])
     screen = Screen()

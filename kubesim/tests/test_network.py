@@ -22,7 +22,7 @@ async def patient(w, name, *command, seconds=200.0):
         await w.tick(1)
         if task.done():
             break
-    return await asyncio.wait_for(task, 5)
+    return await asyncio.wait_for(task, 60)
 
 
 async def curl(w, url, *options, source="client"):

@@ -65,7 +65,7 @@ def test_the_written_down_answers_are_the_real_shells(dialect, tmp_path):
         done = subprocess.run(
             ["bash" if dialect == "bash" else "sh", "-c", script],
             executable=program, cwd=folder, env={"PATH": path, "HOME": "/root"}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
         )  # fmt: skip
         shutil.rmtree(folder)
         if (done.stdout.decode("utf-8", "replace"), done.returncode) != want:

@@ -345,7 +345,7 @@ async def test_the_event_loop_keeps_turning(script):
     text, _ = await shell_world.run(script, made=made, timeout=0.4)
     made.stop()
     turning.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while made.processes:
             await asyncio.sleep(0)
     assert len(text) <= 1 << 21
@@ -365,7 +365,7 @@ skopeo x;openssl x509 -in f"""
 
 @pytest.mark.parametrize("line", NO_NUMBERS.replace("\n", ";").split(";"))
 async def test_what_is_no_number_is_refused_in_a_sentence(line):
-    text, status = await shell_world.run(f"echo hello > f; {line}", timeout=5)
+    text, status = await shell_world.run(f"echo hello > f; {line}")
     assert 0 < status < 128
     assert text
 

@@ -33,7 +33,7 @@ async def admin(live):
             spec = {"containers": [{"name": "main", "image": image, key: args}], "terminationGracePeriodSeconds": 0}
             async with client.post(PODS, json={"metadata": {"name": name}, "spec": spec}) as answer:
                 assert answer.status in (201, 409)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 async with client.get(PODS) as answer:
                     pods = (await answer.json())["items"]

@@ -149,7 +149,7 @@ def test_watching_prints_every_change(containers, space, manifest):
                 break
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
     assert "Pending" in seen
     assert "ContainerCreating" in seen
 

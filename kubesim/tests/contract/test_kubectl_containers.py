@@ -46,7 +46,7 @@ def space(request, kubectl, tmp_path):
     def piped(text, *arguments):
         env = {"HOME": str(kubectl.home), "KUBECONFIG": str(kubectl.kubeconfig), "PATH": "/usr/bin:/bin"}
         command = [kubectl.binary, "-n", name, *arguments]
-        done = subprocess.run(command, env=env, input=text, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, env=env, input=text, capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout, done.stderr
 
     call.fails = lambda *arguments: kubectl.fails("-n", name, *arguments)
@@ -112,11 +112,11 @@ def test_port_forward_reaches_a_server(space):
     try:
         line = process.stdout.readline()
         port = re.search(r"127\.0\.0\.1:(\d+) -> 8080", line)[1]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/hostname", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/hostname", timeout=60) as answer:
             assert answer.read() == b"two"
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def test_copying_goes_both_ways(space, tmp_path):
@@ -151,7 +151,7 @@ def test_a_python_client_streams(live, space):
         )
         raw = opened.sock.sock
         opened.write_stdin("this\n")
-        opened.run_forever(timeout=10)
+        opened.run_forever(timeout=60)
         assert opened.read_stdout() == "got this\n"
         assert opened.returncode == 4
         opened.close()

@@ -140,11 +140,11 @@ def forwarded(kubectl, namespace):
     process = kubectl.start("-n", namespace, "port-forward", "trainer", ":80")
     try:
         port = process.stdout.readline().split(":")[1].split(" ")[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
             return answer.read().decode()
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def test_a_kubelets_port_knows_the_clusters_users(cluster):
@@ -157,7 +157,7 @@ def test_a_kubelets_port_knows_the_clusters_users(cluster):
         request = urllib.request.Request(
             f"https://127.0.0.1:{port}/metrics/resource", headers={"Authorization": f"Bearer {user['token']}"}
         )
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             assert "node_memory_working_set_bytes" in answer.read().decode()
 
 

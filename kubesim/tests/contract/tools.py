@@ -42,14 +42,14 @@ class Kubectl:
     def fails(self, *arguments: str, **environment: str) -> str:
         """Run a command that must fail and return what it says."""
         process = self.start(*arguments, **environment)
-        output = process.communicate(timeout=20)[0]
+        output = process.communicate(timeout=60)[0]
         assert process.returncode, output
         return output
 
     def __call__(self, *arguments: str, **environment: str) -> str:
         """Run a command that must succeed and return what it prints."""
         process = self.start(*arguments, **environment)
-        output = process.communicate(timeout=20)[0]
+        output = process.communicate(timeout=60)[0]
         assert process.returncode == 0, f"kubectl {' '.join(arguments)}: {output}"
         return output
 
@@ -84,7 +84,7 @@ def _version(binary: str) -> tuple[int, ...]:
     """Return (1, 33), or (0,) for what does not run or runs another binary, depending on the server."""
     try:
         output = subprocess.run(
-            [binary, "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=10, check=False
+            [binary, "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=60, check=False
         ).stdout
     except OSError:
         return (0,)
