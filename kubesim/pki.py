@@ -118,7 +118,7 @@ class CertificateAuthority:
 
     def issue_server(self, hosts: Sequence[str], now: datetime) -> IssuedCertificate:
         """Issue a certificate for exactly ``hosts`` (names or addresses)."""
-        usage, names = ExtendedKeyUsageOID.SERVER_AUTH, [_general_name(host) for host in hosts]
+        usage, names = ExtendedKeyUsageOID.SERVER_AUTH, [general_name(host) for host in hosts]
         return self.issue(name_of("kube-apiserver"), usage, names, now)
 
     def issue(
@@ -170,7 +170,7 @@ def _builder(subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime) 
     )
 
 
-def _general_name(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
     """Return ``host`` as an address where it is one, else as a DNS name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))

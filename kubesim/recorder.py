@@ -187,3 +187,8 @@ def _trim(cache: OrderedDict[Any, Any], now: datetime, seconds: float) -> None:
     """Forget what there is too much of, and what is too old to matter."""
     if len(cache) > CACHE_SIZE or (now - next(iter(cache.values())).at).total_seconds() > seconds:
         cache.popitem(last=False)
+
+
+def node_reference(name: str) -> Obj:
+    """Return a node as a kubelet names its own: the name stands for the uid."""
+    return {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -21,6 +21,7 @@ from kubesim.api.status import bad_request
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
+from kubesim.store import key_of
 
 TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a version
 LIFETIME = timedelta(minutes=10)
@@ -62,10 +63,10 @@ def listed(ops: Operations, kind: Kind, namespace: str, query: Mapping[str, str]
         limit = 0
     _check_reached(ops, query.get("resourceVersion", ""))
     found = _read(ops, kind, namespace, labels, fields, version, token)
-    items = found.items if token is None else [obj for obj in found.items if _key(obj) > token.start]
+    items = found.items if token is None else [obj for obj in found.items if key_of(obj) > token.start]
     meta: Obj = {"resourceVersion": found.resource_version}
     if 0 < limit < len(items):
-        last = _key(items[limit - 1])
+        last = key_of(items[limit - 1])
         meta["continue"] = Token(int(found.resource_version), last, ops.clock.now().timestamp()).text()
         if not labels and not fields:
             meta["remainingItemCount"] = len(items) - limit
@@ -142,11 +143,6 @@ def _old(token: Token) -> ApiError:
     """Return the 410 of a token whose moment is forgotten; it carries another that goes on in the present."""
     again = Token(INCONSISTENT, token.start, token.issued)
     return ApiError(410, "Expired", OLD_PAGE, metadata={"continue": again.text()})
-
-
-def _key(obj: Obj) -> tuple[str, str]:
-    """Return an object's place in a list."""
-    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def _token(query: Mapping[str, str]) -> Token | None:

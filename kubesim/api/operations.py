@@ -29,7 +29,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind, Registry
 from kubesim.schema.types import shape_of
-from kubesim.store import SPACE, SPACE_PER_NODE, Objects, Store, Stored
+from kubesim.store import SPACE, SPACE_PER_NODE, Objects, Store, Stored, key_of
 
 NAME_ATTEMPTS = 8
 SWEEP = timedelta(minutes=1)
@@ -266,7 +266,7 @@ class Operations:
             return new
         kept = at_rest(kind, new, options.talk)
         if deletion.is_due(kind, new):
-            return self._as_worked_on(new, kept, self.store.delete(kind, *_key(new), last=kept))
+            return self._as_worked_on(new, kept, self.store.delete(kind, *key_of(new), last=kept))
         return self._as_worked_on(new, kept, self.store.update(kind, kept))
 
     def _as_worked_on(self, new: Obj, kept: Obj, written: Stored) -> Obj:
@@ -310,7 +310,7 @@ class Operations:
         oldest = meta.rfc3339(now - timedelta(seconds=kind.ttl_s))
         for obj in self.store.oldest(kind, lambda obj: obj["metadata"]["creationTimestamp"] < oldest):
             if (obj.get("lastTimestamp") or "") < oldest:
-                self.store.delete(kind, *_key(obj))
+                self.store.delete(kind, *key_of(obj))
 
     def _create_by_update(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
         name = new["metadata"]["name"]
@@ -433,10 +433,6 @@ def _described(patched: Obj, change: Any, patch_type: PatchType) -> admission.Pa
     """Tell how an error speaks of a patch: of what it says, or of the whole object that it makes."""
     strategic = patch_type == "strategic"
     return admission.Patched(lambda: go_print(change) if strategic else orjson.dumps(patched).decode(), strategic)
-
-
-def _key(obj: Obj) -> tuple[str, str]:
-    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def _unmanaged(obj: Obj) -> Obj:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qs, urlsplit
 
 from kubesim.kubelet.agnhost_identity import issuer_discovery
 from kubesim.kubelet.agnhost_serving import SIGNALLED, Handler, Handlers, serve, signalled, text
 from kubesim.kubelet.agnhost_webhooks import conversion_webhook, webhook
-from kubesim.kubelet.guestbook import Guestbook
+from kubesim.kubelet.guestbook import Guestbook, query
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import TEXTS, FileError, StartError
 from kubesim.shell.files import Directory, File
@@ -74,7 +73,7 @@ async def netexec(process: Process, given: dict[str, str]) -> int:
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def leave(request: Request) -> Response:
-        code = _query(request, "code")
+        code = query(request, "code")
         if not ended.done():
             ended.set_result(int(code) if code.isdecimal() else 0)
         return text("")
@@ -104,10 +103,6 @@ async def netexec(process: Process, given: dict[str, str]) -> int:
         serving.cancel()
 
 
-def _query(request: Request, name: str) -> str:
-    return parse_qs(urlsplit(request.target).query, keep_blank_values=True).get(name, [""])[0]
-
-
 def _saying(body: str) -> Handler:
     return lambda request: _said(body)
 
@@ -121,25 +116,25 @@ async def _now(process: Process) -> Response:
 
 
 async def _header(request: Request) -> Response:
-    key = _query(request, "key")
+    key = query(request, "key")
     if key:
         return text(request.headers.get(key.lower(), ""))
     return text(json.dumps({name.title(): [value] for name, value in request.headers.items()}))
 
 
 async def _echo(request: Request) -> Response:
-    code = _query(request, "code")
-    return text(_query(request, "msg"), int(code) if code.isdecimal() and 100 <= int(code) < 600 else 200)
+    code = query(request, "code")
+    return text(query(request, "msg"), int(code) if code.isdecimal() and 100 <= int(code) < 600 else 200)
 
 
 async def _redirect(request: Request) -> Response:
-    code = _query(request, "code")
-    return Response(int(code) if code.isdecimal() else 302, b"", {"Location": _query(request, "location")})
+    code = query(request, "code")
+    return Response(int(code) if code.isdecimal() else 302, b"", {"Location": query(request, "location")})
 
 
 async def _shell(process: Process, request: Request) -> Response:
     """Run a command line and tell what it printed."""
-    line = _query(request, "shellCommand") or _query(request, "cmd")
+    line = query(request, "shellCommand") or query(request, "cmd")
     out = Capture(LONGEST_OUTPUT)
     handles: dict[int, Handle] = {1: out, 2: out}
     found: dict[str, str] = {}
@@ -163,7 +158,7 @@ async def liveness(process: Process, given: dict[str, str]) -> int:
         return text("ok") if age() <= 10 else text(f"error: {age():f}", 500)
 
     async def redirect(request: Request) -> Response:
-        return Response(302, b"", {"Location": _query(request, "loc")})
+        return Response(302, b"", {"Location": query(request, "loc")})
 
     paths: dict[str, Handler] = {
         "/healthz": health,

@@ -8,7 +8,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.informer import Informer, WorkQueue
-from kubesim.recorder import Recorder
+from kubesim.recorder import Recorder, node_reference
 
 STATES = {
     ("MemoryPressure", "False"): "NodeHasSufficientMemory",
@@ -50,8 +50,8 @@ class Announcer:
             self._said[name] = _states(node) if node is not None else []
         for name, said in self._said.items():
             if not said:
-                await self._recorders[name].normal(_reference(name), "Starting", "Starting kubelet.")
-                await self._recorders[name].normal(_reference(name), "NodeAllocatableEnforced", ENFORCED)
+                await self._recorders[name].normal(node_reference(name), "Starting", "Starting kubelet.")
+                await self._recorders[name].normal(node_reference(name), "NodeAllocatableEnforced", ENFORCED)
         self._nodes.add_handler(self._changed)
         self._queue.start()
 
@@ -80,7 +80,9 @@ class Announcer:
         self._said[name] = states
         for reason in states:
             if reason not in said and (said or reason != "NodeSchedulable"):
-                await self._recorders[name].normal(_reference(name), reason, f"Node {name} status is now: {reason}")
+                await self._recorders[name].normal(
+                    node_reference(name), reason, f"Node {name} status is now: {reason}"
+                )
 
 
 def _states(node: Obj) -> list[str]:
@@ -101,8 +103,3 @@ def _unshared(node: Obj) -> dict[str, str]:
     status = node.get("status", {})
     allocatable = status.get("allocatable") or {}
     return {name: value for name, value in (status.get("capacity") or {}).items() if name not in allocatable}
-
-
-def _reference(name: str) -> Obj:
-    """Return a node as a kubelet names its own: the name stands for the uid."""
-    return {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -39,6 +39,7 @@ from kubesim.kubelet.thresholds import (
 )
 from kubesim.kubelet.volumes import BASE
 from kubesim.kubelet.watch import Watch
+from kubesim.recorder import node_reference
 from kubesim.scheduler.terms import tolerates
 from kubesim.shell.share import OWN_ENTRIES
 
@@ -274,7 +275,7 @@ class Pressure(Watch):
     # What is told.
 
     async def _warn(self, reason: str, text: str) -> None:
-        await self.node.recorder.warning(reference(self.node.name), reason, text)
+        await self.node.recorder.warning(node_reference(self.node.name), reason, text)
 
     def _end_for_memory(self, pods: list[PodUse]) -> None:
         """Let the kernel end a container where there is no memory left."""
@@ -300,11 +301,6 @@ class Pressure(Watch):
             if spared or qos_class(pod["spec"]) != "BestEffort":
                 return None
         return "Evicted", CONDITION.format(" ".join(self.conditions))
-
-
-def reference(name: str) -> Obj:
-    """Return a node as a kubelet names its own: the name stands for the uid."""
-    return {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}
 
 
 def critical(pod: Obj) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kubesim.errors import Obj
 from kubesim.kubelet.consumption import processes
-from kubesim.kubelet.layers import Space, weigh
+from kubesim.kubelet.layers import Space, empty_dirs, weigh
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
 from kubesim.scheduler.state import requests
@@ -96,11 +96,6 @@ def volumes(worker: PodWorker) -> dict[str, Space]:
     """Return what a pod's own volumes take of its node's disk, by name."""
     mounts, own = worker.sandbox.mounts or {}, empty_dirs(worker.record.pod["spec"])
     return {name: weigh(mounts[name]) for name, at in own.items() if name in mounts and at.get("medium") != "Memory"}
-
-
-def empty_dirs(spec: Obj) -> dict[str, Obj]:
-    """Return the volumes that are empty directories, by name."""
-    return {each["name"]: each["emptyDir"] or {} for each in spec.get("volumes") or () if "emptyDir" in each}
 
 
 def _container(worker: PodWorker, container: Container, memory: int) -> ContainerUse:

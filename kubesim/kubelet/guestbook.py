@@ -50,15 +50,15 @@ class Guestbook:
         return body
 
     async def _register(self, request: Request) -> Response:
-        self._replicas.append(_query(request, "host"))
+        self._replicas.append(query(request, "host"))
         return _json({"data": self._store})
 
     async def _get(self, request: Request) -> Response:
-        key = _query(request, "key")
+        key = query(request, "key")
         return _json({"data": self._store.get(key, "") if key else self._store})
 
     async def _set(self, request: Request) -> Response:
-        key, value = _query(request, "key"), _query(request, "value")
+        key, value = query(request, "key"), query(request, "value")
         if not key:
             return Response(REFUSED, b"cannot set with empty key.\n")
         self._store[key] = value
@@ -71,18 +71,19 @@ class Guestbook:
         return _json({"message": "Updated"})
 
     async def _front(self, request: Request) -> Response:
-        command = _query(request, "cmd").lower()
+        command = query(request, "cmd").lower()
         hosts = {"get": "agnhost-replica", "set": "agnhost-primary"}
         if command not in hosts:
             return Response(REFUSED, f"unsupported cmd: '{command}'\n".encode())
-        query = {name: _query(request, name) for name in ("key", "value")}
+        asked = {name: query(request, name) for name in ("key", "value")}
         try:
-            return Response(200, await self._ask(hosts[command], command, query))
+            return Response(200, await self._ask(hosts[command], command, asked))
         except NetworkError as error:
             return Response(FAILED, f"encountered error: {error}\n".encode())
 
 
-def _query(request: Request, name: str) -> str:
+def query(request: Request, name: str) -> str:
+    """Return a parameter of a request's query; "" where it is not there."""
     return parse_qs(urlsplit(request.target).query, keep_blank_values=True).get(name, [""])[0]
 
 

@@ -145,3 +145,8 @@ def _alike(node: Node | None, below: Node | None) -> bool:
     if isinstance(node, File):
         return same and _same(node, below)
     return same and (not isinstance(node, Link) or node.target == getattr(below, "target", ""))
+
+
+def empty_dirs(spec: Obj) -> dict[str, Obj]:
+    """Return the volumes of a pod that are empty directories, by name."""
+    return {each["name"]: each["emptyDir"] or {} for each in spec.get("volumes") or () if "emptyDir" in each}

@@ -16,6 +16,7 @@ from kubesim.kubelet.announce import ENFORCED, STATES
 from kubesim.kubelet.gpus import GONE_S, NodeGpus
 from kubesim.kubelet.host import Node
 from kubesim.kubelet.pod import PodWorker
+from kubesim.recorder import node_reference
 from kubesim.shell.hostside import units
 
 
@@ -103,7 +104,7 @@ class Machines:
         """Let a new machine register itself and join."""
         (name,) = await register(self._client, [node])
         joined = await self._joined(name)
-        reference = _reference(name)
+        reference = node_reference(name)
         await joined.recorder.normal(reference, "Starting", "Starting kubelet.")
         await joined.recorder.normal(reference, "NodeReady", f"Node {name} status is now: NodeReady")
 
@@ -168,13 +169,13 @@ class Machines:
             return
         await self._greet(node)
         text = f"Node {node.name} has been rebooted, boot id: {boot}"
-        await node.recorder.warning(_reference(node.name), "Rebooted", text)
+        await node.recorder.warning(node_reference(node.name), "Rebooted", text)
         await self._patch(node, {"nodeInfo": {"bootID": boot}})
 
     async def _greet(self, node: Node) -> None:
         """Let a kubelet say that it starts, and what it finds."""
         self._fresh.discard(node.name)
-        reference, calm = _reference(node.name), [STATES[kind, "False"] for kind in CALM]
+        reference, calm = node_reference(node.name), [STATES[kind, "False"] for kind in CALM]
         await node.recorder.normal(reference, "Starting", "Starting kubelet.")
         for state in calm:
             await node.recorder.normal(reference, state, f"Node {node.name} status is now: {state}")
@@ -206,8 +207,3 @@ class Machines:
         except ApiError as error:
             if error.code != 404:
                 raise
-
-
-def _reference(name: str) -> Obj:
-    """Return a node as a kubelet names its own: the name stands for the uid."""
-    return {"apiVersion": "", "kind": "Node", "metadata": {"name": name, "uid": name}}

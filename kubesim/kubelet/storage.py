@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from kubesim.api import quantity
 from kubesim.errors import Obj
-from kubesim.kubelet.layers import taken
+from kubesim.kubelet.layers import empty_dirs, taken
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord
 
@@ -44,13 +44,13 @@ class Storage:
     def _excess(self) -> str:
         spec, sandbox = self._record.pod["spec"], self._sandbox
         volumes = {name: taken(directory) for name, directory in (sandbox.mounts or {}).items()}
-        for name, source in _empty_dirs(spec).items():
+        for name, source in empty_dirs(spec).items():
             size = source.get("sizeLimit")
             if size and 0 < quantity.parse(size) < volumes.get(name, 0):
                 return VOLUME.format(name, quantity.canonical(size))
         limits = {c["name"]: limit for c in spec["containers"] if (limit := _limit(c))}
         used = {container.name: sandbox.written(container) for container in self._record.containers}
-        on_disk = [volumes.get(name, 0) for name, at in _empty_dirs(spec).items() if at.get("medium") != "Memory"]
+        on_disk = [volumes.get(name, 0) for name, at in empty_dirs(spec).items() if at.get("medium") != "Memory"]
         if limits and sum(used.values()) + sum(on_disk) > sum(map(quantity.parse, limits.values())):
             return POD.format(_total([*limits.values()]))
         for name, limit in limits.items():
@@ -61,15 +61,11 @@ class Storage:
 
 def _bounded(spec: Obj) -> bool:
     """Whether anything of a pod's space has a limit."""
-    return any(map(_limit, spec["containers"])) or any("sizeLimit" in at for at in _empty_dirs(spec).values())
+    return any(map(_limit, spec["containers"])) or any("sizeLimit" in at for at in empty_dirs(spec).values())
 
 
 def _limit(container: Obj) -> str:
     return str(((container.get("resources") or {}).get("limits") or {}).get(EPHEMERAL, ""))
-
-
-def _empty_dirs(spec: Obj) -> dict[str, Obj]:
-    return {each["name"]: each["emptyDir"] or {} for each in spec.get("volumes") or () if "emptyDir" in each}
 
 
 def _total(limits: list[str]) -> str:

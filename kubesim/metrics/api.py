@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,7 +16,7 @@ import promql_parser as ast
 from kubesim.metrics.families import exposed_by
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import LABEL, NAME, Match, QueryError, Value, Window, number, quoted
-from kubesim.metrics.rules import Rules
+from kubesim.metrics.rules import Rules, moment
 from kubesim.metrics.scrape import Database, Target, fits
 
 BUILD = {
@@ -274,16 +274,12 @@ def _target(target: Target, now: float) -> dict[str, Any]:
         "scrapeUrl": target.url,
         "globalUrl": target.url,
         "lastError": (target.error.at(scraped) or "") if seen else "",
-        "lastScrape": _stamp(scraped) if seen else "0001-01-01T00:00:00Z",
+        "lastScrape": moment(scraped) if seen else "0001-01-01T00:00:00Z",
         "lastScrapeDuration": 0.004,
         "health": ("up" if target.up(scraped) else "down") if seen else "unknown",
         "scrapeInterval": f"{target.interval_s:g}s",
         "scrapeTimeout": "10s",
     }
-
-
-def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _rules(request: _Request) -> dict[str, Any]:
@@ -303,12 +299,12 @@ def _alerts(request: _Request) -> dict[str, Any]:
 def runtime(server: Prometheus, now: float) -> dict[str, Any]:
     """Return what ``/api/v1/status/runtimeinfo`` tells."""
     return {
-        "startTime": _stamp(server.started),
+        "startTime": moment(server.started),
         "CWD": "/prometheus",
         "hostname": "prometheus",
-        "serverTime": _stamp(now),
+        "serverTime": moment(now),
         "reloadConfigSuccess": not server.problem,
-        "lastConfigTime": _stamp(server.loaded),
+        "lastConfigTime": moment(server.loaded),
         "corruptionCount": 0,
         "goroutineCount": 41 + 2 * len(active_targets(server, now)),
         "GOMAXPROCS": 2,

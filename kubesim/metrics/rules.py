@@ -61,7 +61,7 @@ class Rules:
                 "limit": 0,
                 "rules": [_described(rule, group, source, now) for rule in group.rules],
                 "evaluationTime": 0.001,
-                "lastEvaluation": _stamp(now),
+                "lastEvaluation": moment(now),
             }
             for group in self.groups
         ]
@@ -117,7 +117,7 @@ def _described(rule: Rule, group: Group, source: Source, now: float) -> dict[str
         "lastError": "",
         "type": "alerting" if rule.alerting else "recording",
         "evaluationTime": 0.001,
-        "lastEvaluation": _stamp(now),
+        "lastEvaluation": moment(now),
     }
     if not rule.alerting:
         return found
@@ -147,7 +147,7 @@ def _alert(rule: Rule, group: Group, source: Source, sample: Sample, now: float)
         "labels": named,
         "annotations": {key: _filled(text, labels, sample.value) for key, text in rule.annotations.items()},
         "state": "firing" if now - since >= rule.for_s else "pending",
-        "activeAt": _stamp(since),
+        "activeAt": moment(since),
         "value": number(sample.value),
     }
 
@@ -168,5 +168,6 @@ def _filled(text: str, labels: Labels, value: float) -> str:
     return _PLACE.sub(lambda match: labels.get(match[1], "") if match[1] else number(value), str(text))
 
 
-def _stamp(at: float) -> str:
+def moment(at: float) -> str:
+    """Return a moment as Prometheus' pages have it."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 from collections.abc import Collection
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
+from kubesim.pki import general_name
 
 REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -60,7 +60,7 @@ class Request:
         ]
         builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
         if self.hosts:
-            names = x509.SubjectAlternativeName([_general_name(host) for host in self.hosts])
+            names = x509.SubjectAlternativeName([general_name(host) for host in self.hosts])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -139,10 +139,3 @@ def _certificate(request: Obj) -> bytes:
             told = condition.get("message") or condition.get("reason") or ""
             raise NotSigned(f"the request {request['metadata']['name']} is {condition['type'].lower()}: {told}")
     return base64.b64decode(status.get("certificate") or "")
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)

@@ -30,11 +30,6 @@ def _head(obj: Obj) -> str:
     return f"Name:\t{obj['metadata']['name']}\nNamespace:\t{obj['metadata'].get('namespace', '')}\n"
 
 
-def _marks(obj: Obj) -> str:
-    metadata = obj["metadata"]
-    return parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
-
-
 def _conditions(obj: Obj) -> str:
     found = obj.get("status", {}).get("conditions") or []
     lines = "".join(f"  {each['type']} \t{each['status']}\t{each.get('reason', '')}\n" for each in found)
@@ -54,7 +49,7 @@ async def pod(client: Client, obj: Obj, now: datetime) -> str:
         out += f"{title}:\t{spec[key]}\n" if spec.get(key) else ""
     out += f"Node:\t{spec['nodeName']}/{state.get('hostIP', '')}\n" if spec.get("nodeName") else "Node:\t<none>\n"
     out += f"Start Time:\t{parts.moment(state['startTime'])}\n" if state.get("startTime") else ""
-    out += _marks(obj)
+    out += parts.marks(obj["metadata"])
     if metadata.get("deletionTimestamp") and state.get("phase") not in ("Failed", "Succeeded"):
         out += f"Status:\tTerminating (lasts {parts.since(metadata['deletionTimestamp'], now)})\n"
         out += f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s\n"
@@ -116,7 +111,11 @@ async def deployment(client: Client, obj: Obj, now: datetime) -> str:
     updated, total, available, missing = (
         state.get(key, 0) for key in ("updatedReplicas", "replicas", "availableReplicas", "unavailableReplicas")
     )
-    out = _head(obj) + f"CreationTimestamp:\t{parts.moment(obj['metadata']['creationTimestamp'])}\n" + _marks(obj)
+    out = (
+        _head(obj)
+        + f"CreationTimestamp:\t{parts.moment(obj['metadata']['creationTimestamp'])}\n"
+        + parts.marks(obj["metadata"])
+    )
     out += f"Selector:\t{parts.selector(spec.get('selector'))}\n"
     out += (
         f"Replicas:\t{spec.get('replicas', 1)} desired | {updated} updated | {total} total | {available} available | "
@@ -162,7 +161,7 @@ async def replicaset(client: Client, obj: Obj, now: datetime) -> str:
     spec, state = obj["spec"], obj.get("status") or {}
     phases = [each.get("status", {}).get("phase") for each in await _owned(client, obj, "pods")]
     running, waiting, good, bad = (phases.count(name) for name in ("Running", "Pending", "Succeeded", "Failed"))
-    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + _marks(obj)
+    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + parts.marks(obj["metadata"])
     out += parts.controller(obj["metadata"])
     out += f"Replicas:\t{state.get('replicas', 0)} current / {spec.get('replicas', 1)} desired\n"
     out += f"Pods Status:\t{running} Running / {waiting} Waiting / {good} Succeeded / {bad} Failed\n"
@@ -172,7 +171,7 @@ async def replicaset(client: Client, obj: Obj, now: datetime) -> str:
 async def job(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a job."""
     spec, state = obj["spec"], obj.get("status") or {}
-    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + _marks(obj)
+    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + parts.marks(obj["metadata"])
     out += parts.controller(obj["metadata"])
     lines: list[tuple[str, Any]] = [
         ("Parallelism", spec.get("parallelism")),
@@ -204,7 +203,11 @@ async def service(client: Client, obj: Obj, now: datetime) -> str:
     text = urlencode({"labelSelector": f"kubernetes.io/service-name={obj['metadata']['name']}"})
     slices = (await client.request("GET", f"{path}?{text}")).get("items", [])
     chosen_by = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items()))
-    out = _head(obj) + _marks(obj) + f"Selector:\t{chosen_by or '<none>'}\nType:\t{spec.get('type', '')}\n"
+    out = (
+        _head(obj)
+        + parts.marks(obj["metadata"])
+        + f"Selector:\t{chosen_by or '<none>'}\nType:\t{spec.get('type', '')}\n"
+    )
     out += f"IP Family Policy:\t{spec['ipFamilyPolicy']}\n" if spec.get("ipFamilyPolicy") else ""
     out += f"IP Families:\t{','.join(spec.get('ipFamilies') or []) or '<none>'}\nIP:\t{spec.get('clusterIP', '')}\n"
     out += f"IPs:\t{','.join(spec.get('clusterIPs') or []) or '<none>'}\n"
@@ -244,7 +247,7 @@ def generic(obj: Obj) -> str:
     hidden = {"managedFields", "name", "namespace", "labels", "annotations"}
     kept = {key: value for key, value in metadata.items() if key not in hidden}
     whole = {**{key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}, "metadata": kept}
-    out = _head(obj) + _marks(obj) + f"API Version:\t{obj['apiVersion']}\nKind:\t{obj['kind']}\n"
+    out = _head(obj) + parts.marks(obj["metadata"]) + f"API Version:\t{obj['apiVersion']}\nKind:\t{obj['kind']}\n"
     return out + _content(whole, 0)
 
 

@@ -16,10 +16,6 @@ def _head(metadata: Obj) -> str:
     return f"Name:\t{metadata['name']}\nNamespace:\t{metadata.get('namespace', '')}\n"
 
 
-def _marks(metadata: Obj) -> str:
-    return parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
-
-
 def _or_unset(value: Any, suffix: str = "") -> str:
     return "<unset>" if value is None else f"{value}{suffix}"
 
@@ -28,7 +24,7 @@ async def cron_job(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a cron job."""
     spec, status = obj["spec"], obj.get("status") or {}
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
-    out = _head(obj["metadata"]) + _marks(obj["metadata"])
+    out = _head(obj["metadata"]) + parts.marks(obj["metadata"])
     out += f"Schedule:\t{spec.get('schedule', '')}\nConcurrency Policy:\t{spec.get('concurrencyPolicy', '')}\n"
     out += f"Suspend:\t{_or_unset(spec.get('suspend'))}\n"
     out += f"Successful Job History Limit:\t{_or_unset(spec.get('successfulJobsHistoryLimit'))}\n"
@@ -48,7 +44,7 @@ async def replication_controller(client: Client, obj: Obj, now: datetime) -> str
     """Describe a replication controller."""
     spec, status = obj["spec"], obj.get("status") or {}
     chosen = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items()))
-    out = _head(obj["metadata"]) + f"Selector:\t{chosen or '<none>'}\n" + _marks(obj["metadata"])
+    out = _head(obj["metadata"]) + f"Selector:\t{chosen or '<none>'}\n" + parts.marks(obj["metadata"])
     out += f"Replicas:\t{status.get('replicas', 0)} current / {spec.get('replicas', 1)} desired\n"
     out += await pods_by_phase(client, {**obj, "spec": {"selector": {"matchLabels": spec.get("selector") or {}}}})
     out += parts.template(spec.get("template") or {})
@@ -61,7 +57,7 @@ async def autoscaler(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a horizontal pod autoscaler."""
     spec, status, metadata = obj["spec"], obj.get("status") or {}, obj["metadata"]
     target = spec["scaleTargetRef"]
-    out = _head(metadata) + _marks(metadata)
+    out = _head(metadata) + parts.marks(metadata)
     out += f"CreationTimestamp:\t{parts.moment(metadata['creationTimestamp'])}\n"
     out += f"Reference:\t{target['kind']}/{target['name']}\nMetrics:\t( current / target )\n"
     current = status.get("currentMetrics") or []

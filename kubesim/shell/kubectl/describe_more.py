@@ -15,9 +15,7 @@ def _head(obj: Obj, *, marks: bool = True, space: bool = True) -> str:
     text = f"Name:\t{metadata['name']}\n"
     text += f"Namespace:\t{metadata.get('namespace', '')}\n" if space else ""
     if marks:
-        text += parts.labels("Labels", metadata.get("labels")) + parts.notes(
-            "Annotations", metadata.get("annotations")
-        )
+        text += parts.marks(metadata)
     return text
 
 
@@ -271,7 +269,7 @@ async def daemon_set(client: Client, obj: Obj, now: datetime) -> str:
     out = _head(obj, marks=False) + f"Selector:\t{parts.selector(spec.get('selector'))}\n"
     out += f"Node-Selector:\t{','.join(f'{k}={v}' for k, v in sorted(nodes.items())) or '<none>'}\n"
     metadata = obj["metadata"]
-    out += parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
+    out += parts.marks(metadata)
     for title, key in (
         ("Desired Number of Nodes Scheduled", "desiredNumberScheduled"),
         ("Current Number of Nodes Scheduled", "currentNumberScheduled"),
@@ -288,7 +286,7 @@ async def stateful_set(client: Client, obj: Obj, now: datetime) -> str:
     spec, status, metadata = obj["spec"], obj.get("status") or {}, obj["metadata"]
     out = _head(obj, marks=False) + f"CreationTimestamp:\t{parts.moment(metadata['creationTimestamp'])}\n"
     out += f"Selector:\t{parts.selector(spec.get('selector'))}\n"
-    out += parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
+    out += parts.marks(metadata)
     out += f"Replicas:\t{spec.get('replicas', 1)} desired | {status.get('replicas', 0)} total\n"
     strategy = spec.get("updateStrategy") or {}
     out += f"Update Strategy:\t{strategy.get('type', '')}\n"
@@ -334,7 +332,7 @@ async def claim(client: Client, obj: Obj, now: datetime) -> str:
     )
     out = _head(obj, marks=False) + f"StorageClass:\t{spec.get('storageClassName', '')}\nStatus:\t{state}\n"
     out += f"Volume:\t{spec.get('volumeName', '')}\n"
-    out += parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
+    out += parts.marks(metadata)
     out += f"Finalizers:\t[{' '.join(metadata.get('finalizers') or [])}]\n"
     out += (
         f"Capacity:\t{(status.get('capacity') or {}).get('storage', '') if bound else ''}\nAccess Modes:\t{modes}\n"

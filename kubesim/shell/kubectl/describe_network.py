@@ -65,7 +65,7 @@ async def policy(client: Client, obj: Obj, now: datetime) -> str:
     metadata, spec = obj["metadata"], obj["spec"]
     when = metadata["creationTimestamp"].replace("T", " ").removesuffix("Z")
     out = f"Name:\t{metadata['name']}\nNamespace:\t{metadata['namespace']}\nCreated on:\t{when} +0000 UTC\n"
-    out += parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
+    out += parts.marks(metadata)
     whole = "<none> (Allowing the specific traffic to all pods in this namespace)"
     out += f"Spec:\n  PodSelector:     {parts.selector(spec['podSelector']) if spec.get('podSelector') else whole}\n"
     types = spec.get("policyTypes") or []

@@ -348,7 +348,7 @@ def _ephemeral(given: Obj) -> str:
     spec, metadata = made.get("spec") or {}, made.get("metadata") or {}
     kind = "EphemeralVolume (an inline specification for a volume that gets created and deleted with the pod)"
     inner = f"StorageClass:\t{spec.get('storageClassName', '')}\nVolume:\t{spec.get('volumeName', '')}\n"
-    inner += labels("Labels", metadata.get("labels")) + notes("Annotations", metadata.get("annotations"))
+    inner += marks(metadata)
     inner += "Capacity:\t\nAccess Modes:\t\n"
     inner += f"VolumeMode:\t{spec['volumeMode']}\n" if spec.get("volumeMode") else ""
     return f"    Type:\t{kind}\n" + "".join(f"    {line}\n" for line in inner.splitlines())
@@ -422,3 +422,8 @@ def spread(title: str, found: list[Obj] | None) -> str:
         text = f"{each['topologyKey']}:{each['whenUnsatisfiable']} when max skew {each['maxSkew']} is exceeded"
         lines.append(text + (f" for selector {selector(each['labelSelector'])}" if "labelSelector" in each else ""))
     return f"{title}:\t" + "\n\t".join(lines) + "\n" if lines else ""
+
+
+def marks(metadata: Obj) -> str:
+    """Return the lines of labels and annotations."""
+    return labels("Labels", metadata.get("labels")) + notes("Annotations", metadata.get("annotations"))

@@ -20,10 +20,6 @@ def _flag(value: Any) -> str:
     return "<unset>" if value is None else str(bool(value))
 
 
-def _marks(metadata: Obj) -> str:
-    return parts.labels("Labels", metadata.get("labels")) + parts.notes("Annotations", metadata.get("annotations"))
-
-
 def modes(found: list[str] | None) -> str:
     """Return access modes in their short forms and upstream's order."""
     return ",".join(short for mode, short in SHORT if mode in (found or []))
@@ -44,7 +40,7 @@ async def volume(client: Client, obj: Obj, now: datetime) -> str:
     state = f"Terminating (lasts {parts.since(gone, now)})" if gone else status.get("phase", "")
     claim = spec.get("claimRef") or {}
     shown = f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
-    out = f"Name:\t{metadata['name']}\n" + _marks(metadata)
+    out = f"Name:\t{metadata['name']}\n" + parts.marks(metadata)
     out += f"Finalizers:\t[{' '.join(metadata.get('finalizers') or [])}]\n"
     out += f"StorageClass:\t{spec.get('storageClassName', '')}\nStatus:\t{state}\nClaim:\t{shown}\n"
     out += f"Reclaim Policy:\t{spec.get('persistentVolumeReclaimPolicy', '')}\n"
@@ -99,7 +95,7 @@ async def attributes_class(client: Client, obj: Obj, now: datetime) -> str:
 async def csi_node(client: Client, obj: Obj, now: datetime) -> str:
     """Describe which storage drivers a node has."""
     metadata = obj["metadata"]
-    out = f"Name:\t{metadata['name']}\n" + _marks(metadata)
+    out = f"Name:\t{metadata['name']}\n" + parts.marks(metadata)
     out += f"CreationTimestamp:\t{parts.moment(metadata['creationTimestamp'])}\nSpec:\n"
     drivers = obj["spec"].get("drivers")
     out += "  Drivers:\n" if drivers is not None else ""
@@ -114,7 +110,7 @@ async def csi_node(client: Client, obj: Obj, now: datetime) -> str:
 
 async def ingress_class(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a class of ingresses."""
-    out = f"Name:\t{obj['metadata']['name']}\n" + _marks(obj["metadata"])
+    out = f"Name:\t{obj['metadata']['name']}\n" + parts.marks(obj["metadata"])
     out += f"Controller:\t{obj['spec'].get('controller', '')}\n"
     if found := obj["spec"].get("parameters"):
         out += "Parameters:\n" + (f"  APIGroup:\t{found['apiGroup']}\n" if found.get("apiGroup") else "")
@@ -124,7 +120,7 @@ async def ingress_class(client: Client, obj: Obj, now: datetime) -> str:
 
 async def service_cidr(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a range of service addresses."""
-    out = f"Name:\t{obj['metadata']['name']}\n" + _marks(obj["metadata"])
+    out = f"Name:\t{obj['metadata']['name']}\n" + parts.marks(obj["metadata"])
     out += f"CIDRs:\t{', '.join(obj['spec'].get('cidrs') or [])}\n"
     found = (obj.get("status") or {}).get("conditions") or []
     if found:
@@ -139,7 +135,7 @@ async def service_cidr(client: Client, obj: Obj, now: datetime) -> str:
 
 async def address(client: Client, obj: Obj, now: datetime) -> str:
     """Describe an address of a service."""
-    out = f"Name:\t{obj['metadata']['name']}\n" + _marks(obj["metadata"])
+    out = f"Name:\t{obj['metadata']['name']}\n" + parts.marks(obj["metadata"])
     if found := obj["spec"].get("parentRef"):
         out += "Parent Reference:\n"
         out += "".join(

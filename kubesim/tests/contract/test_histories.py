@@ -9,7 +9,7 @@ from kubesim.tests.contract.exchanges import compared
 from kubesim.tests.contract.histories import BUNDLE, GROUP, HISTORIES, KINDS, Run, defined
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-EXAMPLES = 20 * int(os.environ.get("TORTURE_ROUNDS", "1"))
+EXAMPLES = 10 * int(os.environ.get("TORTURE_ROUNDS", "1"))
 """How many histories are played: more in ``make torture``."""
 LAST = "z-last"
 LEAST = {
@@ -66,7 +66,7 @@ def listed(cluster, run, kind):
 def told(cluster, run, kind, start):
     """Return what a client knows that has followed a watch from ``start`` to the last object; versions only grow."""
     seen, version = {}, int(start)
-    with cluster.watching(f"{run.path(kind)}?watch=1&resourceVersion={start}&timeoutSeconds=20") as events:
+    with cluster.watching(f"{run.path(kind)}?watch=1&resourceVersion={start}&timeoutSeconds=60") as events:
         for event in events:
             metadata = event["object"]["metadata"]
             assert int(metadata["resourceVersion"]) > version
