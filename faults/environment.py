@@ -1,7 +1,7 @@
 """What a session needs in a cluster before any fault: its namespaces, and an identity with least privilege.
 
-The names tell nothing. Reading is wide inside the session's namespaces; secrets, access rules, quotas, and everything
-through which they can be reached, are out.
+The names tell nothing. Reading is wide inside the session's namespaces: ``kubectl get all`` and ``top`` answer. Secrets,
+access rules, quotas, and everything through which they can be reached, are out.
 """
 
 from __future__ import annotations
@@ -61,19 +61,24 @@ def _role(namespace: str) -> Obj:
         _rule("", ["pods", "services", "configmaps"], _READ + _WRITE),
         _rule("", ["pods/log", "pods/status", "events", "endpoints"], _READ),
         _rule("", ["pods/exec", "pods/attach", "pods/portforward"], ["get", "create"]),
+        _rule("", ["pods/ephemeralcontainers"], ["get", "update", "patch"]),
+        _rule("", ["replicationcontrollers"], _READ),
         _rule("apps", ["deployments"], _READ + _WRITE),
         _rule("apps", ["deployments/scale"], ["get", "update", "patch"]),
-        _rule("apps", ["replicasets"], _READ),
+        _rule("apps", ["replicasets", "statefulsets", "daemonsets"], _READ),
+        _rule("autoscaling", ["horizontalpodautoscalers"], _READ),
         _rule("batch", ["jobs"], _READ + _WRITE),
+        _rule("batch", ["cronjobs"], _READ),
         _rule("events.k8s.io", ["events"], _READ),
         _rule("discovery.k8s.io", ["endpointslices"], _READ),
+        _rule("metrics.k8s.io", ["pods"], ["get", "list"]),
     ]
     meta = {"name": ROLE, "namespace": namespace}
     return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
 
 
 def _cluster_role() -> Obj:
-    rules = [_rule("", ["nodes", "namespaces"], _READ)]
+    rules = [_rule("", ["nodes", "namespaces"], _READ), _rule("metrics.k8s.io", ["nodes"], ["get", "list"])]
     return {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": CLUSTER_ROLE}, "rules": rules}
 
 

@@ -39,24 +39,32 @@ IN_HOME = {
     ("", "pods/exec"): {"get", "create"},
     ("", "pods/attach"): {"get", "create"},
     ("", "pods/portforward"): {"get", "create"},
+    ("", "pods/ephemeralcontainers"): {"get", "update", "patch"},
+    ("", "replicationcontrollers"): READ,
     ("apps", "deployments"): WRITE,
     ("apps", "deployments/scale"): {"get", "update", "patch"},
     ("apps", "replicasets"): READ,
+    ("apps", "statefulsets"): READ,
+    ("apps", "daemonsets"): READ,
+    ("autoscaling", "horizontalpodautoscalers"): READ,
     ("batch", "jobs"): WRITE,
+    ("batch", "cronjobs"): READ,
     ("events.k8s.io", "events"): READ,
     ("discovery.k8s.io", "endpointslices"): READ,
+    ("metrics.k8s.io", "pods"): {"get", "list"},
 }
 # What every signed-in user may ask of itself, and the two kinds of the cluster that may be read.
 EVERYWHERE = {
     ("", "nodes"): READ,
     ("", "namespaces"): READ,
+    ("metrics.k8s.io", "nodes"): {"get", "list"},
     ("authorization.k8s.io", "selfsubjectaccessreviews"): {"create"},
     ("authorization.k8s.io", "selfsubjectrulesreviews"): {"create"},
     ("authentication.k8s.io", "selfsubjectreviews"): {"create"},
 }
 NEVER_SERVED = [
     ("", "nodes/proxy"), ("", "pods/portforward"), ("", "pods/proxy"), ("", "services/proxy"),
-    ("", "pods/ephemeralcontainers"),
+    ("metrics.k8s.io", "nodes"), ("metrics.k8s.io", "pods"),
     ("", "users"), ("", "groups"), ("", "serviceaccounts"), ("authentication.k8s.io", "userextras/scopes"),
 ]  # fmt: skip
 

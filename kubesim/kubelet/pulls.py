@@ -94,7 +94,8 @@ class Pulls:
             await self._failed(container, image)
             return
         container.pull_error = ""
-        took = go_milliseconds((self.now - container.since).total_seconds() + found.size / 120e6)
+        more = min(found.size / timings.PULL_BYTES_PER_S, timings.PULL_UNSEEN_S)
+        took = go_milliseconds((self.now - container.since).total_seconds() + more)
         text = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
         await self.tell(container, "Pulled", f"{text} Image size: {found.size} bytes.")
         self.images.add(image)

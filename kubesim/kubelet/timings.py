@@ -1,7 +1,9 @@
-"""How long simulated things take, in seconds, in one place. Messages print times that a real node would show."""
+"""How long simulated things take, in seconds, in one place."""
 
 SANDBOX_S = 0.02
 PULL_S = 0.3
+PULL_BYTES_PER_S, PULL_UNSEEN_S = 120e6, 0.6
+"""A pull's message tells of somewhat more time for a larger image, but of no more than its events' seconds hide."""
 PULL_FAILURE_S = 0.1
 PULL_TIMEOUT_S = 30.0
 """How long the runtime waits for a registry that does not answer."""

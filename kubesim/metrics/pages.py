@@ -24,6 +24,7 @@ td { overflow-wrap: anywhere }
 pre, code, textarea { font: 13px/1.5 ui-monospace, monospace }
 pre { overflow: auto; background: #f4f5f6; padding: .75rem }
 textarea { width: 100%; box-sizing: border-box }
+td strong { white-space: nowrap }
 .bad { color: #a61b1b } .good { color: #1a6b34 } .wait { color: #8a5a00 }
 """
 _STATES = {"up": "good", "down": "bad", "firing": "bad", "pending": "wait", "ok": "good", "err": "bad"}

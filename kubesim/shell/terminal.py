@@ -38,9 +38,9 @@ class Terminal(Handle):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Rows and columns; the usual ones where the other end has no window, as readline takes them."""
         rows, columns = self._stdio.size
-        return max(rows, 1), max(columns, 1)
+        return (rows if rows > 0 else 24), (columns if columns > 0 else 80)
 
     def attach(self, machine: Machine, process: Process) -> None:
         """Serve the session of ``process``."""

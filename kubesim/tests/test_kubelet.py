@@ -55,6 +55,16 @@ async def test_a_pod_pulls_starts_and_runs():
         await w.check_models()
 
 
+async def test_a_pull_tells_of_no_more_time_than_lies_between_its_events():
+    async with world(count=1) as w:
+        await w.create("pods", pod("a", container("nvcr.io/nvidia/pytorch:24.10-py3")))
+        await w.tick(2)
+        text = (await w.messages("Pulled"))[0]
+        assert "Image size: 9764812233 bytes." in text
+        assert " in 9" in text
+        assert "ms (" in text
+
+
 async def test_an_image_that_is_there_is_not_pulled_again():
     async with world(count=1) as w:
         await w.create("pods", pod("a", container("busybox:1.36", "sleep", "1000")))

@@ -61,6 +61,13 @@ async def test_lines_are_edited_with_the_keys_of_emacs(session):
     await session.does("echo wrong\x17right\x15echo done\r", "\r\ndone\r\n")
 
 
+async def test_a_terminal_without_a_window_has_the_usual_size(session):
+    """As ``script`` and ``expect`` give kubectl one: 0 by 0."""
+    session.stdio.resize(0, 0)
+    text = await session.does("echo $((6*7))\r", "42\r\nroot@web-0:/# ")
+    assert "\x1b[1A" not in text
+
+
 async def test_history_comes_back_with_arrows_and_search(session):
     await session.does("echo first\r", "\r\nfirst\r\n")
     await session.does("\x1b[A\r", "\r\nfirst\r\n")

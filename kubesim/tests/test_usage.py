@@ -29,3 +29,9 @@ def test_memory_fills_while_a_process_warms_up():
 
 def test_two_containers_do_not_swing_as_one():
     assert usage("training", "a").cpu(10) != usage("training", "b").cpu(10)
+
+
+def test_programs_of_addons_have_sizes_of_their_own():
+    """``kubectl top`` that shows one number in every line is believed by nobody."""
+    programs = ["coredns", "kube-proxy", "metrics-server", "node_exporter", "mpi-operator", "janitor", "nobody-knows"]
+    assert len({usage(name, "a").memory(600) for name in programs}) == len(programs)
