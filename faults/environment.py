@@ -1,7 +1,7 @@
 """What a session needs in a cluster before any fault: its namespaces, and an identity with least privilege.
 
-The names tell nothing. Reading is wide inside the session's namespaces: ``kubectl get all`` and ``top`` answer. Secrets,
-access rules, quotas, and everything through which they can be reached, are out.
+The names tell nothing. Reading is wide inside the session's namespaces: ``kubectl get all`` and ``top`` answer.
+Secrets, access rules, quotas, and everything through which they can be reached, are out.
 """
 
 from __future__ import annotations
