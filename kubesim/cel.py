@@ -1,4 +1,4 @@
-"""CEL as Kubernetes has it: the language, and those functions of its libraries that the package lacks."""
+"""CEL as Kubernetes has it: an expression is read and compiled once, and run with every set of variables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from kubesim.celfunctions import FUNCTIONS, NAMESPACES
+from kubesim import celmacros  # noqa: F401 - brings the macros
+from kubesim.celcosts import LIMIT, Meter
+from kubesim.celrun import Run
+from kubesim.celrun import compiled as steps_of
+from kubesim.celsyntax import SyntaxFault, parse_marked
+from kubesim.celvalues import CelError
 
+__all__ = ["CelError", "Program", "compiled"]
 CACHE = 2048
 BESIDES = re.compile(r"(?<=expecting )\{<EOF>, [^}\n]*\}(?=\n|$)")
 """What the package names beside the end of the text, which it expects there."""
 NOWHERE = "<input>:1:0:"
 """Where errors of an empty text are."""
-FAILED = re.compile(r"Function '\w+' error: Python function call failed: \w+: (.*)\. Check function arguments.*")
-"""What the package makes of an error in a function."""
-
-
-class CelError(ValueError):
-    """A text that is no expression, or an expression that has no value; the message is CEL's."""
 
 
 class Program:
@@ -30,22 +30,36 @@ class Program:
     def __init__(self, text: str) -> None:
         """Compile ``text``; raises CelError with the parser's complaint."""
         try:
-            self._program = _package().compile(text)
-        except ValueError as error:
-            raise CelError(_said(str(error), text)) from error
-        words = {*re.findall(r"\w+", text)}
-        self._functions = {name: function for name, function in FUNCTIONS.items() if name in words}
-        self._spaces = {name: name for name in NAMESPACES if name in words}
+            self.tree, plain = parse_marked(text)
+        except SyntaxFault as error:
+            raise CelError(_complaint(text) or f"ERROR: <input>:1:1: Syntax error: {error}") from error
+        if complaint := _complaint(plain):
+            raise CelError(complaint)
+        self._step = steps_of(self.tree)
 
-    def run(self, variables: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None) -> Any:
-        """Return the expression's value; raises CelError where it has none. ``functions``: more than are known."""
-        context = _package().Context({**self._spaces, **variables}, {**self._functions, **(functions or {})})
+    def run(
+        self,
+        variables: Mapping[str, Any],
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        meter: Meter | None = None,
+    ) -> Any:
+        """Return the expression's value; raises CelError where it has none, or costs too much.
+
+        ``functions``: more than are known. ``meter`` counts what it costs.
+        """
         try:
-            return self._program.execute(context)
-        except KeyError as error:
-            raise CelError(f"no such key: {error.args[0]}") from error
-        except (ValueError, RuntimeError, TypeError, ArithmeticError, LookupError) as error:
-            raise CelError(FAILED.sub(r"\1", str(error)).removesuffix(" in CEL expression")) from error
+            return self._step(Run(dict(variables), functions or {}, meter or Meter(LIMIT)))
+        except RecursionError as error:
+            raise CelError("recursion limit exceeded") from error
+
+
+def _complaint(text: str) -> str:
+    """Return what the package's parser, which speaks as upstream's does, says of an expression that is none."""
+    try:
+        _package().compile(text)
+    except ValueError as error:
+        return _said(str(error), text)
+    return ""
 
 
 def _said(complaint: str, text: str) -> str:
@@ -57,10 +71,7 @@ def _said(complaint: str, text: str) -> str:
 
 @cache
 def _package() -> Any:
-    """Import the package with the first expression: it brings a command line that doubles the time of a start.
-
-    It would write of every function that refuses a value; that is no news of ours.
-    """
+    """Import the package with the first expression: it brings a command line that doubles the time of a start."""
     logging.getLogger("cel").setLevel(logging.CRITICAL)
     return import_module("cel")
 

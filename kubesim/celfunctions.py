@@ -1,28 +1,29 @@
-"""The functions of Kubernetes' CEL libraries that the package lacks.
+"""The functions of CEL and of Kubernetes' libraries for it.
 
-The package passes and takes plain values only, so the types of the libraries are plain values here: an address, a
-network and a URL are their texts, a quantity is a number; a version, a format and a question to the authorizer are
-maps.
-``sets`` and ``lists`` are namespaces: a function called on one gets its name first.
+The types of the libraries are plain values here: an address, a network and a URL are their texts, a quantity is a
+number; a version, a format and a question to the authorizer are maps.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from datetime import datetime
 from fractions import Fraction
-from functools import cache
-from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kubesim.api.quantity import QuantityError, parse
+from kubesim.celstandard import STANDARD, pattern
+from kubesim.celvalues import NONE, CelError, Optional, equal, timestamp
 
-NAMESPACES = ("sets", "lists", "strings", "ip", "format")
-"""What functions are called on that is no value; an expression knows them as variables that hold their own names."""
+NAMESPACES = ("sets", "strings", "ip", "format", "optional")
+"""What functions are called on that is no value; their names begin with it in the table."""
 Address = IPv4Address | IPv6Address
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_NO_NETWORK = "network address parse error during conversion from string: " * 2 + 'netip.ParsePrefix("{}"): {}'
 LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 EDGES = "and must start and end with an alphanumeric character"
@@ -47,29 +48,32 @@ FORMATS: dict[str, tuple[str, int, str]] = {
 FORMATS |= {f"{name}Prefix": FORMATS[name] for name in ("dns1123Label", "dns1123Subdomain", "dns1035Label")}
 
 
-@cache
-def _optional() -> Any:
-    """Return the package's type of optional values; the package is imported with the first expression."""
-    return import_module("cel").OptionalValue
-
-
 def _substring(text: str, start: int, end: int | None = None) -> str:
-    return text[start : len(text) if end is None else end]
+    last = len(text) if end is None else end
+    if start > last and 0 <= start <= len(text):
+        raise CelError(f"invalid substring range. start: {start}, end: {last}")
+    for at in (start, last):
+        _bounded(at, len(text))
+    return text[start:last]
 
 
-def _format(text: str, values: list[Any]) -> str:
-    """Return a text with its %s, %d and %v filled in."""
-    left = list(values)
-    return re.sub(r"%(%|[a-z])", lambda found: "%" if found[1] == "%" else str(left.pop(0)), text)
+def _character(text: str, at: int) -> str:
+    _bounded(at, len(text))
+    return text[at : at + 1]
 
 
-def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
-    return found[0] if found else ""
+def _bounded(at: int, most: int) -> None:
+    if not 0 <= at <= most:
+        raise CelError(f"index out of range: {at}")
 
 
-def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text)]
+def _find(text: str, wanted: str) -> str:
+    found = pattern(wanted).search(text)
+    return str(found[0]) if found else ""
+
+
+def _find_all(text: str, wanted: str, most: int = -1) -> list[str]:
+    found = [match[0] for match in pattern(wanted).finditer(text)]
     return found if most < 0 else found[:most]
 
 
@@ -89,27 +93,29 @@ def _sorted(items: list[Any]) -> bool:
     return all(one <= other for one, other in zip(items, items[1:], strict=False))
 
 
-def _flat(items: Iterable[Any], depth: int = 1) -> list[Any]:
-    found: list[Any] = []
-    for item in items:
-        found += _flat(item, depth - 1) if isinstance(item, list) and depth else [item]
-    return found
+def _is_in(item: Any, whole: list[Any]) -> bool:
+    return any(equal(item, other) for other in whole)
 
 
-def _distinct(items: list[Any]) -> list[Any]:
-    return [item for at, item in enumerate(items) if item not in items[:at]]
+def _contains(whole: list[Any], part: list[Any]) -> bool:
+    return all(_is_in(item, whole) for item in part)
 
 
-def _contains(space: str, whole: list[Any], part: list[Any]) -> bool:
-    return all(item in whole for item in part)
+def _extreme(name: str, best: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    def function(items: list[Any]) -> Any:
+        if not items:
+            raise CelError(f"{name} called on empty list")
+        return best(items)
+
+    return function
 
 
-def _works(call: Callable[[Any], Any]) -> Callable[[Any], bool]:
+def _works(call: Callable[..., Any]) -> Callable[..., bool]:
     """Return what tells whether a text is one that ``call`` reads."""
 
-    def works(text: Any) -> bool:
+    def works(text: Any, *how: Any) -> bool:
         try:
-            call(text)
+            call(text, *how)
         except (ValueError, QuantityError):
             return False
         return True
@@ -123,6 +129,12 @@ def _number(text: Any) -> float:
         return float(text)
     value = Fraction(parse(text))
     return int(value) if value.denominator == 1 else float(value)
+
+
+def _as_integer(number: float) -> int:
+    if not float(number).is_integer():
+        raise CelError("cannot convert value to integer")
+    return int(number)
 
 
 def _ip(text: str) -> str:
@@ -139,8 +151,16 @@ def _ip(text: str) -> str:
 
 
 def _cidr(text: str) -> str:
-    address, _, bits = text.partition("/")
-    ip_network(text, strict=False)
+    address, slash, bits = text.partition("/")
+    try:
+        found = ip_address(address)
+    except ValueError as error:
+        why = f'ParseAddr("{address}"): unable to parse IP' if slash else "no '/'"
+        raise CelError(_NO_NETWORK.format(text, why)) from error
+    if not re.fullmatch(r"0|[1-9]\d*", bits):
+        raise CelError(_NO_NETWORK.format(text, f'bad bits after slash: "{bits}"' if slash else "no '/'"))
+    if int(bits) > found.max_prefixlen:
+        raise CelError(_NO_NETWORK.format(text, "prefix length out of range"))
     return f"{_ip(address)}/{int(bits)}"
 
 
@@ -154,8 +174,8 @@ def _of_address(test: Callable[[Address], bool]) -> Callable[[str], bool]:
     return lambda text: test(ip_address(text))
 
 
-def _canonical(*given: str) -> bool:
-    return _ip(given[-1]) == given[-1]
+def _canonical(text: str) -> bool:
+    return _ip(text) == text
 
 
 def _url(text: str) -> str:
@@ -178,11 +198,19 @@ def _hostname(text: str) -> str:
     return (urlsplit(text).hostname or "") if ":" not in _host(text) else _host(text).rpartition(":")[0].strip("[]")
 
 
-def _semver(text: str) -> dict[str, Any]:
-    found = SEMVER.fullmatch(text)
+def _semver(text: str, lenient: bool = False) -> dict[str, Any]:
+    found = SEMVER.fullmatch(_whole_version(text) if lenient else text)
     if found is None:
-        raise ValueError(f"No Major.Minor.Patch elements found in {text!r}")
+        raise ValueError("No Major.Minor.Patch elements found")
     return {"version": [int(found[at]) for at in (1, 2, 3)], "pre": (found[4] or "").split(".") if found[4] else []}
+
+
+def _whole_version(text: str) -> str:
+    """Return a version with all three numbers, without a "v" before them and zeros before each."""
+    numbers, rest = re.split(r"(?=[-+])", text.removeprefix("v"), maxsplit=1) if re.search(r"[-+]", text) else (
+        text.removeprefix("v"), "")  # fmt: skip
+    parts = [part.lstrip("0") or "0" if part else part for part in numbers.split(".")]
+    return ".".join([*parts, "0", "0"][: max(3, len(parts))]) + rest
 
 
 def _rank(value: Any) -> Any:
@@ -200,15 +228,35 @@ def _compare(one: Any, other: Any) -> int:
 
 def _validate(form: dict[str, Any], text: str) -> Any:
     """Return what is wrong with a text, if anything is."""
+    if (known := CRD_FORMATS.get(form["format"])) is not None:
+        works, said = known
+        return NONE if works(text) else Optional(True, [said.format(text=text)])
     pattern, most, why = FORMATS[form["format"]]
     text = text.removesuffix("-") if form["format"].endswith("Prefix") else text
     wrong = [f"must be no more than {most} characters"] if len(text) > most else []
     wrong += [] if re.fullmatch(pattern, text) else [why]
-    return _optional().of(wrong) if wrong else _optional().none()
+    return Optional(True, wrong) if wrong else NONE
+
+
+def _base64(text: str) -> bool:
+    return re.fullmatch(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text) is not None
+
+
+def _date(text: str) -> datetime:
+    return timestamp(f"{text}T00:00:00Z")
+
+
+CRD_FORMATS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "uuid": (lambda text: UUID.fullmatch(text) is not None, "does not match the UUID format"),
+    "byte": (_base64, "invalid base64"),
+    "date": (_works(_date), "invalid date"), "datetime": (_works(timestamp), "invalid datetime"),
+    "uri": (_works(_url), 'parse "{text}": invalid URI for request'),
+}  # fmt: skip
+"""The formats of schemas: what tells a text of one, and what is said of another."""
 
 
 def _named(name: str) -> Callable[..., dict[str, Any]]:
-    return lambda *space: {"format": name}
+    return lambda: {"format": name}
 
 
 def _asks(field: str) -> Callable[..., dict[str, Any]]:
@@ -222,27 +270,25 @@ def _asks(field: str) -> Callable[..., dict[str, Any]]:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "string": lambda value: str(value).lower() if isinstance(value, bool) else str(value),
-    "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring, "format": _format,
+    **STANDARD,
+    "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring,
     "split": lambda text, by, *most: text.split(by, *(n - 1 for n in most)) if by else list(text),
     "replace": lambda text, old, new, *most: text.replace(old, new, *most),
-    "charAt": lambda text, at: text[at : at + 1],
+    "charAt": _character,
     "indexOf": _index, "lastIndexOf": _last_index, "find": _find, "findAll": _find_all,
     "join": lambda items, *by: (by[0] if by else "").join(items),
-    "reverse": lambda items: items[::-1],
-    "quote": lambda space, text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"',
-    "isSorted": _sorted, "flatten": _flat, "distinct": _distinct, "sort": sorted,
-    "slice": lambda items, start, end: items[start:end],
-    "range": lambda space, count: list(range(count)),
-    "sum": lambda items: sum(items),
-    "min": lambda *items: min(items[0] if len(items) == 1 else items),
-    "max": lambda *items: max(items[0] if len(items) == 1 else items),
-    "contains": _contains,
-    "intersects": lambda space, one, other: any(item in one for item in other),
-    "equivalent": lambda space, one, other: _contains(space, one, other) and _contains(space, other, one),
+    "strings.quote": lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"',
+    "isSorted": _sorted,
+    "first": lambda items: Optional(True, items[0]) if items else NONE,
+    "last": lambda items: Optional(True, items[-1]) if items else NONE,
+    "sum": lambda items: sum(items[1:], items[0]) if items else 0,
+    "min": _extreme("min", min), "max": _extreme("max", max),
+    "sets.contains": _contains,
+    "sets.intersects": lambda one, other: any(_is_in(item, one) for item in other),
+    "sets.equivalent": lambda one, other: _contains(one, other) and _contains(other, one),
     "quantity": _number, "isQuantity": _works(parse),
     "add": lambda one, other: one + other, "sub": lambda one, other: one - other,
-    "asInteger": int, "asApproximateFloat": float, "isInteger": lambda number: float(number).is_integer(),
+    "asInteger": _as_integer, "asApproximateFloat": float, "isInteger": lambda number: float(number).is_integer(),
     "sign": lambda number: (number > 0) - (number < 0),
     "isGreaterThan": lambda one, other: _compare(one, other) > 0,
     "isLessThan": lambda one, other: _compare(one, other) < 0,
@@ -250,7 +296,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "semver": _semver, "isSemver": _works(_semver),
     "major": lambda version: version["version"][0], "minor": lambda version: version["version"][1],
     "patch": lambda version: version["version"][2],
-    "ip": _ip, "isIP": _works(_ip), "isCanonical": _canonical,
+    "ip": _ip, "isIP": _works(_ip), "ip.isCanonical": _canonical,
     "family": lambda text: ip_address(text).version,
     "isUnspecified": _of_address(lambda found: found.is_unspecified),
     "isLoopback": _of_address(lambda found: found.is_loopback),
@@ -265,10 +311,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "url": _url, "isURL": _works(_url), "getScheme": lambda text: urlsplit(text).scheme, "getHost": _host,
     "getHostname": _hostname, "getPort": _port, "getEscapedPath": lambda text: urlsplit(text).path,
     "getQuery": lambda text: parse_qs(urlsplit(text).query, keep_blank_values=True),
-    **{name: _named(name) for name in FORMATS},
-    "named": lambda space, name: _optional().of({"format": name}) if name in FORMATS else _optional().none(),
+    **{f"format.{name}": _named(name) for name in (*FORMATS, *CRD_FORMATS)},
+    "format.named": lambda name: Optional(True, {"format": name}) if name in (*FORMATS, *CRD_FORMATS) else NONE,
     "validate": _validate,
-    **{name: _asks(name) for name in ("group", "resource", "subresource", "namespace", "name", "path")},
+    **{name: _asks(name) for name in ("group", "resource", "subresource", "namespace", "name", "path",
+                                      "fieldSelector", "labelSelector")},
     "serviceAccount": _asks("account"),
     "allowed": lambda decision: decision["allowed"], "reason": lambda decision: decision["reason"],
     "errored": lambda decision: False, "error": lambda decision: "",

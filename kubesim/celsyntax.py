@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 TOKEN = re.compile(
     r"""\s*(?://[^\n]*\n\s*)*(?:
@@ -16,6 +17,12 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+REST = re.compile(r"\s*(//[^\n]*(\n\s*|$))*")
+"""What may stand behind an expression."""
+_ESCAPE = r"\\([abfnrtv\\?\"'`]|[xX][0-9a-fA-F]{2}|[0-3][0-7]{2}"
+ESCAPE = re.compile(rf"{_ESCAPE}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}})")
+ESCAPE_OF_BYTES = re.compile(f"{_ESCAPE})".encode())
+ESCAPED = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 LEVELS = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 LITERALS = {"true": "bool", "false": "bool", "null": "null_type"}
 DEEPEST = 50
@@ -40,14 +47,14 @@ class Node:
     parts: tuple[Node, ...] = ()
     method: bool = field(default=False)
     source: str = ""
-    """Of a literal what was written."""
+    """Of a literal what was written; of an item of a list or map "?" if it is left out where it has no value."""
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self.tokens: list[tuple[str, str, int]] = []
         at = 0
-        while text[at:].strip():
+        while not REST.fullmatch(text, at):
             found = TOKEN.match(text, at)
             if found is None or found.lastgroup is None:
                 raise SyntaxFault(f"unexpected character at {at}")
@@ -56,6 +63,8 @@ class _Parser:
         self.tokens.append(("end", "", len(text)))
         self.next = 0
         self.depth = 0
+        self.marks: list[int] = []
+        """Where what may be missing is marked with a "?"."""
 
     def peek(self) -> str:
         kind, text, _ = self.tokens[self.next]
@@ -102,14 +111,17 @@ class _Parser:
     def member(self, found: Node) -> Node:
         while self.peek() in (".", "["):
             _, text, at = self.take()
-            if self.peek() == "?":
-                self.take()
+            optional = self.marked()
             if text == "[":
-                found = Node("index", "_[_]", at, (found, self.expression()))
+                kind, name = ("call", "_[?_]") if optional else ("index", "_[_]")
+                found = Node(kind, name, at, (found, self.expression()))
                 self.take("]")
                 continue
-            name = self.take()[1].strip("`")
-            if self.peek() == "(":
+            _, written, start = self.take()
+            name = written.strip("`")
+            if optional:
+                found = Node("call", "_?._", at, (found, Node("literal", "string", start, source=f'"{name}"')))
+            elif self.peek() == "(":
                 start = self.take()[2]
                 found = Node("call", name, start, (found, *self.items(")", self.expression)), method=True)
             else:
@@ -122,7 +134,8 @@ class _Parser:
             kind = "bytes" if "b" in text.partition(text[-1])[0].lower() else "string"
             return Node("literal", kind, at, source=text)
         if kind in ("int", "float"):
-            return Node("literal", "double" if kind == "float" else "uint" if text[-1] in "uU" else "int", at)
+            number = "double" if kind == "float" else "uint" if text[-1] in "uU" else "int"
+            return Node("literal", number, at, source=text)
         if text == ".":
             kind, text, at = self.take()
         if kind == "name":
@@ -141,21 +154,29 @@ class _Parser:
 
     def named(self, text: str, at: int) -> Node:
         if text in LITERALS:
-            return Node("literal", LITERALS[text], at)
+            return Node("literal", LITERALS[text], at, source=text)
         if self.peek() == "(":
             start = self.take()[2]
             return Node("call", text, start, tuple(self.items(")", self.expression)))
         return Node("name", text.strip("`"), at)
 
+    def marked(self) -> bool:
+        """Take the mark of what may be missing, if it is there."""
+        found = self.peek() == "?"
+        if found:
+            self.marks.append(self.take()[2])
+        return found
+
     def optional(self) -> Node:
-        if self.peek() == "?":
-            self.take()
-        return self.expression()
+        mark = "?" if self.marked() else ""
+        found = self.expression()
+        return Node("maybe", "?", found.at, (found,)) if mark else found
 
     def entry(self) -> Node:
-        key = self.optional()
+        mark = "?" if self.marked() else ""
+        key = self.expression()
         at = self.take(":")[2]
-        return Node("entry", ":", at, (key, self.expression()))
+        return Node("entry", ":", at, (key, self.expression()), source=mark)
 
     def items(self, closer: str, item: Callable[[], Node]) -> list[Node]:
         found = []
@@ -169,13 +190,62 @@ class _Parser:
 
 def parse(text: str) -> Node:
     """Return an expression's tree. Raises SyntaxFault."""
+    return parse_marked(text)[0]
+
+
+def parse_marked(text: str) -> tuple[Node, str]:
+    """Return an expression's tree, and its text without the marks of what may be missing. Raises SyntaxFault."""
     parser = _Parser(text)
     found = parser.expression()
     if parser.tokens[parser.next][0] != "end":
         raise SyntaxFault(f"unexpected {parser.tokens[parser.next][1]!r}")
     if _depth(found) > DEEPEST_TREE:
         raise SyntaxFault("expression recursion limit exceeded")
-    return found
+    plain = list(text)
+    for at in parser.marks:
+        plain[at] = " "
+    return found, "".join(plain)
+
+
+def mentions(node: Node, name: str) -> bool:
+    """Tell whether an expression speaks of a name."""
+    return (node.kind == "name" and node.text == name) or any(mentions(part, name) for part in node.parts)
+
+
+def value_of(node: Node) -> Any:
+    """Return the value of a literal. Raises SyntaxFault for a number that is none of its type."""
+    match node.text:
+        case "bool":
+            return node.source == "true"
+        case "null_type":
+            return None
+        case "double":
+            return float(node.source)
+        case "int" | "uint":
+            return int(node.source.rstrip("uU"), 16 if "x" in node.source else 10)
+    return _unquoted(node.source, of_bytes=node.text == "bytes")
+
+
+def _unquoted(source: str, *, of_bytes: bool) -> str | bytes:
+    """Return what a quoted text stands for."""
+    prefix = source[: len(source) - len(source.lstrip("rRbB"))].lower()
+    quoted = source[len(prefix) :]
+    wide = 3 if quoted[:3] in ('"""', "'''") else 1
+    text = quoted[wide:-wide]
+    if of_bytes:
+        return text.encode() if "r" in prefix else ESCAPE_OF_BYTES.sub(_byte, text.encode())
+    return text if "r" in prefix else ESCAPE.sub(_character, text)
+
+
+def _character(found: re.Match[str]) -> str:
+    said = found[1]
+    return ESCAPED.get(said) or chr(int(said.lstrip("xXuU"), 8 if said.isdigit() else 16))
+
+
+def _byte(found: re.Match[bytes]) -> bytes:
+    said = found[1].decode()
+    known = ESCAPED.get(said)
+    return known.encode() if known else bytes([int(said.lstrip("xX"), 8 if said.isdigit() else 16) % 256])
 
 
 def _depth(node: Node) -> int:

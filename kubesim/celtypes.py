@@ -1,8 +1,9 @@
 """The types of CEL expressions, as far as upstream's checker finds fault with them before they are ever run.
 
 Types are their names in errors, or tuples: ``("list", item)``, ``("map", key, value)``, ``("type", of what)``,
-``("object", fields)`` whose fields have types of their own (and perhaps a name). ``dyn`` and ``any`` may be anything
-when they are run; ``UNKNOWN`` is what is not known here, with which no fault is found.
+``("optional_type", of what)``, ``("object", fields)`` whose fields have types of their own (and perhaps a name).
+``dyn`` and ``any`` may be anything when they are run; ``UNKNOWN`` is what is not known here, with which no fault is
+found.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubesim.celfunctions import FUNCTIONS, NAMESPACES
+from kubesim.celliterals import faults
 from kubesim.celsyntax import Node, SyntaxFault, parse
 
 Type = Any
@@ -21,7 +23,8 @@ NUMBERS = ("int", "uint", "double")
 ORDERED = (*NUMBERS, "string", "bool", "bytes", "timestamp", "duration")
 TYPES = ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint", "dyn")
 MACROS = {"all": "bool", "exists": "bool", "exists_one": "bool", "existsOne": "bool", "filter": "", "map": "",
-          "transformList": "", "transformMap": ""}  # fmt: skip
+          "transformList": "", "transformMap": "",
+          "transformMapEntry": ""}  # fmt: skip
 RESULTS = {
     "size": "int", "startsWith": "bool", "endsWith": "bool", "matches": "bool", "contains": "bool",
     "string": "string",
@@ -40,13 +43,13 @@ RESULTS = {
 OTHERS = frozenset((
     "type", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds",
     "getMinutes", "getMonth", "getSeconds", "orValue", "or", "value", "optMap", "optFlatMap", "of", "none",
-    "ofNonZeroValue", "optional", "cel", "bind", "base64", "encode", "decode",
-    "check", "sortBy", "indexOf", "lastIndexOf", "replace", "first", "last", "errored",
-    "error",
+    "ofNonZeroValue", "optional", "check", "indexOf", "lastIndexOf", "replace", "first", "last", "errored", "error",
 ))  # fmt: skip
-SPACES = frozenset({*NAMESPACES, "optional", "cel", "base64"})
+SPACES = frozenset(NAMESPACES)
 OF_STRINGS = ("startsWith", "endsWith", "matches")
 FROM_STRINGS = ("quantity", "semver", "ip", "cidr", "url", "isQuantity", "isSemver", "isIP", "isCIDR", "isURL")
+OPTIONAL = "optional_type"
+OF_OPTIONALS = ("or", "orValue", "value")
 COMPARING = ("compareTo", "isGreaterThan", "isLessThan")
 WHOLE = {"any": "google.protobuf.Any", "timestamp": "google.protobuf.Timestamp",
          "duration": "google.protobuf.Duration"}  # fmt: skip
@@ -59,6 +62,9 @@ class Checked:
 
     type: Type = UNKNOWN
     faults: list[tuple[int, str]] = field(default_factory=list)
+    tree: Node | None = None
+    kinds: dict[int, Type] = field(default_factory=dict)
+    """The type of each part of the tree, by the part's identity."""
 
     def text(self, expression: str) -> str:
         """Return the faults as the checker prints them."""
@@ -69,6 +75,16 @@ class Checked:
             source = expression.split("\n")[line - 1]
             shown.append(f"ERROR: <input>:{line}:{column + 1}: {said}\n | {source}\n | {'.' * column}^")
         return "\n".join(shown)
+
+
+def optional(kind: Type) -> Type:
+    """Return the type of what may be of this type."""
+    return kind if isinstance(kind, tuple) and kind[0] == OPTIONAL else (OPTIONAL, kind)
+
+
+def held(kind: Type) -> Type:
+    """Return the type of what an optional holds, if it is one."""
+    return kind[1] if isinstance(kind, tuple) and kind[0] == OPTIONAL else kind
 
 
 def show(found: Type) -> str:
@@ -93,6 +109,11 @@ def _apart(one: Type, other: Type) -> bool:
     return any(map(_apart, one[1:], other[1:]))
 
 
+def _applied(given: Sequence[Type]) -> str:
+    """Return what a method is called on, and with what."""
+    return f"{show(given[0])}.({', '.join(map(show, given[1:]))})"
+
+
 def _show(found: Type, names: Mapping[str, str]) -> str:
     if not isinstance(found, tuple):
         return names.get(str(found), str(found))
@@ -105,24 +126,29 @@ def checked(expression: str, names: Mapping[str, Type]) -> Checked:
     """Look at an expression that may speak of ``names``; what does not parse has no type and no faults."""
     found = Checked()
     try:
-        tree = parse(expression)
+        found.tree = tree = parse(expression)
     except SyntaxFault:
         return found
     checker = _Checker(found)
     found.type = checker.type_of(tree, dict(names))
+    if not found.faults:
+        found.faults += faults(tree, found.kinds)
     return found
 
 
 class _Checker:
     def __init__(self, found: Checked) -> None:
         self.found = found
+        self.mixed = 0
+        """In how many lists of what is formatted this is, which may hold values of different types."""
         self.kinds: dict[str, Callable[[Node, dict[str, Type]], Type]] = {
             "literal": lambda node, names: node.text, "name": self.name, "select": self.select, "index": self.index,
-            "call": self.call, "list": self.list_of, "map": self.map_of, "choice": self.choice,
+            "call": self.call, "list": self.list_of, "map": self.map_of, "choice": self.choice, "maybe": self.maybe,
         }  # fmt: skip
 
     def type_of(self, node: Node, names: dict[str, Type]) -> Type:
-        return self.kinds[node.kind](node, names)
+        found = self.found.kinds[id(node)] = self.kinds[node.kind](node, names)
+        return found
 
     def fault(self, node: Node, said: str) -> Type:
         self.found.faults.append((node.at, said))
@@ -143,7 +169,12 @@ class _Checker:
         base = node.parts[0]
         if base.kind == "name" and base.text in SPACES and base.text not in names:
             return UNKNOWN
-        holder = self.type_of(base, names)
+        return self.member(node, self.type_of(base, names))
+
+    def member(self, node: Node, holder: Type) -> Type:
+        """Return the type of what a select names in what has this type."""
+        if isinstance(holder, tuple) and holder[0] == OPTIONAL:
+            return optional(self.member(node, holder[1]))
         if isinstance(holder, tuple) and holder[0] == "map":
             return holder[2]
         if isinstance(holder, tuple) and holder[0] == "object":
@@ -158,12 +189,26 @@ class _Checker:
     def index(self, node: Node, names: dict[str, Type]) -> Type:
         holder, key = (self.type_of(part, names) for part in node.parts)
         if isinstance(holder, tuple) and holder[0] in ("list", "map"):
-            wrong = holder[0] == "map" and not isinstance(key, tuple) and key not in (holder[1], *LOOSE)
-            return self.overload(node, holder, key) if wrong and holder[1] not in LOOSE else holder[-1]
+            wanted = holder[1] if holder[0] == "map" else "int"
+            wrong = not isinstance(key, tuple) and key not in (wanted, *LOOSE)
+            return self.overload(node, holder, key) if wrong and wanted not in LOOSE else holder[-1]
         if holder in LOOSE:
             return holder
         nameless = isinstance(holder, tuple) and len(holder) < 3
         return UNKNOWN if nameless else self.overload(node, holder, key)
+
+    def maybe(self, node: Node, names: dict[str, Type]) -> Type:
+        return held(self.type_of(node.parts[0], names))
+
+    def may_be(self, node: Node, names: dict[str, Type]) -> Type:
+        """Return the type of what may be there, by its name or key."""
+        holder, key = node.parts
+        inside = held(self.type_of(holder, names))
+        if node.text == "_?._":
+            return optional(self.member(replace(node, text=key.source[1:-1]), inside))
+        self.type_of(key, names)
+        keyed = isinstance(inside, tuple) and inside[0] in ("list", "map")
+        return optional(inside[-1] if keyed else UNKNOWN)
 
     def list_of(self, node: Node, names: dict[str, Type]) -> Type:
         kinds = [self.type_of(part, names) for part in node.parts]
@@ -179,8 +224,10 @@ class _Checker:
 
     def alike(self, parts: Sequence[Node], kinds: list[Type]) -> None:
         """Find fault with what is of another type than the first in a list or map."""
-        for part, kind in zip(parts, kinds, strict=True):
-            if _apart(kinds[0], kind):
+        for part, kind in zip(parts, kinds, strict=True) if not self.mixed else ():
+            if _apart(kinds[0], kind) or (
+                (kinds[0] == "dyn") is not (kind == "dyn") and UNKNOWN not in (kinds[0], kind)
+            ):
                 self.fault(part, f"expected type '{show(kinds[0])}' but found '{show(kind)}'")
 
     def choice(self, node: Node, names: dict[str, Type]) -> Type:
@@ -195,19 +242,33 @@ class _Checker:
     def call(self, node: Node, names: dict[str, Type]) -> Type:
         if node.method and node.text in MACROS:
             return self.comprehension(node, names)
+        if node.text in ("_?._", "_[?_]"):
+            return self.may_be(node, names)
         if node.text[0] in "_!-@":
             return self.operator(node, [self.type_of(part, names) for part in node.parts])
-        if node.text == "bind" and node.method and len(node.parts) == 4 and node.parts[1].kind == "name":
+        if node.text == "bind" and "cel" in names and len(node.parts) == 4 and node.parts[1].kind == "name":
             bound = {**names, node.parts[1].text: self.type_of(node.parts[2], names)}
             return self.type_of(node.parts[3], bound)
         if node.text == "has" and not node.method and len(node.parts) == 1:
             self.type_of(replace(node.parts[0], at=node.at), names)
             return "bool"
-        if node.text in ("optMap", "optFlatMap", "sortBy"):
+        if node.text in ("optMap", "optFlatMap") and node.method and len(node.parts) == 3:
+            inner = self.type_of(
+                node.parts[2], {**names, node.parts[1].text: held(self.type_of(node.parts[0], names))}
+            )
+            return inner if node.text == "optFlatMap" else optional(inner)
+        if node.text in ("optMap", "optFlatMap"):
             return UNKNOWN
+        if node.text == "format" and node.method and len(node.parts) == 2 and node.parts[1].kind == "list":
+            self.mixed += 1
+            kinds = [self.type_of(part, names) for part in (node.parts[0], *node.parts[1].parts)]
+            self.mixed -= 1
+            return "string" if kinds[0] in ("string", *LOOSE) else self.result(node, [kinds[0], ("list", "dyn")])
         owner = node.parts[0] if node.method else None
         if owner is not None and owner.kind == "name" and owner.text in SPACES and owner.text not in names:
             arguments = [self.type_of(part, names) for part in node.parts[1:]]
+            if owner.text == "optional":
+                return optional(arguments[0] if arguments else UNKNOWN)
             return RESULTS.get(node.text, UNKNOWN)
         arguments = [self.type_of(part, names) for part in node.parts]
         if node.text not in FUNCTIONS and node.text not in RESULTS and node.text not in OTHERS:
@@ -218,34 +279,45 @@ class _Checker:
         """Return the type of a function's value."""
         if node.text == "type" and len(given) == 1:
             return ("type", *given)
+        may_miss = bool(given) and isinstance(given[0], tuple) and given[0][0] == OPTIONAL
+        if node.text in OF_OPTIONALS and node.method and not may_miss and given[0] not in LOOSE:
+            return self.fault(node, f"found no matching overload for '{node.text}' applied to '{_applied(given)}'")
+        if node.text in OF_OPTIONALS and may_miss:
+            return given[0] if node.text == "or" else given[0][1] if given[0][1] != UNKNOWN else given[-1]
         strings = node.text in (OF_STRINGS if node.method else FROM_STRINGS)
         wrong = strings and any(kind not in ("string", *LOOSE) for kind in given[: 1 + node.method])
         if node.text == "size" and len(given) == 1:
             wrong = given[0] in (*NUMBERS, "bool", "null_type") or "." in given[0]
         known = [kind for kind in given if kind not in LOOSE]
         if node.method and (wrong or (node.text in COMPARING and any(kind != known[0] for kind in known))):
-            shown = f"{show(given[0])}.({', '.join(map(show, given[1:]))})"
-            return self.fault(node, f"found no matching overload for '{node.text}' applied to '{shown}'")
+            return self.fault(node, f"found no matching overload for '{node.text}' applied to '{_applied(given)}'")
         return self.overload(node, *given) if wrong else RESULTS.get(node.text, UNKNOWN)
 
     def comprehension(self, node: Node, names: dict[str, Type]) -> Type:
         over = self.type_of(node.parts[0], names)
         *variables, body = node.parts[1:] or (node,)
-        item: Type = over[1] if isinstance(over, tuple) and over[0] in ("list", "map") else UNKNOWN
+        known = isinstance(over, tuple) and over[0] in ("list", "map")
+        item: Type = over[1] if known else UNKNOWN
         if not isinstance(over, tuple) and over not in LOOSE:
             why = "(must be list, map, or dynamic)"
             return self.fault(
                 node.parts[0], f"expression of type '{show(over)}' cannot be range of a comprehension {why}"
             )
-        names = {**names, **{part.text: item for part in variables if part.kind == "name"}}
-        if len(variables) > 1:
-            names |= {part.text: UNKNOWN for part in variables if part.kind == "name"}
+        two = node.text.startswith("transform") or (node.text not in ("map", "filter") and len(variables) == 2)
+        loop = [("int" if over[0] == "list" else item) if known else UNKNOWN, over[-1] if known else UNKNOWN]
+        kinds = loop if two else [item]
+        filters = variables[len(kinds) :]
+        names = {**names, **{part.text: kind for part, kind in zip(variables, kinds, strict=False)}}
+        for part in filters:
+            self.type_of(part, names)
         if body is not node:
             made = self.type_of(body, names)
             if node.text in ("all", "exists") and made not in ("bool", *LOOSE):
                 self.fault(body, f"expected type 'bool' but found '{show(made)}'")
-            if node.text == "map" and len(variables) == 1:
+            if node.text in ("map", "transformList"):
                 return ("list", made)
+            if node.text == "transformMap":
+                return ("map", kinds[0], made)
         return MACROS[node.text] or (over if node.text == "filter" else UNKNOWN)
 
     def operator(self, node: Node, given: list[Type]) -> Type:

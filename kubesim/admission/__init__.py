@@ -24,11 +24,19 @@ from kubesim.admission import (
     webhooks,
 )
 from kubesim.admission.requests import Request
-from kubesim.admission.validation import check_finalizers, inplace, validate_new, validate_status, validate_update
+from kubesim.admission.validation import (
+    check_finalizers,
+    devices,
+    inplace,
+    validate_new,
+    validate_status,
+    validate_update,
+)
 from kubesim.api import meta, status
 from kubesim.api.convert import to_stored
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
+from kubesim.api.status import FieldError
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
 from kubesim.schema.kinds import registry as builtin
@@ -162,7 +170,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
         _mutate(ops, kind, new, options)
     if kind.resource == "persistentvolumeclaims":
         limits.check_claim(ops, kind, new)
-    validate_new(kind, new, options.served)
+    validate_new(kind, new, options.served, _of_namespace(ops, kind, None, new))
     prepare.settle(kind, new)
     if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
         webhooks.check_conditions(kind, new)
@@ -171,6 +179,13 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     podsecurity.check(ops, kind, None, new, "", options)
     validate(ops, kind, None, new, "", options)
     quota.check(ops, kind, new)
+
+
+def _of_namespace(ops: Operations, kind: Kind, old: Obj | None, new: Obj) -> list[FieldError]:
+    """Return what is wrong with an object where it is."""
+    if kind.resource not in devices.ADMIN:
+        return []
+    return devices.admin_errors(kind, old, new, lambda: namespaces.labels(ops, new["metadata"]["namespace"]))
 
 
 def _complete(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
@@ -249,7 +264,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource == "pods":
             pods.add_tolerations(new["spec"])
             pods.keep_priority(old["spec"], new["spec"])
-        validate_update(kind, old, new, options.served)
+        validate_update(kind, old, new, options.served, options.warnings)
         prepare.settle(kind, new)
         if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
             webhooks.check_conditions(kind, new)
@@ -260,7 +275,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource in CHANGING:
             quota.check(ops, kind, new, old)
     elif subresource == "status":
-        validate_status(kind, old, new)
+        validate_status(kind, old, new, options.warnings, _of_namespace(ops, kind, old, new))
     elif subresource in IN_PLACE:
         errors = IN_PLACE[subresource](old, new)
         if errors:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.cel import CelError, compiled
-from kubesim.celsyntax import Node, SyntaxFault, parse
-from kubesim.celtypes import MACROS, UNKNOWN, Type, checked, show_whole
+from kubesim.celcosts import Meter
+from kubesim.celliterals import unfoldable
+from kubesim.celtypes import UNKNOWN, Type, checked, show_whole
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind
@@ -68,6 +68,8 @@ def errors(text: str, where: str, policy: Obj) -> Iterator[FieldError]:
     wanted = RESULTS.get(where.rpartition(".")[2], ("bool",))
     if found.faults:
         yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
+    elif found.tree is not None and (why := unfoldable(found.tree)):
+        yield FieldError(where, "InternalError", f"Internal error: {why}")
     elif own is None and found.type != UNKNOWN and found.type not in wanted:
         shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
         yield invalid_value(where, text, f"must evaluate to {shown} but got {show_whole(found.type)}")
@@ -80,7 +82,7 @@ def device_errors(text: str, where: str) -> Iterator[FieldError]:
     except CelError as error:
         yield invalid_value(where, text, f"compilation failed: {error}")
         return
-    found = checked(text, {"device": ("object", DEVICE.get, "kubernetes.DRADevice")})
+    found = checked(text, {"device": ("object", DEVICE.get, "kubernetes.DRADevice"), "cel": UNKNOWN})
     if found.faults:
         yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
     elif found.type not in ("bool", "any", UNKNOWN):
@@ -162,72 +164,73 @@ def _of_field(found: FieldType) -> Type:
             return SCALARS.get(form, "dyn")
 
 
-COST_LIMIT = 1_000_000
-TOO_DEAR = "operation cancelled: actual cost limit exceeded"
-ENOUGH = {"_||_": True, "_&&_": False}
-"""With which value of their first part operators need no second."""
-USUAL_SIZE = 10
-"""How long a list is taken to be whose length nothing tells."""
+BUDGET, BUDGET_OF_CONDITIONS = 10_000_000, 2_500_000
+"""What all expressions of a policy, and all conditions of one, may cost together."""
+SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
-def run(text: str, scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """Return an expression's value. Raises CelError, also for one that would take too long."""
-    if _cost(_tree(text), scope) > COST_LIMIT:
-        raise CelError(TOO_DEAR)
-    return compiled(text).run(scope, functions)
+class OutOfBudget(CelError):
+    """Expressions have cost more than all of them may."""
+
+
+class Asked:
+    """Runs expressions about one request until they have cost too much together."""
+
+    def __init__(self, scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]], budget: int) -> None:
+        self.scope = scope
+        self._functions = functions
+        self._left = budget
+
+    def run(self, text: str) -> Any:
+        """Return an expression's value. Raises CelError, and OutOfBudget when nothing more is to be asked."""
+        meter = Meter()
+        try:
+            return compiled(text).run(self.scope, self._functions, meter)
+        finally:
+            self._left -= meter.spent
+            if self._left < 0:
+                raise OutOfBudget(SPENT)
+
+
+class Variables(Mapping[str, Any]):
+    """A policy's own variables, each of which is evaluated when it is first asked for."""
+
+    def __init__(self, entries: Iterable[Obj], run: Callable[[str], Any]) -> None:
+        self._texts = {entry["name"]: entry["expression"] for entry in entries}
+        self._run = run
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            try:
+                self._known[name] = self._run(self._texts[name])
+            except CelError as error:
+                self._known[name] = CelError(f'composited variable "{name}" fails to evaluate: {error}')
+        if isinstance(found := self._known[name], CelError):
+            raise found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
 
 def unmet(
     conditions: Iterable[Obj], scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
 ) -> tuple[bool, list[str]]:
     """Tell whether a condition leaves a request out, and what went wrong with others."""
-    wrong = []
+    wrong, asked = [], Asked(scope, functions, BUDGET_OF_CONDITIONS)
     for condition in conditions:
         try:
-            if run(condition["expression"], scope, functions) is not True:
+            if asked.run(condition["expression"]) is not True:
                 return True, []
+        except OutOfBudget as error:
+            return False, [str(error)]
         except CelError as error:
             wrong.append(f"expression '{condition['expression']}' resulted in error: {error}")
     return False, wrong
-
-
-@lru_cache(1024)
-def _tree(text: str) -> Node | None:
-    try:
-        return parse(text)
-    except SyntaxFault:
-        return None
-
-
-def _cost(node: Node | None, scope: Mapping[str, Any]) -> int:
-    """Return about how many steps an expression takes: what stands in a loop counts for each of its rounds."""
-    if node is None:
-        return 0
-    if node.kind == "call" and node.method and node.text in MACROS and len(node.parts) > 1:
-        holder, *rest = node.parts
-        return _cost(holder, scope) + _size(holder, scope) * (1 + sum(_cost(part, scope) for part in rest[-1:]))
-    if node.text in ENOUGH and node.kind == "call" and _truth(node.parts[0], scope) is ENOUGH[node.text]:
-        return _cost(node.parts[0], scope)
-    return (node.kind != "literal") + sum(_cost(part, scope) for part in node.parts)
-
-
-def _truth(node: Node, scope: Mapping[str, Any]) -> bool | None:
-    """Return whether a comparison of a path with a text holds; None for what is no such thing."""
-    if node.kind != "call" or node.text not in ("_==_", "_!=_") or node.parts[1].text != "string":
-        return None
-    return (_value(node.parts[0], scope) == node.parts[1].source[1:-1]) is (node.text == "_==_")
-
-
-def _size(node: Node, scope: Mapping[str, Any]) -> int:
-    if node.kind == "list":
-        return len(node.parts)
-    found = _value(node, scope)
-    return len(found) if isinstance(found, (list, dict)) else USUAL_SIZE
-
-
-def _value(node: Node, scope: Mapping[str, Any]) -> Any:
-    """Return what a path leads to, if it is one."""
-    if node.kind == "name":
-        return scope.get(node.text)
-    holder = _value(node.parts[0], scope) if node.kind == "select" else None
-    return holder.get(node.text) if isinstance(holder, dict) else None

@@ -72,7 +72,7 @@ def check_growth(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
 
 def _items(ops: Operations, namespace: str) -> Iterator[Obj]:
     for found in ops.store.list(ops.registry.by_resource("limitranges"), namespace):
-        yield from found["spec"].get("limits", ())
+        yield from found["spec"].get("limits") or ()
 
 
 def _refuse(kind: Kind, obj: Obj, errors: list[str]) -> None:

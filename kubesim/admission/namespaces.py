@@ -29,3 +29,9 @@ def check(ops: Operations, kind: Kind, new: Obj) -> None:
             "field": "metadata.namespace",
         }
         raise status.forbidden(kind, new["metadata"].get("name", ""), why, [cause])
+
+
+def labels(ops: Operations, name: str) -> Obj:
+    """Return the labels of a namespace, none of one that is not there."""
+    found: Obj = ops.store.get(ops.registry.by_resource("namespaces"), "", name) or {"metadata": {}}
+    return found["metadata"].get("labels") or {}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from kubesim.admission import namespaces
 from kubesim.admission.podsecurity_checks import Violation, violations
 from kubesim.api import status
 from kubesim.api.options import Options
@@ -70,9 +71,7 @@ def label_errors(namespace: Obj) -> Iterator[FieldError]:
 
 
 def _labels(ops: Operations, namespace: str) -> dict[str, str]:
-    found: Obj = ops.store.get(ops.registry.by_resource("namespaces"), "", namespace) or {}
-    labels = found.get("metadata", {}).get("labels") or {}
-    return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
+    return {key: value for key, value in namespaces.labels(ops, namespace).items() if key.startswith(PREFIX)}
 
 
 def _found(labels: dict[str, str], mode: Mode, pod: Obj, spec: Obj) -> list[Violation]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kubesim.admission import expressions
 from kubesim.admission.requests import EXEMPT, GROUP, Request
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
 BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
 LONGEST_MESSAGE = 5 * 1024
-Scope = dict[str, Any]
-Functions = dict[str, Callable[..., Any]]
 CODES = {"Unauthorized": 401, "Forbidden": 403, "Invalid": 422, "RequestEntityTooLarge": 413}
 
 
@@ -127,57 +125,59 @@ def _parameters(request: Request, spec: Obj, binding: Obj) -> Iterator[Obj | Non
 
 def _failures(request: Request, kind: Kind, spec: Obj, params: Obj | None) -> Iterator[tuple[Obj, str]]:
     """Yield each validation that does not hold, with its message; none where a condition leaves the request out."""
-    scope, functions = {**request.variables(kind), "params": params, "variables": {}}, request.functions()
+    scope, functions = {**request.variables(kind), "params": params}, request.functions()
     fails = spec.get("failurePolicy", "Fail") == "Fail"
     left_out, wrong = expressions.unmet(spec.get("matchConditions") or (), scope, functions)
     if left_out or wrong:
         if wrong and fails:
             yield {}, wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
         return
-    broken = _evaluate_variables(spec.get("variables") or (), scope, functions)
+    asked = expressions.Asked(scope, functions, expressions.BUDGET)
+    scope["variables"] = expressions.Variables(spec.get("variables") or (), asked.run)
+    try:
+        yield from _broken(spec, asked, fails=fails)
+    except expressions.OutOfBudget as error:
+        if fails:
+            yield {}, str(error)
+
+
+def _broken(spec: Obj, asked: expressions.Asked, *, fails: bool) -> Iterator[tuple[Obj, str]]:
+    """Yield each validation that does not hold, or has no value where that counts (``fails``)."""
     for validation in spec.get("validations") or ():
         expression = validation["expression"]
         try:
-            if expressions.run(expression, scope, functions) is not True:
-                yield validation, _message(validation, scope, functions)
+            if asked.run(expression) is not True:
+                yield validation, _message(validation, asked)
+        except expressions.OutOfBudget:
+            raise
         except CelError as error:
-            why = next((text for name, text in broken.items() if f"variables.{name}" in expression), str(error))
             if fails:
-                yield validation, f"expression '{expression}' resulted in error: {why}"
+                yield {}, f"expression '{expression}' resulted in error: {error}"
     if fails:
-        yield from (({}, text) for text in _unsaid(spec, scope, functions))
+        yield from (({}, text) for text in _unsaid(spec, asked))
 
 
-def _unsaid(spec: Obj, scope: Scope, functions: Functions) -> Iterator[str]:
+def _unsaid(spec: Obj, asked: expressions.Asked) -> Iterator[str]:
     """Yield what is wrong with what a policy would write into the audit log; nobody keeps one here."""
     for entry in spec.get("auditAnnotations") or ():
         text = entry["valueExpression"]
         try:
-            expressions.run(text, scope, functions)
+            asked.run(text)
+        except expressions.OutOfBudget:
+            raise
         except CelError as error:
             yield f"valueExpression '{text}' resulted in error: {error}"
 
 
-def _evaluate_variables(entries: Iterable[Obj], scope: Scope, functions: Functions) -> dict[str, str]:
-    """Add a policy's own variables to the scope, and return what is said of those that have no value."""
-    broken = {}
-    for entry in entries:
-        name = entry["name"]
-        try:
-            scope["variables"][name] = expressions.run(entry["expression"], scope, functions)
-        except CelError as error:
-            broken[name] = f'composited variable "{name}" fails to evaluate: {error}'
-    return broken
-
-
-def _message(validation: Obj, scope: Scope, functions: Functions) -> str:
+def _message(validation: Obj, asked: expressions.Asked) -> str:
     """Return what is said of a validation that does not hold: one line, and not too long."""
     if text := validation.get("messageExpression"):
         try:
-            found = expressions.run(text, scope, functions)
+            found = asked.run(text)
         except CelError:
             found = ""
         said = found.strip() if isinstance(found, str) else ""
         if said and "\n" not in said and len(said) <= LONGEST_MESSAGE:
             return said
-    return str(validation.get("message") or f"failed expression: {validation['expression'].strip()}")
+    said = (validation.get("message") or "").strip()
+    return said or f"failed expression: {validation['expression'].strip()}"

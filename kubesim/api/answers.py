@@ -136,8 +136,8 @@ class Encoder:
 
 
 def with_warnings(response: Response, texts: Iterable[str]) -> Response:
-    """Return an answer with a Warning header for each text."""
-    for text in texts:
+    """Return an answer with a Warning header for each text; none is told twice."""
+    for text in dict.fromkeys(texts):
         response.headers.add("Warning", f'299 - "{_quoted(text)}"')
     return response
 

@@ -307,7 +307,7 @@ class Resources:
             ),
         )
         meta = {"resourceVersion": gone.resource_version}
-        return with_warnings(encoder.list_response(gone, meta), dict.fromkeys(options.warnings))
+        return with_warnings(encoder.list_response(gone, meta), options.warnings)
 
     def _check_selection(self, call: Call) -> None:
         """Raise 400 or 422 for a query that could choose nothing, in a list or for a deletion."""

@@ -69,9 +69,12 @@ class CustomType:
                 obj.memo[self] = found
         return found
 
-    def errors(self, obj: Obj, old: Obj | None = None) -> Iterator[FieldError]:
-        """Yield everything that is wrong with an object, or with a change of ``old``."""
-        found = list(values.errors_of(obj, self.schema))
+    def errors(self, obj: Obj, old: Obj | None, told: list[str]) -> Iterator[FieldError]:
+        """Yield everything that is wrong with an object, or with a change of ``old``, but what is as it was.
+
+        Of rules that did not hold before either it is written into ``told``.
+        """
+        found = list(values.errors_of(obj, self.schema, old=old))
         yield from found
         yield from values.list_errors(obj, self.schema)
         if self.scale is not None:
@@ -82,7 +85,7 @@ class CustomType:
         if any(error.reason in values.BLOCKING for error in found):
             yield invalid_value(values.ROOT, None, values.UNCHECKED)
         elif not found:
-            yield from rules.rule_errors(obj, old, self.schema, changing=old is not None)
+            yield from rules.rule_errors(obj, old, self.schema, told)
 
     @cached_property
     def _has_rules(self) -> bool:

@@ -7,13 +7,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from kubesim.api.status import FieldError
 from kubesim.cel import CelError, Program, compiled
-from kubesim.custom.values import ROOT, type_name
+from kubesim.celcosts import Meter
+from kubesim.celsyntax import mentions
+from kubesim.celvalues import NO_OVERLOAD, CostError, Optional
+from kubesim.custom.declared import seen
+from kubesim.custom.structural import EMBEDDED
+from kubesim.custom.values import ROOT, same_entry
 from kubesim.errors import Obj
 
 RULES = "x-kubernetes-validations"
-REASONS = {"FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate"}
+MAP_TYPE = "x-kubernetes-map-type"
+BUDGET = 10_000_000
+"""What all rules of an object may cost together."""
+SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
+UNFIT = "call arguments did not match a supported operator, function or macro signature for rule"
+TOO_DEAR = "no further validation rules will be run due to call cost exceeds limit for"
+LONGEST_MESSAGE = 5 * 1024
+WORDS = {"FieldValueForbidden": "Forbidden: {said}", "FieldValueRequired": "Required value: {said}",
+         "FieldValueDuplicate": "Duplicate value: {shown}"}  # fmt: skip
+"""By a rule's reason: what is said where it does not hold; "Invalid value" for others."""
+
+
+class _Stop(Exception):
+    """Nothing more is to be asked of an object; ``why`` is what is said."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +46,29 @@ class Rule:
     program: Program
     named: str
     message: str
-    message_program: Program | None
+    expression: str
     transition: bool
+    optional: bool
     reason: str
     field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A value of an object that rules are asked of."""
+
+    value: Any
+    old: Any
+    schema: Obj
+    path: str
+    unchanged: bool
+    """Whether it, or what holds it, is as it was before: then a rule that is new has nothing to say of it."""
+    whole: bool = False
+
+    def inside(self, value: Any, old: Any, schema: Obj, path: str) -> Spot:
+        """Return a value in this one."""
+        unchanged = self.unchanged if old is None else value == old
+        return Spot(value, old, schema, path, unchanged, bool(schema.get(EMBEDDED)))
 
 
 def has_rules(schema: Any) -> bool:
@@ -36,66 +78,120 @@ def has_rules(schema: Any) -> bool:
     return isinstance(schema, list) and any(has_rules(value) for value in schema)
 
 
-def rule_errors(value: Any, old: Any, schema: Obj, path: str = "", *, changing: bool = False) -> Iterator[FieldError]:
-    """Yield an error for every rule that does not hold; ``changing``: ``old`` is what the value was before."""
-    for entry in schema.get(RULES, ()):
-        yield from _check(_rule(entry["rule"], entry.get("message", ""), entry.get("messageExpression", ""),
-                                entry.get("reason", ""), entry.get("fieldPath", "")),
-                          value, old, path, changing=changing)  # fmt: skip
+def rule_errors(obj: Obj, old: Obj | None, schema: Obj, told: list[str]) -> Iterator[FieldError]:
+    """Yield an error for every rule that does not hold for an object; ``old`` is what it was before a change.
+
+    What is wrong with values that have not changed goes into ``told``.
+    """
+    judge, spot = _Judge(told), Spot(obj, old, schema, "", obj == old, whole=True)
+    try:
+        yield from judge.visit(spot)
+    except _Stop as stop:
+        yield FieldError(judge.where, "FieldValueInvalid", stop.why)
+
+
+def _spots(spot: Spot) -> Iterator[Spot]:
+    """Yield what is directly in a value."""
+    value, old, schema = spot.value, spot.old, spot.schema
     if isinstance(value, dict):
         extra = schema.get("additionalProperties")
+        before = old if isinstance(old, dict) and schema.get(MAP_TYPE) != "atomic" else {}
         for name, item in sorted(value.items()):
-            inner = schema.get("properties", {}).get(name, extra if isinstance(extra, dict) else None)
+            known = schema.get("properties", {}).get(name)
+            inner = known or (extra if isinstance(extra, dict) else None)
+            path = f"{spot.path}.{name}" if spot.path else name
             if inner:
-                before = old.get(name) if isinstance(old, dict) else None
-                known = changing and before is not None
-                yield from rule_errors(item, before, inner, f"{path}.{name}" if path else name, changing=known)
+                yield spot.inside(item, before.get(name), inner, path if known else f"{spot.path}[{name}]")
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for at, item in enumerate(value):
-            before = _same_entry(item, old, schema)
-            known = changing and before is not None
-            yield from rule_errors(item, before, schema["items"], f"{path}[{at}]", changing=known)
-
-
-def _same_entry(item: Any, old: Any, schema: Obj) -> Any:
-    """Return the entry of a keyed list that an entry was before."""
-    keys = schema.get("x-kubernetes-list-map-keys")
-    if not keys or not isinstance(old, list):
-        return None
-    return next((other for other in old if all(other.get(key) == item.get(key) for key in keys)), None)
+            yield spot.inside(item, same_entry(item, old, schema), schema["items"], f"{spot.path}[{at}]")
 
 
 @lru_cache(2048)
-def _rule(text: str, message: str, expression: str, reason: str, field: str) -> Rule:
-    shown = message or f"failed rule: {text.strip()}"
+def _rule(written: bytes) -> Rule:
+    entry = orjson.loads(written)
+    text, message = entry["rule"], entry.get("message", "").strip()
+    program = compiled(text)
     return Rule(
-        compiled(text), message or text.strip(), shown, compiled(expression) if expression else None,
-        "oldSelf" in text, reason if reason in REASONS else "FieldValueInvalid", field,
-    )  # fmt: skip
+        program,
+        message or text.strip(),
+        message or f"failed rule: {text.strip()}",
+        entry.get("messageExpression", ""),
+        mentions(program.tree, "oldSelf"),
+        bool(entry.get("optionalOldSelf")),
+        entry.get("reason") or "FieldValueInvalid",
+        entry.get("fieldPath", ""),
+    )
 
 
-def _check(rule: Rule, value: Any, old: Any, path: str, *, changing: bool) -> Iterator[FieldError]:
-    if rule.transition and not changing:
-        return
-    variables = {"self": value, "oldSelf": old}
-    where, shown = path or ROOT, f'"{type_name(value)}"'
-    try:
-        if rule.program.run(variables) is True:
+class _Judge:
+    """Asks the rules of one object until they have cost too much together."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+        self._left = BUDGET
+        self.where = ROOT
+
+    def visit(self, spot: Spot) -> Iterator[FieldError]:
+        """Yield an error for every rule that does not hold, of a value and of all that is in it. Raises _Stop."""
+        if spot.value is None:
             return
-    except CelError as error:
-        yield FieldError(where, "FieldValueInvalid", f"Invalid value: {shown}: {error} evaluating rule: {rule.named}")
-        return
-    message = _said(rule, variables)
-    text = f"Forbidden: {message}" if rule.reason == "FieldValueForbidden" else f"Invalid value: {shown}: {message}"
-    yield FieldError(where + rule.field, rule.reason, text)
+        if entries := spot.schema.get(RULES):
+            yield from self._ask(entries, spot)
+        for inner in _spots(spot):
+            yield from self.visit(inner)
 
+    def _ask(self, entries: list[Obj], spot: Spot) -> Iterator[FieldError]:
+        self.where = spot.path or ROOT
+        value = seen(spot.value, spot.schema, whole=spot.whole)
+        old = None if spot.old is None else seen(spot.old, spot.schema, whole=spot.whole)
+        for entry in entries:
+            rule = _rule(orjson.dumps(entry))
+            if rule.transition and spot.old is None and not rule.optional:
+                continue
+            before = Optional(spot.old is not None, old) if rule.optional else old
+            yield from self._check(rule, spot, {"self": value, "oldSelf": before})
 
-def _said(rule: Rule, variables: dict[str, Any]) -> str:
-    """Return what is said of a rule that does not hold; a message that cannot be made is replaced."""
-    if rule.message_program is None:
-        return rule.message
-    try:
-        found = rule.message_program.run(variables)
-    except CelError:
-        return rule.message
-    return found if isinstance(found, str) and found.strip() and "\n" not in found.strip() else rule.message
+    def _run(self, program: Program, names: Obj, spent: str) -> Any:
+        """Return an expression's value. Raises CelError, and _Stop where it costs too much."""
+        meter = Meter()
+        try:
+            return program.run(names, None, meter)
+        finally:
+            self._left -= meter.spent
+            if self._left < 0:
+                raise _Stop(spent)
+
+    def _check(self, rule: Rule, spot: Spot, names: Obj) -> Iterator[FieldError]:
+        where, shown = spot.path or ROOT, f'"{spot.schema.get("type", "")}"'
+        invalid = f"Invalid value: {shown}: "
+        try:
+            if self._run(rule.program, names, invalid + SPENT) is True:
+                return
+        except CostError as error:
+            raise _Stop(f"{invalid}'{error}': {TOO_DEAR} rule: {rule.named}") from error
+        except CelError as error:
+            unfit = str(error).startswith(NO_OVERLOAD)
+            said = f"'{error}': {UNFIT}: {rule.named}" if unfit else f"{error} evaluating rule: {rule.named}"
+            yield FieldError(where, "FieldValueInvalid", invalid + said)
+            return
+        said = self._said(rule, names, invalid)
+        text = WORDS.get(rule.reason, invalid + "{said}").replace("{said}", said).replace("{shown}", shown)
+        found = FieldError(f"{spot.path}{rule.field}".removeprefix(".") or ROOT, rule.reason, text)
+        if rule.transition or not spot.unchanged:
+            yield found
+        else:
+            self._told.append(found.text())
+
+    def _said(self, rule: Rule, names: Obj, invalid: str) -> str:
+        """Return what is said of a rule that does not hold; a message that cannot be made is replaced."""
+        if not rule.expression:
+            return rule.message
+        try:
+            found = self._run(compiled(rule.expression), names, f"{invalid}messageExpression evaluation {SPENT[11:]}")
+        except CostError as error:
+            raise _Stop(f'{invalid}{TOO_DEAR} messageExpression: "{rule.expression}"') from error
+        except CelError:
+            return rule.message
+        text = found.strip() if isinstance(found, str) else ""
+        return text if text and "\n" not in text and len(text.encode()) <= LONGEST_MESSAGE else rule.message

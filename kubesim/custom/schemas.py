@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import re2
 
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
-from kubesim.cel import CelError, compiled
-from kubesim.custom import values
-from kubesim.custom.rules import RULES
+from kubesim.custom import expressions, values
 from kubesim.custom.structural import INT_OR_STRING, LIST_TYPE, MAP_KEYS, PRESERVE
 from kubesim.errors import Obj
 from kubesim.schema.decode import DecodeError, Decoder
@@ -18,11 +16,6 @@ from kubesim.schema.types import shape_of
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 UNIQUE = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
 NO_KEY = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-RULE = (
-    ("Rule", "rule", ""), ("Message", "message", ""), ("MessageExpression", "messageExpression", ""),
-    ("Reason", "reason", None), ("FieldPath", "fieldPath", ""), ("OptionalOldSelf", "optionalOldSelf", None),
-)  # fmt: skip
-"""A rule as upstream shows it: the names in Go and in JSON, and what stands for nothing."""
 LIST_TYPES = ("atomic", "set", "map")
 
 
@@ -33,8 +26,9 @@ def schema_errors(schema: Obj, path: str, *, with_status: bool = False) -> list[
     found += _root_errors(schema, path)
     found += [error for where, inner in everything for error in _structural_errors(inner, where, root=where == path)]
     found = found or [error for where, inner in everything for error in _default_errors(inner, where)]
-    found += [error for where, inner in everything for error in _other_errors(inner, where)]
-    return found or [error for where, inner in everything for error in _rule_errors(inner, where)]
+    others = [error for where, inner in everything for error in _other_errors(inner, where)]
+    rules = [] if found else expressions.errors(schema, path, [error.field for error in others])
+    return found + others + rules
 
 
 def _walk(schema: Obj, path: str) -> Iterator[tuple[str, Obj]]:
@@ -93,6 +87,7 @@ def _other_errors(schema: Obj, path: str) -> Iterator[FieldError]:
         why = "additionalProperties and properties are mutual exclusive"
         yield forbidden_field(f"{path}.additionalProperties", why)
     yield from _list_type_errors(schema, path)
+    yield from expressions.written_errors(schema, path)
 
 
 _QUIET = re2.Options()
@@ -164,19 +159,3 @@ def _default_errors(schema: Obj, path: str) -> Iterator[FieldError]:
     for error in values.errors_of(schema["default"], schema):
         place = "" if error.field == values.ROOT else f".{error.field}"
         yield FieldError(f"{path}.default{place}", error.reason, error.detail)
-
-
-def _rule_errors(schema: Obj, path: str) -> Iterator[FieldError]:
-    for at, entry in enumerate(schema.get(RULES, ())):
-        here, shown = f"{path}.{RULES}[{at}]", {go: entry.get(name, empty) for go, name, empty in RULE}
-        for name in ("rule", "messageExpression"):
-            text = entry.get(name) or ""
-            if not text.strip():
-                if name == "rule":
-                    yield required(f"{here}.rule", "rule is not specified")
-                continue
-            try:
-                compiled(text)
-            except CelError as error:
-                what = "compilation failed" if name == "rule" else "messageExpression compilation failed"
-                yield invalid_value(f"{here}.{name}", shown, f"{what}: {error}")

@@ -42,9 +42,12 @@ FORMATS: dict[str, Callable[[str], object]] = {
 }
 
 
-def errors_of(value: Any, schema: Obj, path: str = "") -> Iterator[FieldError]:
-    """Yield everything that is wrong with a value, in the order of the API server's validators."""
-    if value is None and schema.get("nullable"):
+def errors_of(value: Any, schema: Obj, path: str = "", old: Any = None) -> Iterator[FieldError]:
+    """Yield everything that is wrong with a value, in the order of the API server's validators.
+
+    ``old`` is what it was before a change: nothing is wrong with what stays as it was.
+    """
+    if (value is None and schema.get("nullable")) or (old is not None and value == old):
         return
     wrong = _type_error(value, schema, path)
     if wrong is not None:
@@ -57,11 +60,11 @@ def errors_of(value: Any, schema: Obj, path: str = "") -> Iterator[FieldError]:
         case int() | float() if not isinstance(value, bool):
             yield from _number_errors(value, schema, path)
         case list():
-            yield from _list_errors(value, schema, path)
+            yield from _list_errors(value, schema, path, old)
     if schema.get("enum") is not None and value not in schema["enum"]:
         yield _not_supported(value, schema["enum"], path)
     if isinstance(value, dict):
-        yield from _object_errors(value, schema, path)
+        yield from _object_errors(value, schema, path, old)
 
 
 def list_errors(value: Any, schema: Obj, path: str = "") -> Iterator[FieldError]:
@@ -147,10 +150,15 @@ def _composition(path: str, why: str) -> FieldError:
     return invalid_value(ROOT, "", f'"{path}" {why}')
 
 
+def too_long(most: int) -> str:
+    """Return what is said of a text that is longer than it may be."""
+    return f"Too long: may not be more than {most} byte{'' if most == 1 else 's'}"
+
+
 def _text_errors(value: str, schema: Obj, path: str) -> Iterator[FieldError]:
     longest, shortest = schema.get("maxLength"), schema.get("minLength")
     if longest is not None and len(value) > longest:
-        yield FieldError(path or ROOT, "FieldValueTooLong", f"Too long: may not be more than {longest} bytes")
+        yield FieldError(path or ROOT, "FieldValueTooLong", too_long(longest))
     if shortest is not None and len(value) < shortest:
         yield _invalid(path, value, f"should be at least {shortest} chars long")
     if (pattern := schema.get("pattern")) and not _pattern(pattern).search(value):
@@ -180,14 +188,23 @@ def _number_errors(value: float, schema: Obj, path: str) -> Iterator[FieldError]
         yield _invalid(path, value, f"should be {words}{least}")
 
 
-def _list_errors(value: list[Any], schema: Obj, path: str) -> Iterator[FieldError]:
+def _list_errors(value: list[Any], schema: Obj, path: str, old: Any) -> Iterator[FieldError]:
     items = schema.get("items")
     for at, item in enumerate(value if isinstance(items, dict) else ()):
-        yield from errors_of(item, items or {}, f"{path}[{at}]")
+        yield from errors_of(item, items or {}, f"{path}[{at}]", same_entry(item, old, schema))
     yield from _count_errors(len(value), schema.get("minItems"), schema.get("maxItems"), path, "items")
 
 
-def _object_errors(value: Obj, schema: Obj, path: str) -> Iterator[FieldError]:
+def same_entry(item: Any, old: Any, schema: Obj) -> Any:
+    """Return the entry of a keyed list that an entry was before."""
+    keys = schema.get(MAP_KEYS)
+    if not keys or schema.get(LIST_TYPE) != "map" or not isinstance(old, list) or not isinstance(item, dict):
+        return None
+    known = (other for other in old if isinstance(other, dict))
+    return next((other for other in known if all(other.get(key) == item.get(key) for key in keys)), None)
+
+
+def _object_errors(value: Obj, schema: Obj, path: str, old: Any) -> Iterator[FieldError]:
     yield from _count_errors(len(value), schema.get("minProperties"), schema.get("maxProperties"), path, "properties")
     for name in schema.get("required", ()):
         if name not in value:
@@ -200,12 +217,13 @@ def _object_errors(value: Obj, schema: Obj, path: str) -> Iterator[FieldError]:
     for name, item in sorted(value.items()):
         inner = schema.get("properties", {}).get(name, extra if isinstance(extra, dict) else None)
         if inner is not None:
-            yield from errors_of(item, inner, f"{path}.{name}" if path else name)
+            before = old.get(name) if isinstance(old, dict) else None
+            yield from errors_of(item, inner, f"{path}.{name}" if path else name, before)
 
 
 def _count_errors(count: int, least: int | None, most: int | None, path: str, what: str) -> Iterator[FieldError]:
     if most is not None and count > most:
-        text = f"Too many: {count}: must have at most {most} items"
+        text = f"Too many: {count}: must have at most {most} item{'' if most == 1 else 's'}"
         yield FieldError(path or ROOT, "FieldValueTooMany", text)
     if least is not None and count < least:
         yield _invalid(path, count, f"should have at least {least} {what}")

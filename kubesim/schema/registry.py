@@ -114,8 +114,8 @@ class OwnType(Protocol):
     def read(self, obj: Obj) -> Obj:
         """Return a stored object as the type of today has it."""
 
-    def errors(self, obj: Obj, old: Obj | None = None) -> Iterator[FieldError]:
-        """Yield what is wrong with an object, or with a change of ``old``."""
+    def errors(self, obj: Obj, old: Obj | None, told: list[str]) -> Iterator[FieldError]:
+        """Yield what is wrong with an object, or with a change of ``old``; into ``told`` goes what was so before."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubesim.admission.expressions import TOO_DEAR, run
-from kubesim.cel import CelError
+from kubesim.cel import CelError, compiled
+from kubesim.celcosts import TOO_DEAR
 from kubesim.celsyntax import SyntaxFault, parse
 from kubesim.celtypes import checked, show
 
@@ -71,17 +71,17 @@ def test_an_expression_that_takes_too_long_is_not_run():
     for name in "abcdefgh":
         text = f"{TEN}.all({name}, {text})"
     with pytest.raises(CelError, match=TOO_DEAR):
-        run(text, {}, {})
+        compiled(text).run({})
 
 
 def test_lists_count_with_the_length_that_they_have():
     scope = {"object": {"items": list(range(2000))}}
-    assert run("object.items.all(a, a >= 0)", scope, {}) is True
+    assert compiled("object.items.all(a, a >= 0)").run(scope) is True
     with pytest.raises(CelError, match=TOO_DEAR):
-        run("object.items.all(a, object.items.all(b, a + b >= 0))", scope, {})
+        compiled("object.items.all(a, object.items.all(b, a + b >= 0))").run(scope)
 
 
 def test_what_is_left_out_by_its_first_half_costs_nothing():
     scope = {"object": {"kind": "small", "items": list(range(2000))}}
     text = "object.kind == 'small' || object.items.all(a, object.items.all(b, a + b >= 0))"
-    assert run(text, scope, {}) is True
+    assert compiled(text).run(scope) is True

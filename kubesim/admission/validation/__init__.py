@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
     access,
@@ -48,6 +48,20 @@ from kubesim.schema.internal import internal
 from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
+ROLES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
+DEVICES = ("resourceclaims", "deviceclasses", "resourceclaimtemplates")
+TWICE = (
+    *(f"{name}.resource.k8s.io" for name in DEVICES),
+    *(f"{name}.rbac.authorization.k8s.io" for name in ROLES),
+)
+"""Kinds of which a change is asked what a new object is asked, and then all of it again."""
+
+
+def _again(resource: str) -> Callable[[Obj, Obj], list[FieldError]]:
+    """Return what says of a change once more what the rules of its kind say."""
+    return lambda old, new: errors_of("kinds", resource, Place(new))
+
+
 CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podchanges.update_errors,
     "statefulsets.apps": workloads.stateful_set_update_errors,
@@ -61,7 +75,7 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "csidrivers.storage.k8s.io": storage.driver_update_errors,
     "servicecidrs.networking.k8s.io": networks.range_update_errors,
     "resourcequotas": bounds.quota_update_errors,
-    **{resource: devices.again(resource) for resource in devices.ASKED_AGAIN},
+    **{resource: _again(resource) for resource in TWICE},
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
 CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
@@ -71,7 +85,7 @@ CHANGED_FIRST: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
 """What is told before the rules for new objects."""
 METADATA_LAST = ("poddisruptionbudgets.policy",)
 """Kinds whose own rules say nothing of metadata, which is looked at where those find nothing."""
-ASKED_AGAIN = ("jobs.batch", "replicationcontrollers", *devices.ASKED_AGAIN)
+ASKED_AGAIN = ("jobs.batch", "replicationcontrollers", *TWICE)
 """Kinds of which a change is asked all that a new object is asked, and then what a change is asked."""
 FIXED_FIRST = ("ingressclasses.networking.k8s.io", "daemonsets.apps")
 """Kinds of which it is told before all else what may not change."""
@@ -97,17 +111,17 @@ ASKED_TWICE = (
 """Kinds whose own rules for a status say nothing of metadata."""
 
 
-def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
-    """Raise 422 with everything that is wrong with a new object that was sent as ``served``."""
-    errors = [*_content_errors(served or kind, kind, obj), *_custom_errors(kind, obj)]
+def validate_new(kind: Kind, obj: Obj, served: Kind | None = None, first: Sequence[FieldError] = ()) -> None:
+    """Raise 422 with everything that is wrong with a new object that was sent as ``served``; ``first`` is known."""
+    errors = [*_content_errors(served or kind, kind, obj), *_custom_errors(kind, obj, None, [])]
     errors += errors_of("created", kind.resource, Place(obj))
     if not errors or kind.resource not in METADATA_LAST:
         errors = metadata_errors(kind, obj, served) + errors
-    _raise(kind, obj, errors)
+    _raise(kind, obj, [*first, *errors])
 
 
-def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) -> None:
-    """Raise 422 with everything that is wrong with a change."""
+def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None, told: list[str]) -> None:
+    """Raise 422 with everything that is wrong with a change; into ``told`` goes what was wrong before."""
     changed, added = changed_errors(new["metadata"]), new_finalizer_errors(old, new)
     errors = [*changed, *added, *changed]  # upstream looks at all metadata again and again, and says it each time
     if kind.resource not in METADATA_LAST:
@@ -115,7 +129,7 @@ def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None = None) 
     first = CHANGED_FIRST.get(kind.resource)
     errors += first(old, new) if first else ()
     errors += _changed_errors(served or kind, kind, old, new)
-    errors += _custom_errors(kind, new, old)
+    errors += _custom_errors(kind, new, old, told)
     extra = CHANGED.get(kind.resource)
     if extra is not None:
         errors += extra(old, new)
@@ -137,8 +151,8 @@ def _changed_errors(served: Kind, kind: Kind, old: Obj, new: Obj) -> list[FieldE
     return fixed + content if kind.resource in FIXED_FIRST else content + fixed
 
 
-def validate_status(kind: Kind, old: Obj, new: Obj) -> None:
-    """Raise 422 with everything that is wrong with a change of a status."""
+def validate_status(kind: Kind, old: Obj, new: Obj, told: list[str], first: Sequence[FieldError] = ()) -> None:
+    """Raise 422 with everything that is wrong with a change of a status; ``first`` is known, ``told`` as above."""
     errors = (
         [] if _same_metadata(old, new) else _metadata_errors(kind, old, new, 1 + (kind.resource not in ASKED_TWICE))
     )
@@ -146,8 +160,8 @@ def validate_status(kind: Kind, old: Obj, new: Obj) -> None:
     extra = STATUS_CHANGED.get(kind.resource)
     if extra is not None:
         errors += extra(old, new)
-    errors += _custom_errors(kind, new, old)
-    _raise(kind, new, errors)
+    errors += _custom_errors(kind, new, old, told)
+    _raise(kind, new, [*first, *errors])
 
 
 def _metadata_errors(kind: Kind, old: Obj, new: Obj, more: int) -> list[FieldError]:
@@ -191,8 +205,8 @@ def _zero(kind: Kind, path: tuple[str, ...]) -> str | None:
     return "" if shape is not None and (shape.name, path[-1]) in facts.OMITTED | facts.WRITTEN else None
 
 
-def _custom_errors(kind: Kind, new: Obj, old: Obj | None = None) -> list[FieldError]:
-    return [] if kind.custom is None else list(kind.custom.errors(new, old))
+def _custom_errors(kind: Kind, new: Obj, old: Obj | None, told: list[str]) -> list[FieldError]:
+    return [] if kind.custom is None else list(kind.custom.errors(new, old, told))
 
 
 def _content_errors(served: Kind, kind: Kind, obj: Obj) -> list[FieldError]:

@@ -15,10 +15,11 @@ from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.admission.validation.volumes import csi_driver
 from kubesim.api.selectors import value_errors
-from kubesim.api.status import FieldError, duplicate, invalid_value, required
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 from kubesim.schema.paths import dig
+from kubesim.schema.registry import Kind
 
 LONGEST_EXPRESSION = 10 * 1024
 LONGEST_POOL = 253
@@ -46,11 +47,18 @@ REACHES = ("nodeName", "nodeSelector", "allNodes")
 ONE_REACH = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 OMITTED = "<value omitted>"
 GROUP = ".resource.k8s.io"
-ASKED_AGAIN = (f"resourceclaims{GROUP}", f"deviceclasses{GROUP}", f"resourceclaimtemplates{GROUP}")
-"""Kinds of which a change is asked what a new object is asked, and then all of it again."""
 ALLOCATION = "status.allocation"
 SHOWN_IDENTITY: Obj = {"Driver": {}, "Pool": {}, "Device": {}, "ShareID": {}}
 """What is seen of a device's identity: nothing."""
+FOR_ADMINS = "adminAccess"
+ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+REQUESTS = "spec.devices.requests"
+ADMIN = {
+    f"resourceclaims{GROUP}": (REQUESTS, f"exactly.{FOR_ADMINS}", REQUESTS),
+    f"resourceclaimtemplates{GROUP}": (f"spec.{REQUESTS}", f"exactly.{FOR_ADMINS}", REQUESTS),
+}
+"""Where kinds ask for an administrator's access, and how errors call that place."""
+ALLOTTED = ("status.allocation.devices.results", "", "status.allocation.devices.results")
 ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9]+[./])")
 NO_INTERFACE = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 
@@ -250,9 +258,20 @@ def interface_address(text: str, where: str, place: Place) -> Iterator[FieldErro
         yield invalid_value(where, text, f'must be in canonical form ("{canonical}")')
 
 
-def again(resource: str) -> Callable[[Obj, Obj], list[FieldError]]:
-    """Return what says of a change once more what the rules of its kind say."""
-    return lambda old, new: errors_of("kinds", resource, Place(new))
+def admin_errors(kind: Kind, old: Obj | None, new: Obj, labels: Callable[[], Obj]) -> list[FieldError]:
+    """Return what says that an administrator's access is not for a namespace with these labels.
+
+    It is looked at in new claims and their templates, and in what is allotted to claims that had none of it.
+    """
+    path, inner, where = ADMIN[kind.resource] if old is None else ALLOTTED
+    if old is not None and any(found.get(FOR_ADMINS) for found in dig(old, ALLOTTED[0]) or ()):
+        return []
+    asked = (dig(entry, inner) if inner else entry.get(FOR_ADMINS) for entry in dig(new, path) or ())
+    at = next((at for at, wanted in enumerate(asked) if wanted), None)
+    if at is None or labels().get(ADMIN_LABEL) == "true":
+        return []
+    why = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+    return [forbidden_field(f"{where}[{at}].{FOR_ADMINS}", why)]
 
 
 def status_errors(old: Obj, new: Obj) -> list[FieldError]:

@@ -1,0 +1,265 @@
+"""CEL's macros: what loops over lists and maps, asks whether something is there, and names a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kubesim.celcosts import NEW_LIST, NEW_MAP
+from kubesim.celrun import MISSING, SPECIAL, Run, Step, compiled
+from kubesim.celsyntax import Node
+from kubesim.celvalues import NO_OVERLOAD, NONE, CelError, CostError, Optional
+
+ROUND, KEPT = 3, 12
+"""What a round of a loop costs beside its own expression, and what it costs to keep what came of it."""
+
+
+def _pairs(over: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what a loop with two variables goes over. Raises CelError."""
+    if isinstance(over, list):
+        return enumerate(over)
+    if isinstance(over, Mapping):
+        return iter(over.items())
+    raise CelError(NO_OVERLOAD)
+
+
+def _rounds(run: Run, over: Any, names: list[str]) -> Iterator[Any]:
+    """Yield each key or item of a list or map while its names stand for it."""
+    before = {name: run.names.get(name, MISSING) for name in names}
+    try:
+        for key, value in _pairs(over):
+            given = (key, value) if len(names) > 1 else (value if isinstance(over, list) else key,)
+            run.names.update(zip(names, given, strict=True))
+            yield given
+    finally:
+        run.names.update({name: value for name, value in before.items() if value is not MISSING})
+        for name, value in before.items():
+            if value is MISSING:
+                run.names.pop(name, None)
+
+
+def _loop(node: Node, bodies: int) -> tuple[Step, list[str], list[Step]] | None:
+    """Return what a loop goes over, the names of its variables and its expressions; None for what is no loop."""
+    holder, *rest = node.parts
+    names, inner = rest[:-bodies], rest[-bodies:]
+    if not node.method or not 1 <= len(names) <= 2 or any(part.kind != "name" for part in names):
+        return None
+    return compiled(holder), [part.text for part in names], [compiled(part) for part in inner]
+
+
+def _deciding(enough: bool) -> Callable[[Node], Step | None]:
+    """Return ``all`` (which false decides) or ``exists`` (which true does)."""
+
+    def macro(node: Node) -> Step | None:
+        found = _loop(node, 1)
+        if found is None:
+            return None
+        holder, names, (body,) = found
+
+        def step(run: Run) -> Any:
+            wrong: CelError | None = None
+            for _ in _rounds(run, holder(run), names):
+                run.meter.add(ROUND + enough)
+                try:
+                    value = body(run)
+                    if value is enough:
+                        return enough
+                    if not isinstance(value, bool):
+                        raise CelError(NO_OVERLOAD)
+                except CostError:
+                    raise
+                except CelError as error:
+                    wrong = wrong or error
+            run.meter.add(1)
+            if wrong is not None:
+                raise wrong
+            return not enough
+
+        return step
+
+    return macro
+
+
+def _exists_one(node: Node) -> Step | None:
+    found = _loop(node, 1)
+    if found is None:
+        return None
+    holder, names, (body,) = found
+
+    def step(run: Run) -> Any:
+        count = 0
+        for _ in _rounds(run, holder(run), names):
+            run.meter.add(1)
+            count += _true(body(run))
+        run.meter.add(2)
+        return count == 1
+
+    return step
+
+
+def _true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CelError(NO_OVERLOAD)
+    return value
+
+
+def _filter(node: Node) -> Step | None:
+    found = _loop(node, 1)
+    if found is None or len(found[1]) > 1:
+        return None
+    holder, names, (body,) = found
+
+    def step(run: Run) -> Any:
+        run.meter.add(NEW_LIST + 1)
+        kept = []
+        for (item,) in _rounds(run, holder(run), names):
+            chosen = _true(body(run))
+            run.meter.add(KEPT + 1 if chosen else 1)
+            kept += [item] if chosen else []
+        return kept
+
+    return step
+
+
+def _mapping(many: bool) -> Callable[[Node], Step | None]:
+    """Return ``map``, or ``transformList``, which has two variables; both may leave items out."""
+
+    def macro(node: Node) -> Step | None:
+        filtered = len(node.parts) == (5 if many else 4)
+        found = _loop(node, 1 + filtered)
+        if found is None or len(found[1]) != 1 + many:
+            return None
+        holder, names, bodies = found
+
+        def step(run: Run) -> Any:
+            run.meter.add(NEW_LIST + 1)
+            made = []
+            for _ in _rounds(run, holder(run), names):
+                if not filtered or _true(bodies[0](run)):
+                    run.meter.add(KEPT)
+                    made.append(bodies[-1](run))
+            return made
+
+        return step
+
+    return macro
+
+
+def _transform_map(node: Node) -> Step | None:
+    filtered = len(node.parts) == 5
+    found = _loop(node, 1 + filtered)
+    if found is None or len(found[1]) != 2:
+        return None
+    holder, names, bodies = found
+
+    def step(run: Run) -> Any:
+        run.meter.add(NEW_MAP + 1)
+        made = {}
+        for key, _ in _rounds(run, holder(run), names):
+            if not filtered or _true(bodies[0](run)):
+                run.meter.add(2)
+                made[key] = bodies[-1](run)
+        return made
+
+    return step
+
+
+def _transform_entry(node: Node) -> Step | None:
+    filtered = len(node.parts) == 5
+    found = _loop(node, 1 + filtered)
+    if found is None or len(found[1]) != 2:
+        return None
+    holder, names, bodies = found
+
+    def step(run: Run) -> Any:
+        run.meter.add(NEW_MAP + 1)
+        made: dict[Any, Any] = {}
+        for _ in _rounds(run, holder(run), names):
+            if filtered and not _true(bodies[0](run)):
+                continue
+            run.meter.add(2)
+            for key, value in bodies[-1](run).items():
+                if key in made:
+                    raise CelError(f"insert failed: key {key} already exists")
+                made[key] = value
+        return made
+
+    return step
+
+
+def _has(node: Node) -> Step | None:
+    if node.method or len(node.parts) != 1 or node.parts[0].kind != "select":
+        return None
+    holder, name = compiled(node.parts[0].parts[0]), node.parts[0].text
+
+    def step(run: Run) -> Any:
+        held = holder(run)
+        if isinstance(held, Optional):
+            held = held.held if held.has else None
+        if held is None:
+            return False
+        if not isinstance(held, Mapping):
+            raise CelError(NO_OVERLOAD)
+        return name in held
+
+    return step
+
+
+def _bind(node: Node) -> Step | None:
+    """Return ``cel.bind``, which only the expressions of devices know."""
+    if not node.method or len(node.parts) != 4 or node.parts[0].text != "cel" or node.parts[1].kind != "name":
+        return None
+    name, value, body = node.parts[1].text, compiled(node.parts[2]), compiled(node.parts[3])
+
+    def step(run: Run) -> Any:
+        run.meter.add(NEW_LIST)
+        for _ in _rounds(run, [value(run)], [name]):
+            return body(run)
+
+    return step
+
+
+def _optional_map(flat: bool) -> Callable[[Node], Step | None]:
+    def macro(node: Node) -> Step | None:
+        found = _loop(node, 1)
+        if found is None or len(found[1]) > 1:
+            return None
+        holder, names, (body,) = found
+
+        def step(run: Run) -> Any:
+            held = holder(run)
+            if not isinstance(held, Optional):
+                raise CelError(NO_OVERLOAD)
+            for _ in _rounds(run, [held.held] if held.has else [], names):
+                value = body(run)
+                return value if flat else Optional(True, value)
+            return NONE
+
+        return step
+
+    return macro
+
+
+def _otherwise(node: Node) -> Step | None:
+    """Return ``or`` or ``orValue``: the second is asked only where the first has nothing."""
+    if not node.method or len(node.parts) != 2:
+        return None
+    (one, other), whole = map(compiled, node.parts), node.text == "or"
+
+    def step(run: Run) -> Any:
+        found = one(run)
+        run.meter.add(1)
+        if not isinstance(found, Optional):
+            raise CelError(NO_OVERLOAD)
+        return (found if whole else found.held) if found.has else other(run)
+
+    return step
+
+
+SPECIAL |= {
+    "all": _deciding(enough=False), "exists": _deciding(enough=True), "exists_one": _exists_one,
+    "existsOne": _exists_one, "filter": _filter, "map": _mapping(many=False), "transformList": _mapping(many=True),
+    "transformMap": _transform_map, "transformMapEntry": _transform_entry, "has": _has, "bind": _bind,
+    "optMap": _optional_map(flat=False), "optFlatMap": _optional_map(flat=True), "or": _otherwise,
+    "orValue": _otherwise,
+}  # fmt: skip
