@@ -26,6 +26,7 @@ from kubesim.shell import rootfs, wires
 from kubesim.shell.files import Device, Directory, File, Files, Mount, View
 from kubesim.shell.hostside import ears
 from kubesim.shell.machine import Machine, Tool
+from kubesim.shell.share import Memory
 from kubesim.shell.tools import TOOLS
 
 BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "distroless"}
@@ -37,6 +38,7 @@ OWN = ("agnhost", "nnp", "sysctl")
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
 DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 510, 0), ("nvidia-uvm-tools", 510, 1))
 """Name, major and minor number of the device files that belong to no single GPU."""
+SHARED_BYTES = 64 << 20
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 DISK = ("/dev/sda1", "ext4")
 """Source and kind of what lies on a node's disk."""
@@ -236,11 +238,15 @@ def mount(
             _put(files, "/etc/hosts", HOST_HEAD + HOST_FILES["hosts"] + aliases(record))
         else:
             _put(files, "/etc/hosts", hosts(record, made.hostname))
-    files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777), source="shm"))
+    files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777, memory=Memory(SHARED_BYTES)), source="shm"))
     in_memory = {volume["name"] for volume in record.pod["spec"].get("volumes") or () if _in_memory(volume)}
     for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
         kind = ("tmpfs", "tmpfs") if item["name"] in in_memory else DISK
         _mount(files, item, volumes[item["name"]], env, spec["name"], kind)
+    for at in files.mounts.values():
+        if at.directory.memory is not None:
+            at.directory.memory.limit = min(at.directory.memory.limit, made.memory)
+            at.directory.memory.adopt(id(files))
     if (spec.get("securityContext") or {}).get("readOnlyRootFilesystem"):
         files.mounts.setdefault("/", Mount(files.root, readonly=True, source="overlay", kind="overlay"))
 

@@ -19,7 +19,10 @@ NVRM = (
     "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
 )
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
-DRIVER_FILES = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "dcgmi")
+DRIVER_FILES = (
+    "nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-bug-report.sh", "nv-fabricmanager", "dcgmi",
+    "nvidia-container-cli", "nvidia-ctk",
+)  # fmt: skip
 OWNER = "host"
 
 

@@ -434,6 +434,7 @@ class Sandbox:
         await companions.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
         machine.on_growth, machine.files.disk = self.host.node.watch.grown, self.host.node.disk.room
+        machine.files.on_memory = machine.check_memory
         inside.mount(machine, record, spec, mounts, box.env)
         rooted.enter_all(machine, record.pod, spec, self.host)
         box.message = inside.message_file(machine, spec.get("terminationMessagePath") or MESSAGE_PATH)

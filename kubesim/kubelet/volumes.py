@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+from kubesim.api.quantity import parse
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import layers
 from kubesim.kubelet.environment import ConfigError, Sources, field_value, resource_value, secret_data
 from kubesim.kubelet.status import PodRecord
 from kubesim.shell.files import Directory, File, Link
-from kubesim.shell.share import Disk
+from kubesim.shell.share import Disk, Memory
 
 DEFAULT_MODE = 0o644
 BASE = 11 << 30
 """What a node's own system takes of its disk, in bytes."""
+EVERYTHING = 1 << 60
 HOST = "/"
 """The name of a node's own tree among its claims."""
 MISSING_KEY = "references non-existent secret"
@@ -134,7 +136,17 @@ async def _mount(client: Client, record: PodRecord, disk: NodeDisk, volume: Obj,
     if source := volume.get("persistentVolumeClaim"):
         name = f"{record.pod['metadata']['namespace']}/{source['claimName']}"
         return disk.claims.setdefault(name, Directory(mode=0o777, mtime=now.timestamp()))
-    return Directory(mode=0o777, mtime=now.timestamp())
+    own = volume.get("emptyDir") or {}
+    memory = Memory(_most(record.pod["spec"], own)) if own.get("medium") == "Memory" else None
+    return Directory(mode=0o777, mtime=now.timestamp(), memory=memory)
+
+
+def _most(spec: Obj, source: Obj) -> int:
+    """Return the bytes that an empty directory in memory may hold: no more than the pod, or what it says itself."""
+    limits = [((each.get("resources") or {}).get("limits") or {}).get("memory") for each in spec["containers"]]
+    pod = sum(int(parse(str(limit))) for limit in limits) if all(limits) else EVERYTHING
+    own = int(parse(str(source["sizeLimit"]))) if source.get("sizeLimit") else 0
+    return min(pod, own or EVERYTHING)
 
 
 def _host_path(disk: NodeDisk, source: Obj) -> Directory:

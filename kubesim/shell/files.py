@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kubesim.shell.errors import FileError
-from kubesim.shell.share import Disk, Room
-from kubesim.shell.sparse import Sparse, kept, space, whole
+from kubesim.shell.share import Disk, Memory, Room
+from kubesim.shell.sparse import kept, space, whole
+from kubesim.shell.writing import Writer
 
 MOST_LINKS = 40
 HIDDEN = ""
 """The kind of a mount that nobody is told of: a computed part of a disk."""
 LONGEST_NAME = 255
-MOST_SIZE = 16 << 40  # bytes: the largest file of ext4
-MOST_ZEROS = 1 << 20
-"""Zeros that somebody writes this far into a file are counted, not kept."""
 _numbers = itertools.count(131_073)
 
 
@@ -40,6 +38,8 @@ class File(Node):
     program: str = ""
     platform: str = ""
     make: Callable[[], bytes] | None = None
+    memory: Memory | None = None
+    """The file system in memory in which it is, if it is in one."""
 
     def content(self) -> bytes | bytearray:
         """Return what reading gives now."""
@@ -73,6 +73,8 @@ class Directory(Node):
     mode: int = 0o755
     lower: Directory | None = None
     entries: dict[str, Node | None] = field(default_factory=dict)
+    memory: Memory | None = None
+    """The file system in memory in which it is, if it is in one."""
 
     def get(self, name: str) -> Node | None:
         """Return the entry, copied up from the layer below."""
@@ -169,33 +171,48 @@ class Files:
     """Called when a process has changed something."""
     outer: Files | None = None
     """The tree to whose account this one belongs."""
+    on_memory: Callable[[], None] | None = None
+    """Called when more is in memory of what its processes have written there."""
 
     def within(self, root: Directory, mounts: dict[str, Mount]) -> Files:
         """Return a tree with another root that goes to the account of this one (chroot)."""
         return Files(root, mounts, self.limit, self.most_nodes, disk=self.disk, touched=self.touched, outer=self)
 
-    def charge(self, size: int, nodes: int = 0, *, on_disk: int | None = None) -> None:
-        """Count growth: ``size`` bytes that are kept, and ``on_disk`` (as many) on the node's disk.
+    @property
+    def in_memory(self) -> int:
+        """The bytes of memory that what its processes have written into file systems there takes."""
+        found = {id(at.directory.memory): at.directory.memory for at in self.mounts.values()}
+        return sum(memory.by.get(id(self), 0) for memory in found.values() if memory is not None)
+
+    def charge(self, size: int, nodes: int = 0, *, on_disk: int | None = None, memory: Memory | None = None) -> None:
+        """Count growth: ``size`` bytes that are kept, and ``on_disk`` (as many) on the node's disk, or in ``memory``.
 
         Raises FileError when a disk is full.
         """
         if self.outer is not None:
-            self.outer.charge(size, nodes, on_disk=on_disk)
+            self.outer.charge(size, nodes, on_disk=on_disk, memory=memory)
             return
         on_disk = size if on_disk is None else on_disk
         if size > 0 and self.used + size > self.limit or nodes > 0 and self.nodes + nodes > self.most_nodes:
             raise FileError("ENOSPC")
-        if self.disk is not None and not self.disk.take(on_disk):
+        if not self._take(on_disk, memory):
             raise FileError("ENOSPC")
         size = max(size, -self.used)
         if self.shared is not None and not self.shared.take(size):
-            if self.disk is not None:
-                self.disk.take(-on_disk)
+            self._take(-on_disk, memory)
             raise FileError("ENOSPC")
         self.used += size
         self.nodes = max(self.nodes + nodes, 0)
         if self.touched is not None:
             self.touched()
+        if memory is not None and on_disk > 0 and self.on_memory is not None:
+            self.on_memory()
+
+    def _take(self, size: int, memory: Memory | None) -> bool:
+        """Count bytes where they lie; False where there is no room for them."""
+        if memory is not None:
+            return memory.charge(size, id(self))
+        return self.disk is None or self.disk.take(size)
 
     def keeps(self, size: int) -> bool:
         """Tell whether so many bytes more can be kept, or have to be because nothing else counts them."""
@@ -210,6 +227,9 @@ class Files:
         """Let go of everything: the container is gone. What of it was on its node's disk is the kubelet's to say."""
         if self.shared is not None:
             self.shared.take(-self.used)
+        for at in self.mounts.values():
+            if at.directory.memory is not None:
+                at.directory.memory.by.pop(id(self), None)
         self.used = self.nodes = 0
         self.root = Directory()
         self.mounts.clear()
@@ -305,7 +325,7 @@ def allowed(node: Node, want: int, user: tuple[int, int]) -> bool:
 
 
 @dataclass(slots=True)
-class View:
+class View(Writer):
     """The files as one process sees them: its working directory, user and umask, and the time."""
 
     files: Files
@@ -377,50 +397,6 @@ class View:
             self.store(node, b"")
         return node
 
-    def store(self, node: File, data: bytes | bytearray) -> None:
-        """Replace a file's bytes."""
-        self.files.charge(kept(data) - kept(node.data), on_disk=space(data) - space(node.data))
-        node.data, node.mtime = data, self.now()
-
-    def overwrite(self, node: File, at: int, data: bytes) -> None:
-        """Put bytes into a file at a position; raises FileError where the disk is full.
-
-        Of a large file whose bytes are zeros, or too many to be kept, only the size is remembered.
-        """
-        old, end = node.data, at + len(data)
-        grown = max(end - len(old), 0)
-        zeros = self.files.disk is not None and at >= MOST_ZEROS and data.count(0) == len(data)
-        if isinstance(old, Sparse) or zeros or not self.files.keeps(grown):
-            self.lengthen(node, end)
-            if isinstance(node.data, Sparse) and at < node.data.head:
-                head = bytearray(node.data[: node.data.head])
-                head[at:end] = data[: len(head) - at]
-                node.data = Sparse(head, node.data.size, node.data.space)
-            return
-        self.files.charge(grown)
-        if not isinstance(old, bytearray):
-            node.data = old = bytearray(old)
-        if at > len(old):
-            old += bytes(at - len(old))
-        old[at:end] = data
-        node.mtime = self.now()
-
-    def lengthen(self, node: File, size: int, *, hole: bool = False) -> None:
-        """Let a file be ``size`` bytes long at least, with zeros that nobody keeps.
-
-        They take space on the disk unless they are a ``hole``; raises FileError where it is full.
-        """
-        if size > MOST_SIZE:
-            raise FileError("EFBIG")
-        more = max(size - len(node.data), 0)
-        taken = 0 if hole else more
-        self.files.charge(0, on_disk=taken)
-        if not isinstance(node.data, Sparse):
-            node.data = Sparse(node.data, len(node.data), len(node.data))
-        node.data.size += more
-        node.data.space += taken
-        node.mtime = self.now()
-
     def write(self, path: str, data: bytes) -> None:
         """Make or replace the file at ``path``."""
         node = self.file(path, append=False)
@@ -436,6 +412,8 @@ class View:
         self.files.charge(0, 1)
         if node.links == 1:
             node.uid, node.gid, node.mtime = self.uid, self.gid, self.now()
+        if isinstance(node, File | Directory):
+            node.memory = place.directory.memory
         place.directory.put(place.name, node)
 
     def change(self, place: Place, path: str) -> None:
@@ -467,8 +445,8 @@ class View:
         self.change(place, path)
         place.directory.drop(place.name)
         node.links -= 1
-        gone = node.data if isinstance(node, File) and node.links < 1 else b""
-        self.files.charge(-kept(gone), -1, on_disk=-space(gone))
+        gone, memory = (node.data, node.memory) if isinstance(node, File) and node.links < 1 else (b"", None)
+        self.files.charge(-kept(gone), -1, on_disk=-space(gone), memory=memory)
 
     def rename(self, old: str, new: str) -> None:
         """Move an entry over a free name, a file or an empty directory."""
@@ -486,6 +464,10 @@ class View:
             raise FileError("EISDIR" if isinstance(end.node, Directory) else "ENOTDIR", new)
         self.change(start, old)
         self.change(end, new)
+        if isinstance(node, File) and node.memory is not (memory := end.directory.memory):
+            self.files.charge(0, on_disk=space(node.data), memory=memory)
+            self.files.charge(0, on_disk=-space(node.data), memory=node.memory)
+            node.memory = memory
         start.directory.drop(start.name)
         end.directory.put(end.name, node)
 

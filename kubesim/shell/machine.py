@@ -18,7 +18,7 @@ from kubesim.gpu.access import Access
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
-from kubesim.shell.holding import Holder
+from kubesim.shell.holding import LARGE, Holder
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.meter import Meter, Use
 from kubesim.shell.pacing import Pacer, Steps
@@ -96,6 +96,7 @@ class Machine:
         self.meter = Meter(self.now())
         self.paced = self.now()
         self.rested = True
+        self._filled = 0
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""
@@ -137,8 +138,17 @@ class Machine:
 
     @property
     def held(self) -> int:
-        """The bytes of memory that its processes have claimed."""
-        return sum(process.held for process in self.processes.values())
+        """The bytes of memory that its processes have claimed, or filled with files."""
+        return sum(process.held for process in self.processes.values()) + self.files.in_memory
+
+    def check_memory(self) -> None:
+        """End everything where more is held than may be."""
+        if self.memory_limit and self.held > self.memory_limit:
+            self.on_full()
+            self.stop()
+        elif (filled := self.files.in_memory // LARGE) > self._filled:
+            self._filled = filled
+            self.on_growth()
 
 
 class Process(Holder):

@@ -57,6 +57,25 @@ class Room:
         return True
 
 
+@dataclass(slots=True)
+class Memory(Room):
+    """A file system in memory (tmpfs). ``by``: how many of its bytes count as whose memory."""
+
+    by: dict[int, int] = field(default_factory=dict)
+
+    def charge(self, size: int, who: int) -> bool:
+        """Count bytes as somebody's; False, and nothing counted, where they do not fit."""
+        if not self.take(size):
+            return False
+        self.by[who] = max(self.by.get(who, 0) + size, 0)
+        return True
+
+    def adopt(self, who: int) -> None:
+        """Count as somebody's what nobody has any more: its container was started again."""
+        if (left := self.used - sum(self.by.values())) > 0:
+            self.by[who] = self.by.get(who, 0) + left
+
+
 BYTES_OF_ENTRY, OWN_ENTRIES = 16_384, 178_000
 """ext4 has an entry for so many bytes; a node's own system has so many."""
 

@@ -76,3 +76,27 @@ async def test_the_files_of_an_image_are_nobodys():
         assert (await run(w, "web", "sh", "-c", "cat /etc/* > /dev/null; ls -lR / > /dev/null"))[0] in (0, 1)
         await w.tick(30)
         assert (await w.pod())["status"]["phase"] == "Running"
+
+
+async def test_files_in_memory_are_the_memory_of_who_writes_them_and_no_larger_than_their_volume():
+    limits = {"resources": {"limits": {"memory": "256Mi"}}}
+    mount = [{"name": "cache", "mountPath": "/cache"}, {"name": "wide", "mountPath": "/wide"}]
+    volumes = [
+        {"name": "cache", "emptyDir": {"medium": "Memory", "sizeLimit": "100Mi"}},
+        {"name": "wide", "emptyDir": {"medium": "Memory"}},
+    ]
+    async with world(1) as w:
+        main = container("ubuntu:22.04", "sleep", "1d", volumeMounts=mount, **limits)
+        await w.create("pods", pod("writer", main, volumes=volumes))
+        await w.tick(5)
+        refused = "fallocate: fallocate failed: No space left on device\n"
+        assert (await run(w, "writer", "fallocate", "-l", "101M", "/cache/x"))[2] == refused
+        assert (await run(w, "writer", "fallocate", "-l", "65M", "/dev/shm/y"))[2] == refused
+        _, out, _ = await run(w, "writer", "sh", "-c", "fallocate -l 90M /cache/x; df -m /cache /dev/shm")
+        rows = [line.split()[1:5] for line in out.splitlines()[1:]]
+        assert rows == [["100", "90", "10", "90%"], ["64", "0", "64", "0%"]]
+        assert (await run(w, "writer", "sh", "-c", "rm /cache/x; fallocate -l 250M /wide/z"))[0] == 0
+        await run(w, "writer", "fallocate", "-l", "9M", "/cache/x")
+        await w.tick(5)
+        status = (await w.pod("writer"))["status"]["containerStatuses"][0]
+        assert status["lastState"]["terminated"]["reason"] == "OOMKilled"

@@ -55,7 +55,7 @@ async def crictl(process: Process) -> int:
     if verb == "--version":
         await process.write("crictl version v1.34.0\n")
         return 0
-    if side is None:
+    if side is None or not side.services.runs("containerd"):
         await process.error(NO_RUNTIME)
         return 1
     known = {
@@ -211,7 +211,7 @@ async def _inspect(process: Process, side: HostSide, words: list[str]) -> int:
 
 
 async def _version(process: Process, side: HostSide, words: list[str]) -> int:
-    await process.write("Version:  0.1.0\nRuntimeName:  containerd\nRuntimeVersion:  2.0.4\nRuntimeApiVersion:  v1\n")
+    await process.write("Version:  0.1.0\nRuntimeName:  containerd\nRuntimeVersion:  2.0.6\nRuntimeApiVersion:  v1\n")
     return 0
 
 
@@ -336,7 +336,7 @@ async def _info(process: Process, side: HostSide, words: list[str]) -> int:
 async def ctr(process: Process) -> int:
     """Ask containerd itself."""
     side, words = host_of(process), process.argv[1:]
-    if side is None:
+    if side is None or not side.services.runs("containerd"):
         await process.error(
             'ctr: failed to dial "/run/containerd/containerd.sock": connection error: desc = "transport: Error while '
             'dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
@@ -362,7 +362,7 @@ async def ctr(process: Process) -> int:
     elif kind in ("namespaces", "namespace", "ns"):
         rows = [["NAME", "LABELS"], ["k8s.io", ""]]
     elif kind == "version":
-        await process.write("Client:\n  Version:  2.0.4\nServer:\n  Version:  2.0.4\n")
+        await process.write("Client:\n  Version:  2.0.6\nServer:\n  Version:  2.0.6\n")
         return 0
     else:
         await process.error(f"No help topic for '{kind}'\n")

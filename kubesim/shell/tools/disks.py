@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from kubesim.shell.files import HIDDEN, Directory
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.share import BYTES_OF_ENTRY
 from kubesim.shell.tools import kit, ls
 
 DISK, USED = 100 << 30, 37 << 30
 SMALL = 64 << 20
-"""Size of /dev and of /dev/shm, as container runtimes make them."""
+"""Size of /dev, as container runtimes make it."""
 
 
 async def du(process: Process) -> int:
@@ -61,40 +62,51 @@ def root_of(process: Process) -> tuple[str, str]:
 
 async def df(process: Process) -> int:
     """Show how full file systems are."""
-    opts = await kit.options(process, "hkmPTaiH", {"human-readable": "h", "print-type": "T"})
+    opts = await kit.options(process, "hkmPTaiHx:t:", {"human-readable": "h", "print-type": "T", "inodes": "i"})
     files, disk = process.view.files, process.view.files.disk
     whole, full = (disk.limit, disk.look()) if disk is not None else (DISK, USED + files.used)
     rows = [(*root_of(process), whole, full, "/")]
     for path, mounted in files.mounts.items():
         if path not in ("/", "/proc") and mounted.kind not in (HIDDEN, "sysfs"):
-            size = SMALL if path in ("/dev", "/dev/shm") else process.machine.memory  # noqa: S108 - a simulated path
-            rows.append(
-                (
-                    mounted.source,
-                    mounted.kind,
-                    *((size, 0) if mounted.kind.endswith("tmpfs") else (whole, full)),
-                    path,
-                )
-            )
+            memory = mounted.directory.memory
+            size = memory.limit if memory else SMALL if path == "/dev" else process.machine.memory
+            found = (size, memory.used if memory else 0) if mounted.kind.endswith("tmpfs") else (whole, full)
+            rows.append((mounted.source, mounted.kind, *found, path))
     if opts.args:
         paths = [process.view.place(name).path for name in opts.args if process.view.find(name)]
         rows = [
             max((row for row in rows if f"{path}/".startswith(row[4].rstrip("/") + "/")), key=lambda row: len(row[4]))
             for path in paths
         ]
-    human = "h" in opts
+    if "i" in opts:
+        await _inodes(process, rows)
+        return 0
+    human, unit = "h" in opts, 1 << 20 if "m" in opts else 1024
     kinds = " Type    " if "T" in opts else ""
-    sizes = "Size  Used Avail Use%" if human else "1K-blocks     Used Available Use%"
+    sizes = "Size  Used Avail Use%" if human else f"{'1M' if unit > 1024 else '1K'}-blocks     Used Available Use%"
     source = max([15, *(len(row[0]) for row in rows)]) if not human else max([10, *(len(row[0]) for row in rows)])
     await process.write(f"{'Filesystem':<{source}}{kinds} {' ' if human else ''}{sizes} Mounted on\n")
     for name, kind, size, used, place in rows:
         free = size - used
-        shown = [ls.human(value) if human else str(value // 1024) for value in (size, used, free)]
+        shown = [ls.human(value) if human else str(-(-value // unit)) for value in (size, used, free)]
         wide = (5, 5, 5) if human else (9, 8, 9)
         numbers = " ".join(f"{value:>{width}}" for value, width in zip(shown, wide, strict=True))
         percent = f"{-(-used * 100 // size)}%"
         await process.write(f"{name:<{source}}{f' {kind:<8}' if kinds else ''} {numbers} {percent:>4} {place}\n")
     return 0
+
+
+async def _inodes(process: Process, rows: list[tuple[str, str, int, int, str]]) -> None:
+    """Show how many entries the file systems have room for, and how many there are (``df -i``)."""
+    disk = process.view.files.disk
+    wide = max([15, *(len(row[0]) for row in rows)])
+    await process.write(f"{'Filesystem':<{wide}}   Inodes  IUsed   IFree IUse% Mounted on\n")
+    for name, kind, size, _, place in rows:
+        most, used = size // 4096 if kind.endswith("tmpfs") else size // BYTES_OF_ENTRY, 1
+        if disk is not None and not kind.endswith("tmpfs"):
+            most, used = disk.inodes, disk.entries
+        percent = f"{-(-used * 100 // max(most, 1))}%"
+        await process.write(f"{name:<{wide}} {most:>8} {used:>6} {most - used:>7} {percent:>5} {place}\n")
 
 
 async def mount(process: Process) -> int:

@@ -1,0 +1,174 @@
+"""The smaller programs of the driver and its toolkit: what they print when somebody looks whether all is there."""
+
+from __future__ import annotations
+
+from kubesim.gpu.access import Access
+from kubesim.gpu.products import driver
+from kubesim.gpu.smi.view import View
+from kubesim.shell.errors import FileError
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools.hosts import host_of
+
+REPORT = "nvidia-bug-report.log.gz"
+BANNER = """
+nvidia-bug-report.sh will now collect information about your
+system and create the file '{name}' in the current
+directory.  It may take several seconds to run.  In some
+cases, it may hang trying to capture data generated dynamically
+by the Linux kernel and/or the NVIDIA kernel module.  While
+the bug report log file will be incomplete if this happens, it
+may still contain enough data to diagnose your problem.
+
+If nvidia-bug-report.sh hangs, consider running with the --safe-mode
+and --extra-system-data command line arguments.
+
+Please include the '{name}' log file when reporting
+your bug via the NVIDIA Linux forum (see forums.developer.nvidia.com)
+or by sending email to 'linux-bugs@nvidia.com'.
+
+By delivering '{name}' to NVIDIA, you acknowledge
+and agree that personal information may inadvertently be included in
+the output.  Notwithstanding the foregoing, NVIDIA will use the
+output only for the purpose of investigating your reported issue.
+
+Running nvidia-bug-report.sh...{end}
+
+"""
+TOOLKIT = "1.18.0"
+
+
+def access_of(process: Process) -> Access | None:
+    """Return the devices as a process may see them."""
+    side = host_of(process)
+    found = process.machine.devices if side is None else side.devices
+    return found if found is not None and found.has_driver else None
+
+
+def _trouble(access: Access | None) -> str:
+    """Return why the driver's library cannot be used; empty where it can."""
+    if access is None or not access.board.loaded:
+        return "driver not loaded"
+    return "driver/library version mismatch" if access.board.mismatched else ""
+
+
+def _view(process: Process, access: Access) -> View:
+    return access.view(process.machine.clock.now())
+
+
+async def debugdump(process: Process) -> int:
+    """List the devices (``nvidia-debugdump -l``)."""
+    access = access_of(process)
+    if why := _trouble(access):
+        name = "NVML_ERROR_LIB_RM_VERSION_MISMATCH" if "mismatch" in why else "NVML_ERROR_DRIVER_NOT_LOADED"
+        await process.write(f"Error: nvmlInit(): {why.title()} ({name})\n")
+        return 255
+    assert access is not None
+    if not {"-l", "--list"} & {*process.argv}:
+        await process.write("Error: No arguments specified\n")
+        return 1
+    seen = _view(process, access).present()
+    await process.write(f"Found {len(seen)} NVIDIA devices\n")
+    for each in seen:
+        await process.write(
+            f"\tDevice ID:              {each.number}\n\tDevice name:            {each.device.product.name}\n"
+            f"\tGPU internal ID:        {each.device.serial}\n\n"
+        )
+    return 0
+
+
+async def version(process: Process) -> int:
+    """Tell the version of a service's program; it is started by systemd."""
+    if process.name == "nv-fabricmanager":
+        await process.write(f"Fabric Manager version is : {driver().version}\n")
+    elif {"-v", "-V", "--version"} & {*process.argv}:
+        await process.write(f"nvidia-persistenced:  version {driver().version}\n\nThe NVIDIA Persistence Daemon.\n")
+    else:
+        await process.error("nvidia-persistenced failed to initialize. Check syslog for more details.\n")
+        return 1
+    return 0
+
+
+async def container_cli(process: Process) -> int:
+    """``nvidia-container-cli info`` and ``list``: what the runtime's hook would give to a container."""
+    words = [word for word in process.argv[1:] if not word.startswith("-")]
+    if not words:
+        await process.write(f"cli-version: {TOOLKIT}\nlib-version: {TOOLKIT}\n")
+        return 0
+    access = access_of(process)
+    if why := _trouble(access):
+        await process.error(f"nvidia-container-cli: initialization error: nvml error: {why}\n")
+        return 1
+    assert access is not None
+    view = _view(process, access)
+    if words[0] == "list":
+        devices = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"]
+        rows = [*devices, *(f"/dev/nvidia{each.device.minor}" for each in view.present()), "/usr/bin/nvidia-smi"]
+        libraries = "/usr/lib/x86_64-linux-gnu"
+        rows += [
+            f"{libraries}/lib{name}.so.{access.board.library}"
+            for name in ("nvidia-ml", "cuda", "nvidia-ptxjitcompiler")
+        ]
+        await process.write("".join(f"{row}\n" for row in rows))
+        return 0
+    if lost := view.lost():
+        await process.error("nvidia-container-cli: detection error: nvml error: gpu is lost\n")
+        return int(bool(lost))
+    await process.write(f"NVRM version:   {driver().version}\nCUDA version:   {driver().cuda}\n")
+    for each in view.present():
+        device = each.device
+        await process.write(
+            f"\nDevice Index:   {each.number}\nDevice Minor:   {device.minor}\n"
+            f"Model:          {device.product.name}\nBrand:          Nvidia\n"
+            f"GPU UUID:       {device.uuid}\nBus Location:   {device.pci_address}\n"
+            f"Architecture:   {device.product.compute}\n"
+        )
+    return 0
+
+
+async def toolkit(process: Process) -> int:
+    """``nvidia-ctk``: its version, and the devices that it would name."""
+    words = process.argv[1:]
+    if words[:2] == ["cdi", "list"]:
+        access = access_of(process)
+        seen = _view(process, access).present() if access is not None and not _trouble(access) else []
+        names = [
+            *(f"nvidia.com/gpu={each.number}" for each in seen),
+            *(f"nvidia.com/gpu={each.device.uuid}" for each in seen),
+        ]
+        names += ["nvidia.com/gpu=all"] * bool(seen)
+        await process.write("".join(f"{name}\n" for name in names))
+        at = f"{process.machine.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        await process.error(f'time="{at}" level=info msg="Found {len(names)} CDI devices"\n')
+        return 0
+    await process.write(
+        f"NVIDIA Container Toolkit CLI version {TOOLKIT}\ncommit: f8daa5e26de9fd7eb79259040b6dd5a52060048c\n"
+    )
+    return 0
+
+
+async def bug_report(process: Process) -> int:
+    """Collect what NVIDIA's support asks for into a file."""
+    side = host_of(process)
+    if side is None:
+        await process.error("ERROR: Please run nvidia-bug-report.sh as root.\n")
+        return 1
+    try:
+        process.view.write(f"{process.cwd.rstrip('/')}/{REPORT}", b"\x1f\x8b\x08\x00" + bytes(256))
+    except FileError as error:
+        await process.error(
+            "\nERROR: Working directory is not writable; please cd to a directory\n       where you have write "
+            f"permission ({error.text}).\n"
+        )
+        return 1
+    await process.write(BANNER.format(name=REPORT, end=" complete."))
+    return 0
+
+
+TOOLS: dict[str, Tool] = {
+    "nvidia-debugdump": debugdump,
+    "nvidia-persistenced": version,
+    "nv-fabricmanager": version,
+    "nvidia-container-cli": container_cli,
+    "nvidia-ctk": toolkit,
+    "nvidia-bug-report.sh": bug_report,
+}
