@@ -1,4 +1,4 @@
-"""What tests of kubesim begin with, and what holds after every one."""
+"""What tests of kubesim begin with, and what holds after every module of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kubesim import sharing
 from kubesim.api.operations import Operations
 from kubesim.clock import ManualClock
 from kubesim.store import Store
+from kubesim.tests.live import serving
 from kubesim.tests.operations import NAMESPACES
 
 
@@ -25,9 +26,16 @@ def ops(clock):
     return operations
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A cluster of one node for all tests of a module."""
+    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
+        yield live
+
+
+@pytest.fixture(scope="module", autouse=True)
 def _nobody_changes_what_is_shared():
-    """What a store holds may be a part of many objects, of other clusters, too."""
+    """What a store holds may be a part of many objects, of other clusters, too: looked at after each module."""
     yield
     assert [raw for raw, value in _shared() if orjson.dumps(value) != raw] == []
 

@@ -8,7 +8,7 @@ from aiohttp import ClientSession
 
 from kubesim.errors import Obj
 from kubesim.network.fabric import HttpServer, Request, Response
-from kubesim.tests.live import Live, serving
+from kubesim.tests.live import Live
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DOCUMENT = {
@@ -69,12 +69,6 @@ async def condition(client: ClientSession, reason: str, name: str = "v1.toys.exa
                 if found["reason"] == reason:
                     return found
     raise AssertionError(f"{reason} was awaited, {seen} came")
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 @pytest.fixture

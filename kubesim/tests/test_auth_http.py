@@ -16,7 +16,7 @@ from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.clock import RealClock
 from kubesim.errors import ApiError
 from kubesim.pki import name_of
-from kubesim.tests.live import serving, session
+from kubesim.tests.live import session
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/training"
 ACCOUNTS = "/api/v1/namespaces/training/serviceaccounts"
@@ -24,12 +24,6 @@ MAPS = "/api/v1/namespaces/training/configmaps"
 REVIEWS = "/apis/authorization.k8s.io/v1"
 RULE = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
 ONCALL = "system:serviceaccount:training:oncall"
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 @pytest.fixture

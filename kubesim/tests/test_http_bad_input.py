@@ -4,8 +4,6 @@ import io
 
 import pytest
 
-from kubesim.tests.live import serving
-
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEEP = b'{"metadata":{"name":"x"},"data":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"}"
 BODIES = {
@@ -24,12 +22,6 @@ BODIES = {
     "labels of a wrong type": b'{"metadata":{"name":"x","labels":[]}}',
     "no name": b'{"metadata":{}}',
 }
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 async def status_of(response):

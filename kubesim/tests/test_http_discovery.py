@@ -2,18 +2,10 @@ import asyncio
 
 import pytest
 
-from kubesim.tests.live import serving
-
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 @pytest.mark.parametrize("path", ["/version", "/version/", "/api", "/api/", "/apis/", "/api/v1/", "/apis/apps/v1/"])

@@ -3,16 +3,8 @@ import asyncio
 import orjson
 import pytest
 
-from kubesim.tests.live import serving
-
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 @pytest.fixture

@@ -15,14 +15,7 @@ from kubesim.informer import Informer
 from kubesim.nodes import access
 from kubesim.nodes.access import AccessError
 from kubesim.overhttp import Unreachable
-from kubesim.tests.live import serving
 from kubesim.tests.relay import Relay
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 @asynccontextmanager

@@ -11,16 +11,9 @@ from kubesim.api.openapi_protobuf import encode
 from kubesim.api.openapi_v2 import converted, document_v2
 from kubesim.schema.kinds import registry
 from kubesim.schema.openapi_table import expanded, known, schema_of
-from kubesim.tests.live import serving
 
 CORE, META = "io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from kubesim.tests.live import serving
-
 SPACE = "/api/v1/namespaces/default"
 TEMPLATE = {
     "metadata": {"labels": {"app": "db"}},
@@ -17,12 +15,6 @@ CLAIM = {
 }
 SPEC = {"serviceName": "db", "selector": {"matchLabels": {"app": "db"}}, "template": TEMPLATE}
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
-        yield live
 
 
 async def post(live, path, body):
