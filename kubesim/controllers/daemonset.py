@@ -8,10 +8,10 @@ from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
 from kubesim.controllers.history import HASH_LABEL, History
 from kubesim.controllers.owned import Owned
-from kubesim.controllers.shares import share
 from kubesim.errors import Obj
 from kubesim.scheduler.state import NodeState
 from kubesim.scheduler.terms import selects_node, tolerates
+from kubesim.shares import share
 from kubesim.times import parse
 
 GENERATION = "deprecated.daemonset.template.generation"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from kubesim.controllers.history import safe_hash
-from kubesim.controllers.shares import share
 from kubesim.errors import Obj
+from kubesim.shares import share
 
 PREFIX = "deployment.kubernetes.io/"
 REVISION = PREFIX + "revision"

@@ -8,10 +8,10 @@ from kubesim.api.selectors import from_struct
 from kubesim.conditions import condition_of, renewed, replaced
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, latest, queue_key
-from kubesim.controllers.shares import share
 from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry
+from kubesim.shares import share
 from kubesim.times import parse, stamp
 
 SCALED = ("replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps")

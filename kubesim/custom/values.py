@@ -206,6 +206,12 @@ def same_entry(item: Any, old: Any, schema: Obj) -> Any:
 
 def _object_errors(value: Obj, schema: Obj, path: str, old: Any) -> Iterator[FieldError]:
     yield from _count_errors(len(value), schema.get("minProperties"), schema.get("maxProperties"), path, "properties")
+    extra = schema.get("additionalProperties")
+    for name, item in sorted(value.items()):
+        inner = schema.get("properties", {}).get(name, extra if isinstance(extra, dict) else None)
+        if inner is not None:
+            before = old.get(name) if isinstance(old, dict) else None
+            yield from errors_of(item, inner, f"{path}.{name}" if path else name, before)
     for name in schema.get("required", ()):
         if name not in value:
             yield required(f"{path}.{name}" if path else name)
@@ -213,12 +219,6 @@ def _object_errors(value: Obj, schema: Obj, path: str, old: Any) -> Iterator[Fie
         for name in ("apiVersion", "kind"):
             if name not in value:
                 yield required(f"{path}.{name}")
-    extra = schema.get("additionalProperties")
-    for name, item in sorted(value.items()):
-        inner = schema.get("properties", {}).get(name, extra if isinstance(extra, dict) else None)
-        if inner is not None:
-            before = old.get(name) if isinstance(old, dict) else None
-            yield from errors_of(item, inner, f"{path}.{name}" if path else name, before)
 
 
 def _count_errors(count: int, least: int | None, most: int | None, path: str, what: str) -> Iterator[FieldError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,11 +17,44 @@ from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME
 from kubesim.metrics.scrape import Function
 from kubesim.metrics.timeline import Timeline
+from kubesim.shares import share
 from kubesim.times import parse
 
 _FILE = Path(__file__).with_name("kube_state.yaml")
+_HELP = Path(__file__).with_name("kube_state_help.yaml")
 PHASES = ("Pending", "Succeeded", "Failed", "Unknown", "Running")
 STATUSES = ("true", "false", "unknown")
+QOS = ("BestEffort", "Burstable", "Guaranteed")
+POD_REASONS = ("Evicted", "NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
+JOB_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "Evicted")
+DEPLOYMENT_REASONS = {
+    "",
+    "ReplicaSetUpdated",
+    "ReplicaSetCreateError",
+    "NewReplicaSetCreated",
+    "FoundNewReplicaSet",
+    "NewReplicaSetAvailable",
+    "ProgressDeadlineExceeded",
+    "DeploymentPaused",
+    "DeploymentResumed",
+    "MinimumReplicasAvailable",
+    "MinimumReplicasUnavailable",
+}
+"""Other reasons of conditions are told as unknown."""
+POD_TIMES = {
+    ("Initialized", "True"): "initialized_time",
+    ("ContainersReady", "True"): "container_ready_time",
+    ("Ready", "True"): "ready_time",
+    ("PodScheduled", "True"): "scheduled_time",
+    ("PodScheduled", "False"): "unscheduled_time",
+}
+ROUNDED = (("max_unavailable", "maxUnavailable", math.floor), ("max_surge", "maxSurge", math.ceil))
+CONTAINER = "kube_pod_container"
+CONTAINERS = (
+    (CONTAINER, "containers", "containerStatuses"),
+    ("kube_pod_init_container", "initContainers", "initContainerStatuses"),
+)
+"""(metrics' first words, field of the spec, field of the status)"""
 UNITS = {"cpu": "core", "memory": "byte", "ephemeral-storage": "byte", "storage": "byte"}
 Line = tuple[str, dict[str, str], float]
 """(metric, labels, value)"""
@@ -43,6 +77,7 @@ class Table:
     prefix: str
     labels: Mapping[str, tuple[str, ...]]
     rows: tuple[Row, ...]
+    series: Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 @cache
@@ -53,8 +88,13 @@ def tables() -> dict[str, Table]:
 
 
 def _table(entry: dict[str, Any]) -> Table:
-    labels = {name: tuple(path.split(".")) for name, path in entry["labels"].items()}
-    return Table(entry["prefix"], labels, tuple(_row(entry["prefix"], *row) for row in entry["metrics"]))
+    prefix = entry["prefix"]
+    series = {f"{prefix}_{name}": _paths(labels) for name, labels in entry.get("series", {}).items()}
+    return Table(prefix, _paths(entry["labels"]), tuple(_row(prefix, *row) for row in entry["metrics"]), series)
+
+
+def _paths(labels: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(path.split(".")) for name, path in labels.items()}
 
 
 def _row(prefix: str, name: str, _type: str, path: str, default: float | None = None) -> Row:
@@ -67,13 +107,20 @@ def lines(kind: str, obj: Obj) -> Iterator[Line]:
     table = tables().get(kind)
     if table is None:
         return
-    labels = {name: str(_at(obj, path) or "") for name, path in table.labels.items()}
+    labels = _told(obj, table.labels)
     for row in table.rows:
         value = _number(_at(obj, row.path), row)
         if value is not None:
             yield row.name, labels, value
+    for name, paths in table.series.items():
+        if any((told := _told(obj, paths)).values()):
+            yield name, {**labels, **told}, 1.0
     for more in _MORE.get(kind, ()):
         yield from more(obj, labels, table.prefix)
+
+
+def _told(obj: Obj, paths: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    return {name: str(_at(obj, path) or "") for name, path in paths.items()}
 
 
 def _at(obj: Any, path: tuple[str, ...]) -> Any:
@@ -92,6 +139,8 @@ def _number(value: Any, row: Row) -> float | None:
             return float(bool(value))
         case "count":
             return float(len(value))
+        case "quantity":
+            return float(quantity.parse(str(value)))
     return float(value)
 
 
@@ -114,6 +163,18 @@ def _conditions(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]
             yield f"{prefix}_status_condition", {**labels, "condition": item["type"], "status": status}, holds
 
 
+def _deployment(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
+    for item in obj.get("status", {}).get("conditions") or ():
+        reason = item.get("reason", "")
+        told = {**labels, "reason": reason if reason in DEPLOYMENT_REASONS else "unknown"}
+        yield from _conditions({"status": {"conditions": [item]}}, told, prefix)
+    strategy = obj["spec"].get("strategy", {}).get("rollingUpdate") or {}
+    for name, field, rounded in ROUNDED:
+        if field in strategy:
+            count = share(strategy[field], obj["spec"].get("replicas", 1), rounded)
+            yield f"{prefix}_spec_strategy_rollingupdate_{name}", labels, float(count)
+
+
 def _phase(phases: tuple[str, ...]) -> Callable[[Obj, dict[str, str], str], Iterator[Line]]:
     def call(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
         now = obj.get("status", {}).get("phase")
@@ -127,12 +188,16 @@ def _owner(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
     owners = obj["metadata"].get("ownerReferences") or [{}]
     for owner in owners:
         named = {"owner_kind": owner.get("kind", ""), "owner_name": owner.get("name", "")}
-        is_controller = str(bool(owner["controller"])).lower() if "controller" in owner else ""
+        is_controller = str(bool(owner.get("controller"))).lower() if owner else ""
         yield f"{prefix}_owner", {**labels, **named, "owner_is_controller": is_controller}, 1.0
 
 
+def _snake(name: str) -> str:
+    return re.sub("([a-z0-9])([A-Z])", r"\1_\2", re.sub("[^a-zA-Z0-9_]", "_", name)).lower()
+
+
 def _labels(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
-    named = {f"label_{re.sub('[^a-zA-Z0-9_]', '_', k)}": v for k, v in (obj["metadata"].get("labels") or {}).items()}
+    named = {f"label_{_snake(k)}": v for k, v in (obj["metadata"].get("labels") or {}).items()}
     yield f"{prefix}_labels", {**labels, **named}, 1.0
 
 
@@ -153,44 +218,80 @@ def _pod(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
         },
         1.0,
     )
+    yield from _pod_status(status, labels)
+
+
+def _pod_status(status: Obj, labels: dict[str, str]) -> Iterator[Line]:
     conditions = {item["type"]: item for item in status.get("conditions") or ()}
-    for kind, metric in (("Ready", "kube_pod_status_ready"), ("PodScheduled", "kube_pod_status_scheduled")):
+    for kind, metric in (("Ready", "ready"), ("PodScheduled", "scheduled")):
         for word in STATUSES if kind in conditions else ():
             holds = float(conditions[kind]["status"].lower() == word)
-            yield metric, {**labels, "condition": word}, holds
-    if conditions.get("PodScheduled", {}).get("reason") == "Unschedulable":
+            yield f"kube_pod_status_{metric}", {**labels, "condition": word}, holds
+    for (kind, wanted), metric in POD_TIMES.items():
+        if (found := conditions.get(kind, {})).get("status") == wanted and "lastTransitionTime" in found:
+            yield f"kube_pod_status_{metric}", labels, parse(found["lastTransitionTime"]).timestamp()
+    if conditions.get("PodScheduled", {}).get("status") == "False":
         yield "kube_pod_status_unschedulable", labels, 1.0
-    for reason in ("Evicted", "NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError"):
-        yield "kube_pod_status_reason", {**labels, "reason": reason}, float(status.get("reason") == reason)
+    ended = [found.get("state", {}).get("terminated") or {} for found in status.get("containerStatuses") or ()]
+    reasons = {found.get("reason") for found in (status, *conditions.values(), *ended)}
+    for reason in POD_REASONS:
+        yield "kube_pod_status_reason", {**labels, "reason": reason}, float(reason in reasons)
+    for word in QOS if status.get("qosClass") else ():
+        yield "kube_pod_status_qos_class", {**labels, "qos_class": word}, float(status["qosClass"] == word)
+    if finished := [parse(found["finishedAt"]).timestamp() for found in ended if found.get("finishedAt")]:
+        yield "kube_pod_completion_time", labels, max(finished)
+
+
+def _claims(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
+    for volume in obj["spec"].get("volumes") or ():
+        if claim := volume.get("persistentVolumeClaim"):
+            named = {**labels, "volume": volume["name"], "persistentvolumeclaim": claim["claimName"]}
+            yield "kube_pod_spec_volumes_persistentvolumeclaims_info", named, 1.0
+            read_only = float(bool(claim.get("readOnly")))
+            yield "kube_pod_spec_volumes_persistentvolumeclaims_readonly", named, read_only
 
 
 def _containers(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
-    node = obj["spec"].get("nodeName", "")
-    for container in obj["spec"].get("containers") or ():
-        named = {**labels, "container": container["name"], "node": node}
-        resources = container.get("resources") or {}
-        yield from _resources("kube_pod_container_resource_requests", named, resources.get("requests"))
-        yield from _resources("kube_pod_container_resource_limits", named, resources.get("limits"))
-    for found in obj.get("status", {}).get("containerStatuses") or ():
-        yield from _container(found, {**labels, "container": found["name"]})
+    node, status = obj["spec"].get("nodeName", ""), obj.get("status", {})
+    for base, field, statuses in CONTAINERS:
+        images = {}
+        for container in obj["spec"].get(field) or ():
+            images[container["name"]] = container.get("image", "")
+            named = {**labels, "container": container["name"], "node": node}
+            resources = container.get("resources") or {}
+            yield from _resources(f"{base}_resource_requests", named, resources.get("requests"))
+            yield from _resources(f"{base}_resource_limits", named, resources.get("limits"))
+        for found in status.get(statuses) or ():
+            yield from _container(found, {**labels, "container": found["name"]}, base, images.get(found["name"], ""))
 
 
-def _container(found: Obj, labels: dict[str, str]) -> Iterator[Line]:
-    base = "kube_pod_container_status"
+def _container(found: Obj, labels: dict[str, str], base: str, spec: str) -> Iterator[Line]:
     state, last = found.get("state") or {}, found.get("lastState") or {}
-    image = {"image": found.get("image", ""), "image_id": found.get("imageID", "")}
-    yield "kube_pod_container_info", {**labels, **image, "container_id": found.get("containerID", "")}, 1.0
-    yield f"{base}_ready", labels, float(found.get("ready", False))
-    yield f"{base}_restarts_total", labels, float(found.get("restartCount", 0))
+    image = {"image_spec": spec, "image": found.get("image", ""), "image_id": found.get("imageID", "")}
+    yield f"{base}_info", {**labels, **image, "container_id": found.get("containerID", "")}, 1.0
+    yield f"{base}_status_ready", labels, float(found.get("ready", False))
+    yield f"{base}_status_restarts_total", labels, float(found.get("restartCount", 0))
     for word in ("waiting", "running", "terminated"):
-        yield f"{base}_{word}", labels, float(word in state)
-    if reason := state.get("waiting", {}).get("reason"):
-        yield f"{base}_waiting_reason", {**labels, "reason": reason}, 1.0
-    if reason := state.get("terminated", {}).get("reason"):
-        yield f"{base}_terminated_reason", {**labels, "reason": reason}, 1.0
-    if ended := last.get("terminated"):
-        yield f"{base}_last_terminated_reason", {**labels, "reason": ended.get("reason", "")}, 1.0
-        yield f"{base}_last_terminated_exitcode", labels, float(ended.get("exitCode", 0))
+        yield f"{base}_status_{word}", labels, float(word in state)
+    for word in ("waiting", "terminated"):
+        if reason := state.get(word, {}).get("reason"):
+            yield f"{base}_status_{word}_reason", {**labels, "reason": reason}, 1.0
+    ended = last.get("terminated")
+    if ended:
+        yield f"{base}_status_last_terminated_reason", {**labels, "reason": ended.get("reason", "")}, 1.0
+    if base == CONTAINER:
+        yield from _times(state, ended or {}, labels)
+
+
+def _times(state: Obj, ended: Obj, labels: dict[str, str]) -> Iterator[Line]:
+    """Yield what is told of containers alone, not of those that come first."""
+    for word in ("running", "terminated"):
+        if started := state.get(word, {}).get("startedAt"):
+            yield f"{CONTAINER}_state_started", labels, parse(started).timestamp()
+    if ended:
+        yield f"{CONTAINER}_status_last_terminated_exitcode", labels, float(ended.get("exitCode", 0))
+    if finished := ended.get("finishedAt"):
+        yield f"{CONTAINER}_status_last_terminated_timestamp", labels, parse(finished).timestamp()
 
 
 def _node(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
@@ -201,13 +302,16 @@ def _node(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
         "os_image": "osImage",
         "container_runtime_version": "containerRuntimeVersion",
         "kubelet_version": "kubeletVersion",
-        "kubeproxy_version": "kubeProxyVersion",
         "system_uuid": "systemUUID",
     }
     address = next((a["address"] for a in status.get("addresses") or () if a["type"] == "InternalIP"), "")
     more = {"provider_id": obj["spec"].get("providerID", ""), "pod_cidr": obj["spec"].get("podCIDR", "")}
-    described = {label: str(info.get(field, "")) for label, field in names.items()}
+    described = {label: str(info.get(field, "")) for label, field in names.items()} | {
+        "kubeproxy_version": "deprecated"
+    }
     yield "kube_node_info", {**labels, **described, **more, "internal_ip": address}, 1.0
+    for found in status.get("addresses") or ():
+        yield "kube_node_status_addresses", {**labels, "type": found["type"], "address": found["address"]}, 1.0
     yield from _resources("kube_node_status_capacity", labels, status.get("capacity"))
     yield from _resources("kube_node_status_allocatable", labels, status.get("allocatable"))
     for taint in obj["spec"].get("taints") or ():
@@ -219,10 +323,25 @@ def _node(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
 
 
 def _job(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
+    yield from _failures(obj.get("status", {}), labels)
     for item in obj.get("status", {}).get("conditions") or ():
+        if item["type"] == "Suspended":
+            yield "kube_job_status_suspended", labels, float(item["status"] == "True")
         metric = {"Complete": "kube_job_complete", "Failed": "kube_job_failed"}.get(item["type"])
         for word in STATUSES if metric else ():
             yield str(metric), {**labels, "condition": word}, float(item["status"].lower() == word)
+
+
+def _failures(status: Obj, labels: dict[str, str]) -> Iterator[Line]:
+    failed, metric = float(status.get("failed", 0)), "kube_job_status_failed"
+    if not failed:
+        yield metric, labels, 0.0
+        return
+    why = [item.get("reason") for item in status.get("conditions") or () if item["type"] == "Failed"]
+    for reason in JOB_REASONS if why else ():
+        yield metric, {**labels, "reason": reason}, float(reason in why)
+    if not any(reason in JOB_REASONS for reason in why):
+        yield metric, {**labels, "reason": ""}, failed
 
 
 def _quota(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
@@ -232,23 +351,22 @@ def _quota(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
             yield "kube_resourcequota", {**labels, "resource": name, "type": kind}, value
 
 
-def _service(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
-    yield "kube_service_info", {**labels, "cluster_ip": obj["spec"].get("clusterIP", "")}, 1.0
-    yield "kube_service_spec_type", {**labels, "type": obj["spec"].get("type", "ClusterIP")}, 1.0
+def _modes(obj: Obj, labels: dict[str, str], prefix: str) -> Iterator[Line]:
+    for mode in obj["spec"].get("accessModes") or ():
+        yield f"{prefix}_access_mode", {**labels, "access_mode": mode}, 1.0
 
 
 _MORE: dict[str, tuple[Callable[[Obj, dict[str, str], str], Iterator[Line]], ...]] = {
-    "Pod": (_pod, _phase(PHASES), _owner, _labels, _containers),
+    "Pod": (_pod, _phase(PHASES), _owner, _labels, _containers, _claims),
     "Node": (_node, _conditions, _labels),
-    "Namespace": (_phase(("Active", "Terminating")),),
-    "Deployment": (_conditions, _labels),
+    "Namespace": (_phase(("Active", "Terminating")), _conditions),
+    "Deployment": (_deployment, _labels),
     "ReplicaSet": (_owner,),
     "Job": (_job, _owner),
-    "PersistentVolumeClaim": (_phase(("Lost", "Bound", "Pending")),),
+    "PersistentVolumeClaim": (_phase(("Lost", "Bound", "Pending")), _conditions, _modes),
     "PersistentVolume": (_phase(("Pending", "Available", "Bound", "Released", "Failed")),),
     "HorizontalPodAutoscaler": (_conditions,),
     "ResourceQuota": (_quota,),
-    "Service": (_service,),
 }
 
 
@@ -303,8 +421,8 @@ class KubeState:
 
 @cache
 def family(name: str) -> Family:
-    """Return what is told of a metric."""
-    return Family(name, "counter" if name.endswith("_total") else "gauge", "Information from the state of objects.")
+    """Return what is told of a metric, in the words of version 2.17."""
+    return Family(name, "counter" if name.endswith("_total") else "gauge", data.read(_HELP).get(name, ""))
 
 
 def _said(kind: str, obj: Obj, name: str) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -8,7 +8,7 @@ import pytest
 
 from kubesim.metrics.api import Prometheus
 from kubesim.metrics.exposition import render
-from kubesim.metrics.kube_state import KubeState, lines, resource, tables
+from kubesim.metrics.kube_state import KubeState, family, lines, resource, tables
 from kubesim.metrics.scrape import Target
 
 START = 1_762_070_400.0
@@ -127,6 +127,7 @@ def test_the_page_can_be_read_by_prometheus(state):
         'kube_pod_container_status_restarts_total{namespace="ml",pod="train-0",uid="u1",container="main"} 3' in page
     )
     assert "# TYPE kube_pod_container_status_restarts_total counter" in page
+    assert "# HELP kube_pod_info [STABLE] Information about pod.\n" in page
 
 
 @pytest.mark.parametrize("kind", sorted(tables()))
@@ -135,4 +136,66 @@ def test_an_object_without_a_status_is_described_all_the_same(kind):
         "metadata": {"name": "x", "namespace": "y", "uid": "u", "creationTimestamp": "2025-11-02T08:00:00Z"},
         "spec": {},
     }
-    assert list(lines(kind, bare))
+    said = list(lines(kind, bare))
+    assert said
+    assert all(family(name).help for name, _, _ in said), "a metric that version 2.17 does not know"
+
+
+def test_metrics_are_those_of_version_2_17():
+    assert all(family(row.name).help for table in tables().values() for row in table.rows)
+    assert all(family(name).help for table in tables().values() for name in table.series)
+    assert all(family(name).help for name, _, _ in lines("Pod", POD))
+
+
+def test_a_pod_says_when_it_came_so_far_and_what_became_of_it():
+    pod = copy.deepcopy(POD)
+    pod["spec"]["initContainers"] = [{"name": "wait", "image": "busybox:1"}]
+    ended = {"terminated": {"reason": "Evicted", "exitCode": 1, "finishedAt": "2025-11-02T08:01:00Z"}}
+    pod["status"] |= {
+        "qosClass": "Burstable",
+        "conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": "2025-11-02T08:00:10Z"}],
+        "initContainerStatuses": [{"name": "wait", "image": "docker.io/busybox:1", "state": ended}],
+        "containerStatuses": [{"name": "main", "state": ended}],
+    }
+    said = {(name, tuple(labels.values())[3:]): value for name, labels, value in lines("Pod", pod)}
+    assert said["kube_pod_status_unschedulable", ()] == 1
+    assert said["kube_pod_status_unscheduled_time", ()] == START + 10
+    assert said["kube_pod_status_reason", ("Evicted",)] == 1
+    assert said["kube_pod_status_qos_class", ("Burstable",)] == 1
+    assert said["kube_pod_completion_time", ()] == START + 60
+    assert said["kube_pod_init_container_info", ("wait", "busybox:1", "docker.io/busybox:1", "", "")] == 1
+    assert said["kube_pod_init_container_status_terminated_reason", ("wait", "Evicted")] == 1
+    assert said["kube_pod_container_status_terminated", ("main",)] == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({}, {None: 0}),
+        ({"failed": 2}, {"": 2}),
+        (
+            {"failed": 2, "conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
+            {"BackoffLimitExceeded": 0, "DeadlineExceeded": 1, "Evicted": 0},
+        ),
+        (
+            {"failed": 2, "conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy"}]},
+            {"BackoffLimitExceeded": 0, "DeadlineExceeded": 0, "Evicted": 0, "": 2},
+        ),
+    ],
+)
+def test_a_job_counts_what_failed_by_the_reason_of_its_end(status, expected):
+    job = {"metadata": {"name": "train", "namespace": "ml"}, "spec": {}, "status": status}
+    said = {la.get("reason"): value for name, la, value in lines("Job", job) if name == "kube_job_status_failed"}
+    assert said == expected
+
+
+def test_a_deployment_rounds_as_its_controller_does_and_keeps_unknown_reasons_to_itself():
+    deployment = {
+        "metadata": {"name": "web", "namespace": "ml"},
+        "spec": {"replicas": 5, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}},
+        "status": {"conditions": [{"type": "Available", "status": "True", "reason": "Because"}]},
+    }
+    said = {(name, la.get("reason"), la.get("status")): value for name, la, value in lines("Deployment", deployment)}
+    assert said["kube_deployment_spec_strategy_rollingupdate_max_surge", None, None] == 2
+    assert said["kube_deployment_spec_strategy_rollingupdate_max_unavailable", None, None] == 1
+    assert said["kube_deployment_status_condition", "unknown", "true"] == 1
