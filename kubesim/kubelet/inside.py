@@ -112,7 +112,9 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.vitals = lambda: host.node.ledger.now(made.now())
     made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
     if made.devices.has_driver:
-        _add_driver(made)
+        _add_devices(made)
+        if owner in host.node.gpus.given or _asks_for_driver(image.env, spec):
+            _add_driver(made)
     if made.devices.log is not None:
         _add_kernel_log(made, made.devices.log)
     gate = Gate(host.client, host.fabric, record.ip, host.node.tags)
@@ -158,11 +160,21 @@ def _add_limits(made: Machine, limits: Obj) -> None:
         _put(made.files, f"/sys/fs/cgroup/{name}", text + "\n")
 
 
+def _asks_for_driver(variables: dict[str, str], spec: Obj) -> bool:
+    """Whether the container toolkit sees what it looks for; being privileged gives the device files alone."""
+    named = {item["name"]: item.get("value", "") for item in spec.get("env") or ()}
+    return {**variables, **named}.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none")
+
+
 def _add_driver(made: Machine) -> None:
-    """Put in what the container toolkit puts in: the driver's programs and the device files."""
+    """Put in the driver's programs, as the container toolkit does."""
     for path in DRIVER_PROGRAMS:
         folder, name = _folder(made.files, path)
         folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
+
+
+def _add_devices(made: Machine) -> None:
+    """Put in the device files."""
     devices = made.devices.view(made.clock.now()).all() if made.devices else []
     mounted = made.files.mounts["/dev"].directory
     own = [(f"nvidia{item.device.minor}", 195, item.device.minor) for item in devices]

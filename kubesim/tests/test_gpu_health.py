@@ -163,9 +163,21 @@ async def test_a_reboot_silences_a_node_and_brings_its_devices_back():
         assert read(board(w).devices[0], w.clock.now()).util > 50
 
 
+async def test_a_privileged_container_of_any_image_has_the_devices_and_not_the_drivers_programs():
+    async with world(count=1) as w:
+        await w.create(
+            "pods", pod("agent", container("debian:12", "sleep", "inf", securityContext={"privileged": True}))
+        )
+        await w.tick(5)
+        assert (await run(w, "agent", "ls", "/dev/nvidia0"))[1] == "/dev/nvidia0\n"
+        assert (await run(w, "agent", "sh", "-c", "nvidia-smi"))[2] == "sh: 1: nvidia-smi: not found\n"
+
+
 async def test_the_words_of_nvidia_smi_for_a_device_that_is_gone():
     async with world(count=1) as w:
-        all_of_it = container("debian:12", "sleep", "inf", securityContext={"privileged": True})
+        all_of_it = container(
+            "nvidia/cuda:12.6.3-base-ubuntu22.04", "sleep", "inf", securityContext={"privileged": True}
+        )
         await w.create("pods", pod("agent", all_of_it))
         await w.tick(5)
         board(w).xid(2, 79, w.clock.now())
@@ -264,7 +276,7 @@ async def test_a_driver_that_was_updated_without_a_reboot_speaks_to_nobody():
         await w.create("pods", pod("train", trainer(1)))
         await w.tick(60)
         assert (await agent(w, "/driver", {"version": "580.105.08"}))[0] == 200
-        status, out, _ = await run(w, "agent", "nvidia-smi")
+        status, out, _ = await run(w, "train", "nvidia-smi")
         assert (status, out) == (
             18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.105\n",
         )  # fmt: skip

@@ -135,7 +135,7 @@ async def test_nccl_talks_when_it_is_asked_to():
 async def test_nvidia_smi_on_the_node_shows_who_works():
     async with world(count=1) as w:
         await begun(w, trainer(1, command=("sh", "-c", "python train.py")))
-        agent = container("debian:12", "sleep", "inf", securityContext={"privileged": True})
+        agent = container("nvidia/cuda:12.6.3-base-ubuntu22.04", "sleep", "inf", securityContext={"privileged": True})
         await w.create("pods", pod("agent", agent))
         await w.tick(5)
         fields = "--query-compute-apps=process_name,used_memory"
