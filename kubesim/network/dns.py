@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from kubesim import data
 from kubesim.client import Reader
@@ -19,6 +20,14 @@ DOMAIN = "cluster.local"
 REVERSE = ".in-addr.arpa"
 SCHEMA_VERSION = "1.1.0"
 DASHED = re.compile(r"\d{1,3}(-\d{1,3}){3}")
+
+
+class Place(NamedTuple):
+    """Something behind a service: its address, its host name within the service, and its ports."""
+
+    address: str
+    host: str
+    ports: list[Obj]
 
 
 class ClusterNames:
@@ -61,11 +70,11 @@ class ClusterNames:
         spec = found["spec"]
         if spec.get("type") == "ExternalName":
             return await self._alias(name, kind, below, spec["externalName"])
-        if len(below) == 2:
-            return _some(name, kind, self._ports(name, below, found))
+        if len(below) == 2 or (kind == "SRV" and not below):
+            return _some(name, kind, await self._ports(name, below, found))
         if below or spec.get("clusterIP") == "None":
-            named = [place for place in await self._places(service, namespace) if below in ([], [place[1]])]
-            return _some(name, kind, (Record(name, "A", address) for address, _ in named))
+            named = [place for place in await self._places(service, namespace) if below in ([], [place.host])]
+            return _some(name, kind, (Record(name, "A", place.address) for place in named))
         return _of_kind(name, kind, [Record(name, "A", spec["clusterIP"])])
 
     async def _alias(self, name: str, kind: str, below: list[str], target: str) -> Answer:
@@ -75,41 +84,51 @@ class ClusterNames:
         further = Answer(name) if kind == "CNAME" else await self.ask(target, kind)
         return Answer(name, (alias, *further.records))
 
-    def _ports(self, name: str, below: list[str], service: Obj) -> Iterable[Record]:
-        """Yield the SRV records of a named port: ``_port._protocol``."""
-        meta = service["metadata"]
-        for port in service["spec"].get("ports") or ():
-            if [f"_{port.get('name', '')}", f"_{port['protocol'].lower()}"] == below:
-                target = f"{meta['name']}.{meta['namespace']}.svc.{DOMAIN}"
-                yield Record(name, "SRV", f"0 100 {port['port']} {target}")
+    async def _ports(self, name: str, below: list[str], service: Obj) -> list[Record]:
+        """Return the SRV records of a named port, ``_port._protocol``, or of all; they share a weight of 100."""
+        full, spec = _full_name(service), service["spec"]
+        targets = [(full, port) for port in spec.get("ports") or ()]
+        if spec.get("clusterIP") == "None":
+            places = await self._places(service["metadata"]["name"], service["metadata"]["namespace"])
+            targets = [(f"{place.host}.{full}", port) for place in places for port in place.ports]
+        asked = [
+            f"{port['port']} {target}"
+            for target, port in targets
+            if below in ([], [f"_{port.get('name', '')}", f"_{port['protocol'].lower()}"])
+        ]
+        return [Record(name, "SRV", f"0 {max(100 // len(asked), 1)} {target}") for target in asked]
 
-    async def _places(self, service: str, namespace: str) -> list[tuple[str, str]]:
-        """Return the addresses behind a service, each with its host name in it."""
+    async def _places(self, service: str, namespace: str) -> list[Place]:
+        """Return what is behind a service."""
         found = await self._get("endpoints", service, namespace) or {}
         return [
-            (address["ip"], address.get("hostname") or address["ip"].replace(".", "-"))
+            Place(
+                address["ip"], address.get("hostname") or address["ip"].replace(".", "-"), subset.get("ports") or []
+            )
             for subset in found.get("subsets") or ()
             for address in subset.get("addresses") or ()
         ]
 
     async def _reverse(self, name: str) -> Answer:
+        """The name of a service that has the address, or else what it is called behind every service."""
         address = ".".join(reversed(name.removesuffix(REVERSE).split(".")))
-        for service in (await self._client.list("services")).items:
+        services = (await self._client.list("services")).items
+        names = [_full_name(service) for service in services if service["spec"].get("clusterIP") == address]
+        for service in services if not names else ():
             meta = service["metadata"]
-            full = f"{meta['name']}.{meta['namespace']}.svc.{DOMAIN}"
-            if service["spec"].get("clusterIP") == address:
-                return Answer(name, (Record(name, "PTR", full),))
-            if service["spec"].get("clusterIP") == "None":
-                for place, host in await self._places(meta["name"], meta["namespace"]):
-                    if place == address:
-                        return Answer(name, (Record(name, "PTR", f"{host}.{full}"),))
-        return Answer(name, exists=False)
+            places = await self._places(meta["name"], meta["namespace"])
+            names += [f"{place.host}.{_full_name(service)}" for place in places if place.address == address]
+        return _some(name, "PTR", (Record(name, "PTR", full) for full in names))
 
     async def _get(self, resource: str, name: str, namespace: str = "") -> Obj | None:
         try:
             return await self._client.get(resource, name, namespace)
         except ApiError:
             return None
+
+
+def _full_name(service: Obj) -> str:
+    return f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc.{DOMAIN}"
 
 
 def outside(name: str, kind: str = "A") -> Answer:

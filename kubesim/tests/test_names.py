@@ -6,6 +6,7 @@ The expected texts were printed by busybox 1.35, BIND 9.18 and glibc, asked for 
 import pytest
 
 from kubesim import clusterfile
+from kubesim.network.dns import ClusterNames
 from kubesim.tests.containers import run
 from kubesim.tests.world import container, pod, world
 
@@ -134,6 +135,37 @@ async def test_pods_behind_a_headless_service_have_names_of_their_own():
         address = (await w.pod("peer-0"))["status"]["podIP"]
         for name in ("peers", "peer-0.peers", f"{address.replace('.', '-')}.default.pod.cluster.local"):
             assert (await run(w, "tools", "dig", "+short", "+search", name))[1] == f"{address}\n"
+
+
+async def test_services_tell_their_ports_and_addresses_all_their_names():
+    """What CoreDNS 1.14 answered of the same objects."""
+    async with world() as w:
+        await cluster(w)
+        ports = [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "https", "port": 443, "targetPort": 8443}]
+        for name, more in (("ring", {"clusterIP": "None"}), ("one", {"clusterIP": "10.96.20.72"})):
+            spec = {"selector": {"app": "peers"}, "ports": ports, **more}
+            await w.create(
+                "services", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+            )
+        await w.tick(5)
+        names = ClusterNames(w.client)
+        address = (await w.pod("peer-0"))["status"]["podIP"]
+        dashed, back = address.replace(".", "-"), ".".join(reversed(address.split(".")))
+
+        async def told(name, kind):
+            return sorted(record.value for record in (await names.ask(name, kind)).records)
+
+        below = f"{dashed}.ring.default.svc.cluster.local"
+        assert await told("ring.default.svc.cluster.local", "SRV") == [f"0 50 8080 {below}", f"0 50 8443 {below}"]
+        assert await told("_https._tcp.ring.default.svc.cluster.local", "SRV") == [f"0 100 8443 {below}"]
+        assert await told("one.default.svc.cluster.local", "SRV") == [
+            "0 50 443 one.default.svc.cluster.local",
+            "0 50 80 one.default.svc.cluster.local",
+        ]
+        assert await told(f"{back}.in-addr.arpa", "PTR") == [
+            f"{host}.{service}.default.svc.cluster.local"
+            for service, host in (("one", dashed), ("ring", dashed), ("peers", "peer-0"))
+        ]
 
 
 async def test_the_order_of_names_follows_resolv_conf():
