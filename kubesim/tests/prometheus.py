@@ -9,11 +9,13 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import re2
 
 from kubesim.metrics.promql.values import NAME, Labels, Match, Point, number
@@ -82,13 +84,18 @@ class Prometheus:
         )  # fmt: skip
 
     def running(self) -> bool:
-        return self._process.poll() is None
+        """Whether it has not ended, a moment later."""
+        try:
+            self._process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
 
     def ready(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self.address}/-/ready", timeout=5) as answer:
                 return bool(answer.status == 200)
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
@@ -101,8 +108,20 @@ class Prometheus:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         self._log.close()
+
+
+@contextmanager
+def answering(folder: Path, series: list[Stored]) -> Iterator[Prometheus]:
+    """Yield a server that answers over ``series``; skip the test, visibly, where there is none."""
+    if not installed():
+        pytest.skip("prometheus and promtool were not found. Run: sudo apt install prometheus")
+    server = Prometheus(folder, series)
+    while not server.ready():
+        assert server.running()
+    yield server
+    server.stop()
 
 
 def openmetrics(series: list[Stored]) -> str:

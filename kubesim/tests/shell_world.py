@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from kubesim.clock import RealClock
 from kubesim.shell import rootfs
@@ -49,6 +50,25 @@ class Keys:
 
     def type(self, text):
         self.queue.put_nowait(text.encode())
+
+
+class Terminal:
+    """A terminal with a shell: ``keys``, ``screen`` and the ``machine``."""
+
+    async def does(self, keys, shows):
+        start = len(self.screen.text)
+        self.keys.type(keys)
+        await self.screen.shows(shows, start)
+        return self.screen.text[start:]
+
+
+@asynccontextmanager
+async def begun(terminal):
+    """Wait for the first prompt; stop the machine at the end."""
+    await terminal.screen.shows("# ")
+    yield terminal
+    terminal.machine.stop()
+    await asyncio.sleep(0)
 
 
 def machine(kind, clock=None):

@@ -12,7 +12,7 @@ import yaml
 
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import NAME, QueryError, Sample, Window, number
-from kubesim.tests.prometheus import Memory, Prometheus, Stored, installed
+from kubesim.tests.prometheus import Memory, Stored, answering
 
 START, END = 1_700_000_003.0, 1_700_001_203.0
 AT = 1_700_001_097.0
@@ -82,13 +82,8 @@ def memory() -> Memory:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory, memory):
-    if not installed():
-        pytest.skip("prometheus and promtool were not found. Run: sudo apt install prometheus")
-    server = Prometheus(tmp_path_factory.mktemp("prometheus"), memory.series)
-    while not server.ready():
-        assert server.running()
-    yield server
-    server.stop()
+    with answering(tmp_path_factory.mktemp("prometheus"), memory.series) as server:
+        yield server
 
 
 def shaped(value) -> list[tuple[object, list[tuple[float, float]]]]:

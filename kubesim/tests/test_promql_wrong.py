@@ -15,7 +15,7 @@ from kubesim.metrics.api import Prometheus as Ours
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.complaints import complaint
 from kubesim.metrics.promql.values import QueryError
-from kubesim.tests.prometheus import Memory, Prometheus, installed
+from kubesim.tests.prometheus import Memory, answering
 from kubesim.tests.test_promql import AT, data
 
 QUERIES = yaml.safe_load(Path(__file__).with_name("promql_wrong.yaml").read_text(encoding="utf-8"))
@@ -36,13 +36,8 @@ def memory() -> Memory:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory, memory):
-    if not installed():
-        pytest.skip("prometheus and promtool were not found. Run: sudo apt install prometheus")
-    server = Prometheus(tmp_path_factory.mktemp("prometheus"), memory.series)
-    while not server.ready():
-        assert server.running()
-    yield server
-    server.stop()
+    with answering(tmp_path_factory.mktemp("prometheus"), memory.series) as server:
+        yield server
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if query not in LATER])

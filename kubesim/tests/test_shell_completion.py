@@ -12,7 +12,7 @@ from kubesim.shell.files import Directory, File
 from kubesim.shell.machine import Stdio
 from kubesim.shell.spawn import spawn
 from kubesim.tests import shell_world
-from kubesim.tests.shell_world import Keys, Screen
+from kubesim.tests.shell_world import Keys, Screen, Terminal, begun
 
 NAMED = {"pods": ("po", "Pod", True), "namespaces": ("ns", "Namespace", False), "secrets": ("", "Secret", True)}
 CONFIG = """
@@ -67,7 +67,7 @@ class Server:
         return 200, {}, json.dumps(found).encode()
 
 
-class Session:
+class Session(Terminal):
     """A terminal with a shell whose pod reaches a server."""
 
     def __init__(self, clock=None, *, silent=False, size=(24, 80)):
@@ -84,20 +84,11 @@ class Session:
         home.get(".kube").put("config", File(data=CONFIG.encode()))
         self.process = spawn(self.machine, ["bash"], cwd="/tmp/w", stdio=stdio)
 
-    async def does(self, keys, shows):
-        start = len(self.screen.text)
-        self.keys.type(keys)
-        await self.screen.shows(shows, start)
-        return self.screen.text[start:]
-
 
 @pytest.fixture
 async def session():
-    made = Session()
-    await made.screen.shows("# ")
-    yield made
-    made.machine.stop()
-    await asyncio.sleep(0)
+    async with begun(Session()) as made:
+        yield made
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from kubesim.shell.files import Directory, Mount
 from kubesim.shell.machine import Stdio
 from kubesim.shell.spawn import spawn
 from kubesim.tests import shell_world
-from kubesim.tests.shell_world import Keys, Screen
+from kubesim.tests.shell_world import Keys, Screen, Terminal, begun
 
 
-class Session:
+class Session(Terminal):
     """A terminal with a shell."""
 
     def __init__(self, argv=("bash",), kind="toolbox"):
@@ -24,20 +24,11 @@ class Session:
         self.machine = shell_world.machine(kind, RealClock())
         self.process = spawn(self.machine, list(argv), stdio=self.stdio)
 
-    async def does(self, keys, shows):
-        start = len(self.screen.text)
-        self.keys.type(keys)
-        await self.screen.shows(shows, start)
-        return self.screen.text[start:]
-
 
 @pytest.fixture
 async def session():
-    made = Session()
-    await made.screen.shows("# ")
-    yield made
-    made.machine.stop()
-    await asyncio.sleep(0)
+    async with begun(Session()) as made:
+        yield made
 
 
 async def test_each_shell_has_its_prompt():
