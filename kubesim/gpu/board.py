@@ -20,6 +20,15 @@ from kubesim.gpu.xids import strike, write
 
 GPU = "nvidia.com/gpu"
 KERNEL = "5.15.0-1073-gke"
+BUILD = "#82-Ubuntu SMP Tue Mar 4 18:08:31 UTC 2025"
+"""Which build of it; as ``uname -v`` has it."""
+COMPILED = (
+    "(buildd@lcy02-amd64-059) (gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0, GNU ld (GNU Binutils for Ubuntu) 2.38)"
+)
+COMMAND_LINE = (
+    "BOOT_IMAGE=/vmlinuz-{kernel} root=PARTUUID=5f5b0e1c-03 ro console=ttyS0 net.ifnames=0 "
+    "systemd.unified_cgroup_hierarchy=1"
+)
 _BOOT = Path(__file__).with_name("boot.yaml")
 
 
@@ -406,6 +415,8 @@ class Board:
     def _boot_lines(self) -> Iterator[tuple[float, int, str]]:
         values = {
             "kernel": KERNEL,
+            "build": f"{COMPILED} {BUILD}",
+            "line": COMMAND_LINE.format(kernel=KERNEL),
             "driver": driver().version,
             "cpus": self.product.machine.cpus,
             "memory_kib": self.product.machine.memory_gib * 1024 * 1024,

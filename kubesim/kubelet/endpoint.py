@@ -17,7 +17,7 @@ from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.watch import Watch
 from kubesim.network.fabric import HttpServer, Request, Response
 
-PORT = 10250
+PORT, HEALTH_PORT = 10250, 10248
 JSON = {"Content-Type": "application/json"}
 METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 

@@ -286,3 +286,10 @@ def _wanted(pod: Obj) -> dict[str, int]:
             if (resource == GPU or resource.startswith(MIG_PREFIX)) and (count := int(quantity.parse(str(amount)))):
                 found[resource] = found.get(resource, 0) + count
     return found
+
+
+def of_node(node: Obj) -> NodeGpus:
+    """Return the devices of a node, by what its labels and its capacity say."""
+    meta, capacity = node["metadata"], node["status"].get("capacity") or {}
+    label = (meta.get("labels") or {}).get(PRODUCT_LABEL, "")
+    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), parse(meta["creationTimestamp"]))

@@ -11,7 +11,6 @@ from typing import Any, Unpack
 from kubesim.client import Client
 from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
-from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, timings
@@ -19,8 +18,8 @@ from kubesim.kubelet.access import Access
 from kubesim.kubelet.agents import REFUSED, Agents
 from kubesim.kubelet.consumption import Process, processes
 from kubesim.kubelet.duties import Duties
-from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
-from kubesim.kubelet.gpus import PRODUCT_LABEL, NodeGpus
+from kubesim.kubelet.endpoint import HEALTH_PORT, KubeletEndpoint, port_of
+from kubesim.kubelet.gpus import NodeGpus, of_node
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.machines import Machines
@@ -151,12 +150,20 @@ class Kubelets:
             pods, read, self._clock, running, node.capacity, node.name, node.ledger, node.watch
         )
         if not node.agents.silent:
-            self.fabric.listen(node.ip, node.port, node.endpoint)
+            self._answer(node)
+
+    def _answer(self, node: Node, *, again: bool = True) -> None:
+        """Open the kubelet's ports, or close them."""
+        for port in (node.port, HEALTH_PORT):
+            if again:
+                self.fabric.listen(node.ip, port, node.endpoint)
+            else:
+                self.fabric.shut(node.ip, port)
 
     def _came(self, node: Node) -> None:
         """A node's kubelet has started: it answers, and looks at its pods."""
         if node.name in self._nodes:
-            self.fabric.listen(node.ip, node.port, node.endpoint)
+            self._answer(node)
             self.machines.greet(node.name)
             for worker in self._here(node.name):
                 worker.sandbox.host.wake()
@@ -252,7 +259,7 @@ class Kubelets:
     async def _join(self, name: str) -> None:
         obj = await self._client.get("nodes", name)
         ip = next(item["address"] for item in obj["status"]["addresses"] if item["type"] == "InternalIP")
-        self._rooms[name], gpus = admit.Room(NodeState(obj)), _gpus(obj)
+        self._rooms[name], gpus = admit.Room(NodeState(obj)), of_node(obj)
         self._nodes[name] = Node(
             name=name,
             uid=obj["metadata"]["uid"],
@@ -281,7 +288,7 @@ class Kubelets:
     def _employ(self, node: Node) -> None:
         """Let what happens to a node's own services have its consequences."""
         node.agents.came = lambda: self._came(node)
-        node.agents.went = lambda: self.fabric.shut(node.ip, node.port)
+        node.agents.went = lambda: self._answer(node, again=False)
         node.agents.configure = lambda: node.watch.restart() if node.disk.looked_at else ""
         if (services := self._saved.pop(f"services/{node.name}", None)) is not None:
             node.agents.services.restore(services)
@@ -464,13 +471,6 @@ class Kubelets:
                 condition["lastTransitionTime"] = before["lastTransitionTime"]
         patch = {"status": {"conditions": fresh}}
         await self._client.patch("nodes", name, "", patch, patch_type="strategic", subresource="status")
-
-
-def _gpus(node: Obj) -> NodeGpus:
-    """Return the devices of a node, by what its labels and its capacity say."""
-    meta, capacity = node["metadata"], node["status"].get("capacity") or {}
-    label = (meta.get("labels") or {}).get(PRODUCT_LABEL, "")
-    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), parse(meta["creationTimestamp"]))
 
 
 def _saved(record: PodRecord) -> dict[str, Any]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from kubesim.errors import Obj
+from kubesim.gpu.hardware import bus
 from kubesim.gpu.products import driver
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.host import Node as HostNode
 from kubesim.network.fabric import Request
-from kubesim.shell import proc, rootfs
+from kubesim.shell import journals, proc, rootfs
 from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Listing, Mount, Node
 from kubesim.shell.hostside import HostProcess, HostSide
 from kubesim.shell.machine import Machine
+from kubesim.shell.tools import journalctl
 
 NVRM = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  "
-    "(dvs-builder@U22-I3-AE18-09-6)\n"
-    "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
+    "(dvs-builder@U22-I3-B03-07-5)\n"
+    "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04) \n"
 )
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
 DRIVER_FILES = (
@@ -24,6 +26,7 @@ DRIVER_FILES = (
     "nvidia-container-cli", "nvidia-ctk",
 )  # fmt: skip
 OWNER = "host"
+DISKS = {"sda": 0, "sda1": 1, "sda14": 14, "sda15": 15}
 
 
 def enter_all(made: Machine, pod: Obj, spec: Obj, host: Host) -> None:
@@ -84,29 +87,64 @@ def _mounts(made: Machine, node: HostNode, side: HostSide) -> dict[str, Mount]:
     found = {
         "/proc": Mount(_proc(made, side), source="proc", kind="proc"),
         "/sys": Mount(hostfiles.sysfs(side.devices.board), source="sysfs", kind="sysfs"),
-        "/dev": Mount(_devices(made, side), source="udev", kind="devtmpfs"),
+        "/dev": Mount(_dev(made, side), source="udev", kind="devtmpfs"),
         PODS: Mount(pods, kind=HIDDEN),
         CONTAINERS: Mount(containers, kind=HIDDEN),
     }
+    _add_logs(node.disk.root, side)
     for path in (PODS, CONTAINERS):  # what is mounted has to be there to be listed
         Files(node.disk.root).mount(path, found[path])
     return found
 
 
-def _add_driver(root: Directory) -> None:
+def _add_logs(root: Directory, side: HostSide) -> None:
+    """Put in the kernel's log as rsyslog keeps it."""
+
+    def text() -> bytes:
+        log = side.devices.board.log
+        return "".join(f"{journalctl.shown(entry, side.name)}\n" for entry in journals.kernel(log)).encode()
+
+    if (folder := _folder(root, "var", "log")) is not None:
+        for name in ("kern.log", "syslog"):
+            folder.put(name, File(mode=0o640, make=text))
+
+
+def _folder(root: Directory, *names: str) -> Directory | None:
     folder = root
-    for name in ("usr", "bin"):
+    for name in names:
         below = folder.get(name)
         if not isinstance(below, Directory):
-            return
+            return None
         folder = below
+    return folder
+
+
+def _add_driver(root: Directory) -> None:
+    if (folder := _folder(root, "usr", "bin")) is None:
+        return
     for name in DRIVER_FILES:
         folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
 
 
+def _dev(made: Machine, side: HostSide) -> Directory:
+    """Return the node's /dev, as it is whenever somebody looks."""
+
+    def now() -> Directory:
+        return _devices(made, side)
+
+    return Listing(mode=0o755, find=lambda name: now().get(name), all=lambda: now().names())
+
+
 def _devices(made: Machine, side: HostSide) -> Directory:
-    """Return the node's /dev."""
-    found = Directory(mtime=made.now())
+    """Return the node's devices."""
+    found, board = Directory(mtime=made.now()), side.devices.board
+
+    def take(data: bytes) -> None:
+        board.log.write_device(made.clock.now(), data.decode("utf-8", "replace"))
+
+    found.put("kmsg", Device(kind="null", mode=0o644, major=1, minor=11, sink=take, mtime=made.now()))
+    for name, minor in DISKS.items():
+        found.put(name, Device(kind="null", mode=0o660, major=8, minor=minor, mtime=board.booted.timestamp()))
     for name, (major, minor) in rootfs.DEVICES.items():
         found.put(
             name, Device(kind="random" if name == "urandom" else name, major=major, minor=minor, mtime=made.now())
@@ -120,6 +158,9 @@ def _devices(made: Machine, side: HostSide) -> Directory:
             ("nvidia-uvm", 510, 0),
             ("nvidia-uvm-tools", 510, 1),
         ]
+        switches = [each for each in bus(side.devices.board) if each.kind == "Bridge" and each.ids.startswith("10de")]
+        names += [(f"nvidia-nvswitch{at}", 240, at) for at in range(len(switches))]
+        names += [("nvidia-nvswitchctl", 240, 255), ("nvidia-nvlink", 241, 0)] * bool(switches)
     for name, major, minor in names:
         found.put(name, Device(kind="null", major=major, minor=minor, mtime=made.now()))
     return found
@@ -130,6 +171,9 @@ def _proc(made: Machine, side: HostSide) -> Directory:
     own = proc.directory(made, lambda: {each.pid: each for each in side.processes()})
 
     def find(name: str) -> Node | None:
+        if name == "mounts":
+            text = proc.table("/dev/sda1 / ext4", side.tree().mounts)
+            return File(mode=0o444, data=text.encode())
         if name == "driver" and side.devices.board.devices and side.devices.board.loaded:
             return Directory(mode=0o555, entries={"nvidia": _nvidia(side)})
         return own.get(name)

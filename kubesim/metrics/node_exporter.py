@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
-from kubesim.gpu.board import KERNEL
+from kubesim.gpu.board import BUILD, KERNEL
 from kubesim.kubelet.host import Node
 from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME, Labels
@@ -134,7 +134,7 @@ def _disk(value: Callable[[Disk, int], float]) -> Rows:
 
 def _uname(node: Node, name: str, help_: str) -> Iterator[Line]:
     labels = {"domainname": "(none)", "machine": "x86_64", "nodename": node.name, "release": KERNEL}
-    more = {"sysname": "Linux", "version": "#1 SMP Tue Mar 4 18:08:31 UTC 2025"}
+    more = {"sysname": "Linux", "version": BUILD}
     yield Family(name, "gauge", help_), {**labels, **more}, lambda m: 1.0
 
 

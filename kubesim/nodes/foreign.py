@@ -43,7 +43,7 @@ class ForeignKubelets:
     async def read(self, pod: Obj, wanted: LogRequest) -> AsyncGenerator[bytes, None]:
         """Yield a container's log. Raises ``ApiError`` as the kubelet answers, or where there is none."""
         target = self.kubelet(pod)
-        path = f"/containerLogs/{wanted.namespace}/{wanted.pod}/{wanted.container}{_query(_log_options(wanted))}"
+        path = log_path(wanted)
         try:
             async with self._fabric.outside.asked(target, Call("GET", path)) as answer:
                 await _check(answer, wanted.pod)
@@ -59,9 +59,7 @@ class ForeignKubelets:
         self, verb: str, pod: Obj, container: str, words: Sequence[str], wanted: Wanted
     ) -> AsyncIterator[Run]:
         """Yield what runs a command in a container (verb ``exec``) or joins its own process (``attach``)."""
-        flags = {"input": wanted.stdin, "output": wanted.stdout, "error": wanted.stderr, "tty": wanted.tty}
-        query = [*(("command", word) for word in words), *((name, "1") for name, on in flags.items() if on)]
-        async with self._opened(verb, pod, f"/{container}{_query(query)}", outgoing.COMMANDS) as carrier:
+        async with self._opened(verb, pod, command_path(container, words, wanted), outgoing.COMMANDS) as carrier:
             yield outgoing.Command(carrier.spdy, wanted)
 
     @asynccontextmanager
@@ -92,6 +90,18 @@ class ForeignKubelets:
     def kubelet(self, pod: Obj) -> Target:
         """Return where a pod's kubelet is. Raises ``ApiError``."""
         return kubelet_of(self._find(pod["spec"]["nodeName"]))
+
+
+def log_path(wanted: LogRequest) -> str:
+    """Return where a kubelet is asked for a log."""
+    return f"/containerLogs/{wanted.namespace}/{wanted.pod}/{wanted.container}{_query(_log_options(wanted))}"
+
+
+def command_path(container: str, words: Sequence[str], wanted: Wanted) -> str:
+    """Return the end of the path by which a kubelet is asked to enter a container."""
+    flags = {"input": wanted.stdin, "output": wanted.stdout, "error": wanted.stderr, "tty": wanted.tty}
+    query = [*(("command", word) for word in words), *((name, "1") for name, on in flags.items() if on)]
+    return f"/{container}{_query(query)}"
 
 
 async def _check(answer: ClientResponse, pod: str) -> None:

@@ -19,7 +19,7 @@ from kubesim.kubelet.leases import LEASE_NAMESPACE
 from kubesim.kubelet.logs import LogArguments
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
-from kubesim.nodes.foreign import ForeignKubelets
+from kubesim.nodes.foreign import ForeignKubelets, command_path, log_path
 from kubesim.store import Store
 from kubesim.streaming.remote import Wanted
 from kubesim.streaming.seam import Forward, Run, Unreached, ready
@@ -86,7 +86,7 @@ class Nodes:
             "limit_bytes": wanted.limit_bytes,
         }
         if why := kubelets.away(pod["spec"]["nodeName"]):
-            raise ApiError(500, "", f'Get "{self._url(pod, "containerLogs", wanted.container)}": {why}')
+            raise ApiError(500, "", f'Get "{self._foreign.kubelet(pod).url(log_path(wanted))}": {why}')
         if not wanted.follow:
             yield kubelets.logs(*place, **arguments)
             return
@@ -109,7 +109,7 @@ class Nodes:
         kubelets = self._own(pod)
         if kubelets is None:
             return self._foreign.command("exec", pod, container, command, wanted)
-        knock = partial(self._knock, kubelets, pod, "exec", container)
+        knock = partial(self._knock, kubelets, pod, "exec", command_path(container, command, wanted))
         return ready(lambda: kubelets.containers.exec(pod, container, command), wanted.check, knock)
 
     def attach(self, pod: Obj, container: str, wanted: Wanted) -> AbstractAsyncContextManager[Run]:
@@ -117,7 +117,7 @@ class Nodes:
         kubelets = self._own(pod)
         if kubelets is None:
             return self._foreign.command("attach", pod, container, (), wanted)
-        knock = partial(self._knock, kubelets, pod, "attach", container)
+        knock = partial(self._knock, kubelets, pod, "attach", command_path(container, (), wanted))
         return ready(lambda: kubelets.containers.attach(pod, container), wanted.check, knock)
 
     def forward(self, pod: Obj, lost: Callable[[], object]) -> AbstractAsyncContextManager[Forward]:
@@ -127,17 +127,12 @@ class Nodes:
             return self._foreign.forward(pod, lost)
         return ready(lambda: kubelets.containers.forward(pod), partial(self._knock, kubelets, pod, "portForward"))
 
-    def _knock(self, kubelets: Kubelets, pod: Obj, verb: str, container: str = "") -> None:
+    def _knock(self, kubelets: Kubelets, pod: Obj, verb: str, rest: str = "") -> None:
         """Raise ``Unreached`` where a pod's kubelet does not run."""
         if why := kubelets.away(pod["spec"]["nodeName"]):
-            asked = f'Post "{self._url(pod, verb, container)}": {why}'
-            raise Unreached(f"error dialing backend: {why}", asked)
-
-    def _url(self, pod: Obj, verb: str, container: str) -> str:
-        """Return where a pod's kubelet is asked for something."""
-        meta = pod["metadata"]
-        path = f"/{verb}/{meta['namespace']}/{meta['name']}{f'/{container}' if container else ''}"
-        return self._foreign.kubelet(pod).url(path)
+            meta = pod["metadata"]
+            url = self._foreign.kubelet(pod).url(f"/{verb}/{meta['namespace']}/{meta['name']}{rest}")
+            raise Unreached(f"error dialing backend: {why}", f'Post "{url}": {why}')
 
     def _own(self, pod: Obj) -> Kubelets | None:
         """Return our kubelets, if the pod's is one of them."""

@@ -419,25 +419,36 @@ async def umask(shell: Shell, argv: list[str]) -> int:
 
 
 LIMITS = {
-    "n": "1048576",
-    "u": "unlimited",
-    "s": "8192",
-    "c": "0",
-    "f": "unlimited",
-    "v": "unlimited",
-    "m": "unlimited",
+    "R": ("real-time non-blocking time", "(microseconds, -R)", "unlimited"),
+    "c": ("core file size", "(blocks, -c)", "0"),
+    "d": ("data seg size", "(kbytes, -d)", "unlimited"),
+    "e": ("scheduling priority", "(-e)", "0"),
+    "f": ("file size", "(blocks, -f)", "unlimited"),
+    "i": ("pending signals", "(-i)", "7651292"),
+    "l": ("max locked memory", "(kbytes, -l)", "unlimited"),
+    "m": ("max memory size", "(kbytes, -m)", "unlimited"),
+    "n": ("open files", "(-n)", "1048576"),
+    "p": ("pipe size", "(512 bytes, -p)", "8"),
+    "q": ("POSIX message queues", "(bytes, -q)", "819200"),
+    "r": ("real-time priority", "(-r)", "0"),
+    "s": ("stack size", "(kbytes, -s)", "8192"),
+    "t": ("cpu time", "(seconds, -t)", "unlimited"),
+    "u": ("max user processes", "(-u)", "unlimited"),
+    "v": ("virtual memory", "(kbytes, -v)", "unlimited"),
+    "x": ("file locks", "(-x)", "unlimited"),
 }
+"""Flag -> what it limits, in which unit, and how far."""
 
 
 async def ulimit(shell: Shell, argv: list[str]) -> int:
     """Show limits; setting one changes nothing that can be seen."""
     flags = "".join(arg[1:] for arg in argv[1:] if arg.startswith("-"))
     if "a" in flags:
-        for letter, value in LIMITS.items():
-            await shell.process.write(f"-{letter}: {value}\n")
+        for name, unit, value in LIMITS.values():
+            await shell.process.write(f"{name:<20}{unit:>20} {value}\n")
     elif all(arg.startswith("-") for arg in argv[1:]):
         letter = next((flag for flag in flags if flag in LIMITS), "f")
-        await shell.process.write(LIMITS[letter] + "\n")
+        await shell.process.write(LIMITS[letter][2] + "\n")
     return 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubesim.gpu.board import BUILD, COMMAND_LINE, COMPILED
 from kubesim.gpu.hardware import modules
-from kubesim.shell.files import HIDDEN, Directory, File, Link, Listing, Node
+from kubesim.shell.files import HIDDEN, Directory, File, Link, Listing, Mount, Node
 from kubesim.shell.machine import Machine, Process
 
 CPU = """processor\t: {number}
@@ -37,12 +38,12 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         "meminfo": lambda: _memory(machine.vitals().meminfo()),
         "loadavg": lambda: f"{_loads(machine)} 1/{len(machine.processes) + 150} {machine.next_pid}\n",
         "uptime": lambda: f"{machine.vitals().up_s:.2f} {machine.vitals().times()['idle']:.2f}\n",
-        "version": lambda: f"Linux version {machine.kernel} (builder@localhost) (gcc 11.4.0) #1 SMP\n",
+        "version": lambda: f"Linux version {machine.kernel} {COMPILED} {BUILD}\n",
         "mounts": lambda: mounts(machine),
         "stat": lambda: _stat(machine),
         "modules": lambda: _modules(machine),
         "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
-        "cmdline": lambda: "BOOT_IMAGE=/boot/vmlinuz root=/dev/sda1 ro console=ttyS0\n",
+        "cmdline": lambda: COMMAND_LINE.format(kernel=machine.kernel) + "\n",
     }
 
     def find(name: str) -> Node | None:
@@ -96,8 +97,13 @@ def _stat(machine: Machine) -> str:
 
 def mounts(machine: Machine) -> str:
     """Return the text of /proc/mounts."""
-    rows = ["overlay / overlay rw,relatime 0 0", "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0"]
-    for path, mount in machine.files.mounts.items():
+    return table("overlay / overlay", machine.files.mounts)
+
+
+def table(root: str, mounted: Mapping[str, Mount]) -> str:
+    """Return the text of a table of mounts: the root (source, path, kind) and what is mounted below it."""
+    rows = [f"{root} rw,relatime 0 0", "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0"]
+    for path, mount in mounted.items():
         if path != "/proc" and mount.kind != HIDDEN:
             rows.append(f"{mount.source} {path} {mount.kind} {'ro' if mount.readonly else 'rw'},relatime 0 0")
     return "\n".join(rows) + "\n"

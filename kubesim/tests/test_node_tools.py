@@ -138,3 +138,25 @@ async def test_a_node_tells_what_it_is_set_to_and_what_is_installed():
         assert "nvidia-container-toolkit " in await chrooted(w, "dpkg -l | grep nvidia")
         assert "/proc" in await chrooted(w, "findmnt")
         assert "containerd-shim" in await chrooted(w, "pstree -p 1")
+
+
+async def test_who_has_the_devices_open_is_found_and_the_kernels_files_agree():
+    async with world(1) as w:
+        await debugging(w, hostNetwork=True)
+        limits = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        image = "nvcr.io/nvidia/pytorch:24.10-py3"
+        await w.create("pods", pod("train", container(image, "torchrun", "--nproc_per_node=1", "train.py", **limits)))
+        await w.tick(30)
+        pid = (await chrooted(w, "nvidia-smi --query-compute-apps=pid --format=csv,noheader")).strip()
+        assert f" {pid} F...m python3\n" in await chrooted(w, "fuser -v /dev/nvidia0")
+        assert f"{pid} root" in await chrooted(w, "lsof /dev/nvidia0")
+        assert (await chrooted(w, "lsof -t /dev/nvidiactl")).split() == ["1190", "1244", pid]
+        assert (await chrooted(w, "uname -v")).strip() in await chrooted(w, "cat /proc/version")
+        assert (await chrooted(w, "cat /proc/cmdline")).strip() in await chrooted(w, "dmesg | head -2")
+        assert (await chrooted(w, "head -1 /proc/mounts")).startswith("/dev/sda1 / ext4 ")
+        board(w).xid(0, 79, w.clock.now())
+        assert "fallen off the bus" in await chrooted(w, "grep 'Xid.*79' /var/log/kern.log")
+        assert await chrooted(w, "curl -s localhost:10248/healthz") == "ok"
+        await chrooted(w, "echo '<3>NVRM: hello' > /dev/kmsg")
+        assert "NVRM: hello" in await chrooted(w, "dmesg | tail -1")
+        assert "open files                          (-n) 1048576\n" in await chrooted(w, "ulimit -a")

@@ -88,7 +88,10 @@ async def df(process: Process) -> int:
     await process.write(f"{'Filesystem':<{source}}{kinds} {' ' if human else ''}{sizes} Mounted on\n")
     for name, kind, size, used, place in rows:
         free = size - used
-        shown = [ls.human(value) if human else str(-(-value // unit)) for value in (size, used, free)]
+        shown = [
+            ls.human(value) if human else str(-(-value // unit) if "m" in opts else value // unit)
+            for value in (size, used, free)
+        ]
         wide = (5, 5, 5) if human else (9, 8, 9)
         numbers = " ".join(f"{value:>{width}}" for value, width in zip(shown, wide, strict=True))
         percent = f"{-(-used * 100 // size)}%"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubesim.gpu.board import BUILD
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
@@ -65,7 +66,7 @@ async def uname(process: Process) -> int:
         "s": "Linux",
         "n": process.machine.hostname,
         "r": process.machine.kernel,
-        "v": "#1 SMP Tue Mar 4 18:08:31 UTC 2025",
+        "v": BUILD,
         "m": "x86_64",
         "p": "x86_64",
         "i": "x86_64",
