@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -16,6 +17,7 @@ STAND_IN_BYTES = 40_000_000
 DOCKER_HUB = "registry-1.docker.io"
 REGISTRY_PORT = 443
 NAMESERVER = "169.254.169.254:53"
+_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+)*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,21 @@ def _find(reference: Reference) -> dict[str, Any]:
         raise _unknown(reference, catalogue["registries"])
     wanted = reference.digest or reference.tag
     for entry in entries:
-        if any(fnmatchcase(wanted, pattern) for pattern in entry["tags"]):
+        if any(fnmatchcase(wanted, pattern) for pattern in entry["tags"]) and _is_out(wanted, entry):
             return entry
     cause = f'failed to resolve reference "{reference.full}": {reference.full}: not found'
     raise PullError("NotFound", reference, cause)
+
+
+def _is_out(tag: str, entry: dict[str, Any]) -> bool:
+    """Whether a version has been published: none beyond the entry's ``newest`` has."""
+    newest = _version(entry.get("newest", ""))
+    return not newest or _version(tag)[: len(newest)] <= newest
+
+
+def _version(tag: str) -> tuple[int, ...]:
+    found = _VERSION.match(tag)
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def _unknown(reference: Reference, registries: list[str]) -> PullError:

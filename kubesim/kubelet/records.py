@@ -161,7 +161,8 @@ def from_status(name: str, init: bool, status: Obj | None, pod_uid: str, now: da
 def _ended(status: Obj | None) -> Instance | None:
     if status is None:
         return None
-    instance = Instance(status.get("containerID", "").rpartition("/")[2], parse(status["startedAt"]))
+    began = "finishedAt" if status.get("reason") == "StartError" else "startedAt"
+    instance = Instance(status.get("containerID", "").rpartition("/")[2], parse(status[began]))
     instance.end(parse(status["finishedAt"]), status["exitCode"], status.get("reason", ""), status.get("message", ""))
     return instance
 

@@ -16,6 +16,8 @@ FIRST_STEPS = ("waiting", "pulling", "creating")
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 RUNTIME = "containerd"
+NEVER = "1970-01-01T00:00:00Z"
+"""When a process began that did not: what the runtime tells of a container that could not be started."""
 
 
 def group(container: Container) -> str:
@@ -348,7 +350,7 @@ def _terminated(instance: Instance | None) -> Obj:
     ended: Obj = {
         "exitCode": instance.exit_code,
         "reason": instance.reason,
-        "startedAt": stamp(instance.started_at),
+        "startedAt": NEVER if instance.reason == "StartError" else stamp(instance.started_at),
         "finishedAt": stamp(instance.finished_at),
         "containerID": _full_id(instance),
     }

@@ -31,6 +31,13 @@ def test_it_completes_references_as_containerd_does(short, full):
     assert parse_reference(short).full == full
 
 
+@pytest.mark.parametrize("image", ["nginx:1.277", "python:3.99-slim", "nvcr.io/nvidia/k8s-device-plugin:v0.99.99"])
+def test_a_version_that_nobody_has_published_is_not_found(image):
+    with pytest.raises(PullError) as caught:
+        pull(image, "amd64")
+    assert str(caught.value).endswith(f"{parse_reference(image).full}: not found")
+
+
 def test_an_index_gives_each_node_its_platform():
     assert pull("python:3.9-slim", "amd64").platform == "linux/amd64"
     assert pull("python:3.9-slim", "arm64").platform == "linux/arm64/v8"

@@ -161,6 +161,7 @@ async def test_a_missing_program_is_a_start_error():
         status = status_of(await w.pod())
         assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
         assert status["lastState"]["terminated"]["reason"] == "StartError"
+        assert status["lastState"]["terminated"]["startedAt"] == "1970-01-01T00:00:00Z"
         assert status["lastState"]["terminated"]["exitCode"] == 128
         assert 'exec: "pythn": executable file not found in $PATH: unknown' in (await w.messages("Failed"))[0]
         await w.check_models()
