@@ -12,6 +12,9 @@ TEST_WORKERS ?= 2
 # Where the real control plane's programs are looked for, and built; PATH where it has none.
 export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
 
+# Half a dozen programs, and dozens in tests, would each compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance lock clean
 
