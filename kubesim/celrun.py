@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from math import fmod, trunc
 from typing import Any
 
 from kubesim import celcosts
@@ -318,13 +317,6 @@ def call(name: str, function: Callable[..., Any] | None, given: list[Any]) -> An
         raise CelError(NO_OVERLOAD) from error
     except (ValueError, ArithmeticError, IndexError) as error:
         raise CelError(str(error)) from error
-
-
-def truncated(value: float) -> int:
-    """Return a number without what is behind its point. Raises CelError for one that is too large."""
-    if value != value or not SMALLEST <= value <= LARGEST:
-        raise CelError("integer overflow")
-    return trunc(fmod(value, 2.0**64))
 
 
 _KINDS: dict[str, Callable[[Node], Step]] = {

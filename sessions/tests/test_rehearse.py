@@ -174,8 +174,9 @@ def test_a_whole_interview_in_a_temporary_installation(tmp_path):
     report = json.loads(done.stdout)
 
     assert (report["ok"], report["residue"], report["error"]) == (True, [], "")
-    assert report["symptom_s"] <= 2
-    assert report["reverted_s"] <= 5
+    # On a machine however busy; `make bench NAME=rehearse` has the figures and their goals.
+    assert report["symptom_s"] < 60
+    assert report["reverted_s"] < 60
     assert 0 <= report["injected_s"] <= report["symptom_s"]
     assert 0 < report["fixed_s"] <= report["held_s"]
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".pdf"]

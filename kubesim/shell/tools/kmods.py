@@ -13,7 +13,6 @@ HOLDERS = ("nvidia-persistenced", "nvidia-fabricmanager")
 """Services that have the devices open."""
 BEFORE = "5.15.0-1071-gke"
 """The kernel before an update."""
-DENIED = "{}: {}: Operation not permitted\n"
 
 
 async def modprobe(process: Process) -> int:
