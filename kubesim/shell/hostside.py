@@ -215,7 +215,8 @@ def _ran(pods: list[Obj]) -> list[Ran]:
             for each in status.get(key) or []:
                 state = each.get("state") or {}
                 ended = state.get("terminated") or (each.get("lastState") or {}).get("terminated")
-                start = (state.get("running") or ended or {}).get("startedAt")
+                turn = state.get("running") or ended or {}
+                start = turn.get("finishedAt" if turn.get("reason") == "StartError" else "startedAt")
                 if start and each.get("containerID") and each["name"] in specs:
                     name = "Running" if "running" in state else "Exited"
                     found.append(Ran(pod, specs[each["name"]], each, name, moment(start)))

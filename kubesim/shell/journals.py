@@ -108,6 +108,16 @@ def _kubelet_itself(side: HostSide) -> list[tuple[datetime, str]]:
     return found
 
 
+def _inside(at: datetime, share: float, seed: str) -> datetime:
+    """Return a moment within a second of which the API tells no more: some way into it, never twice the same."""
+    return at + timedelta(seconds=share, microseconds=int(digest(seed)[:8], 16) % 89_999)
+
+
+def _began(turn: Obj) -> str:
+    """Return when a container's process began; nothing where it could not be started."""
+    return "" if turn.get("reason") == "StartError" else str(turn.get("startedAt") or "")
+
+
 def _statuses(pod: Obj) -> list[Obj]:
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
@@ -117,7 +127,7 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
     """Return what the kubelet says of a pod: that it has come, what it started, and why it cannot."""
     meta = pod["metadata"]
     name, uid = f"{meta['namespace']}/{meta['name']}", meta["uid"]
-    at = moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
+    at = _inside(moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"]), 0.1, uid)
     lines = [(at, klog(at, "I", "kubelet.go:2515", f'"SyncLoop ADD" source="api" pods=["{name}"]'))]
     lines += _evicted(pod, name)
     for each in _statuses(pod):
@@ -125,13 +135,15 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
         ended, number = state.get("terminated") or {}, str(each.get("containerID", "")).rpartition("/")[2]
         turns = (("ContainerStarted", state.get("running") or ended), ("ContainerDied", ended))
         for kind, turn in turns if number else ():
-            if at_turn := turn.get("startedAt" if kind == "ContainerStarted" else "finishedAt"):
+            begins = kind == "ContainerStarted"
+            if at_turn := _began(turn) if begins else turn.get("finishedAt"):
                 event = f'event={{"ID":"{uid}","Type":"{kind}","Data":"{number}"}}'
-                text, then = f'"SyncLoop (PLEG): event for pod" pod="{name}" {event}', moment(at_turn)
+                text = f'"SyncLoop (PLEG): event for pod" pod="{name}" {event}'
+                then = _inside(moment(at_turn), 0.5 if begins else 0.7, number)
                 lines.append((then, klog(then, "I", "kubelet.go:2546", text)))
         if (waiting := state.get("waiting")) and waiting.get("message"):
             ended = (each.get("lastState") or {}).get("terminated") or {}
-            then = moment(ended["finishedAt"]) if ended.get("finishedAt") else at
+            then = _inside(moment(ended["finishedAt"]), 0.8, number) if ended.get("finishedAt") else at
             text = json.dumps(
                 f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
             )
@@ -148,7 +160,7 @@ def _evicted(pod: Obj, name: str) -> list[tuple[datetime, str]]:
     resource = str(found.get("message", "")).partition("low on resource: ")[2].partition(". ")[0]
     if found.get("reason") != "TerminationByKubelet" or not resource:
         return []
-    at = moment(found["lastTransitionTime"])
+    at = _inside(moment(found["lastTransitionTime"]), 0.3, name)
     said = [
         (376, f'"Eviction manager: attempting to reclaim" resourceName="{resource}"'),
         (387, f'"Eviction manager: must evict pod(s) to reclaim" resourceName="{resource}"'),
@@ -164,21 +176,22 @@ def _runtime(pod: Obj) -> list[tuple[datetime, str]]:
     for each in _statuses(pod):
         state = each.get("state") or {}
         ident = str(each.get("containerID", "")).rpartition("/")[2]
-        start = (state.get("running") or state.get("terminated") or {}).get("startedAt")
-        if start:
-            at = moment(start)
-            texts = [
-                f'PullImage \\"{each["image"]}\\" returns image reference '
-                f'\\"sha256:{digest(str(each.get("imageID")))}\\"'
-            ]
-            texts.append(f'StartContainer for \\"{ident}\\" returns successfully')
-            lines += [(at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=info msg="{text}"') for text in texts]
+        if start := _began(state.get("running") or state.get("terminated") or {}):
+            pulled = digest(str(each.get("imageID")))
+            image = f'PullImage \\"{each["image"]}\\" returns image reference \\"sha256:{pulled}\\"'
+            begun = f'StartContainer for \\"{ident}\\" returns successfully'
+            lines.append(_logfmt(_inside(moment(start), 0.3, ident), "info", image))
+            lines.append(_logfmt(_inside(moment(start), 0.4, ident), "info", begun))
         waiting = state.get("waiting") or {}
         if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff"):
             at = moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
-            text = f'PullImage \\"{each["image"]}\\" failed'
-            more = json.dumps(
-                str(waiting.get("message", "")).partition(": ErrImagePull: ")[2] or waiting.get("message", "")
-            )
-            lines.append((at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}000Z" level=error msg="{text}" error={more}'))
+            message = str(waiting.get("message", ""))
+            more = json.dumps(message.partition(": ErrImagePull: ")[2] or message)
+            failed = f'PullImage \\"{each["image"]}\\" failed'
+            lines.append(_logfmt(_inside(at, 0.4, meta["uid"]), "error", failed, f" error={more}"))
     return lines
+
+
+def _logfmt(at: datetime, level: str, text: str, more: str = "") -> tuple[datetime, str]:
+    """Return a line as containerd logs it, to the nanosecond."""
+    return at, f'time="{at:%Y-%m-%dT%H:%M:%S.%f}{at.microsecond * 7 % 1000:03}Z" level={level} msg="{text}"{more}'

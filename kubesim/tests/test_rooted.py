@@ -49,6 +49,7 @@ async def test_the_kernels_and_the_units_journals_are_read():
     async with world(1) as w:
         await w.create("pods", debugger())
         await w.create("pods", pod("broken", container("busybox:1.36", "false")))
+        await w.create("pods", pod("absent", container("busybox:1.36", "nosuch")))
         await w.tick(20)
         assert "nvidia-uvm: Loaded the UVM driver" in await chrooted(w, "dmesg")
         assert "nvidia-uvm: Loaded the UVM driver" in await chrooted(w, "journalctl -k")
@@ -56,6 +57,8 @@ async def test_the_kernels_and_the_units_journals_are_read():
         assert '"SyncLoop ADD" source="api" pods=["default/look"]' in kubelet
         assert 'failed to \\"StartContainer\\" for \\"main\\" with CrashLoopBackOff' in kubelet
         assert "StartContainer for" in await chrooted(w, "journalctl -u containerd")
+        assert ".000000 " not in kubelet
+        assert "Jan 01" not in kubelet
         assert await chrooted(w, "journalctl -u nosuch") == "-- No entries --\n"
 
 
