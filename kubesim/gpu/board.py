@@ -103,6 +103,8 @@ class Board:
         """Whether the driver's modules are there for the kernel that runs."""
         self.unloaded: frozenset[str] = frozenset()
         """Those of the driver's modules that are not in the kernel."""
+        self.without_driver: datetime | None = None
+        """Since when the driver is not in the kernel; None where it is."""
         self.fabric = True
         """Whether the switches between the devices are configured: the fabric manager runs."""
         self.struck: Callable[[Device, int, bool], None] = lambda device, code, marked: None
@@ -234,6 +236,7 @@ class Board:
         self.booted = at
         self.log = KernelLog(at)
         self.unloaded, self.fabric = frozenset() if self.built else MODULES, True
+        self.without_driver = None if self.built else at
         self.given.clear()
         self.library = driver().version
         self.engine = Engine()
@@ -248,16 +251,17 @@ class Board:
         """Whether the driver is in the kernel."""
         return MODULE not in self.unloaded
 
-    def unload(self, *modules: str) -> None:
+    def unload(self, at: datetime, *modules: str) -> None:
         """Take modules of the driver out of the kernel."""
         self.unloaded |= MODULES & {*modules}
+        self.without_driver = self.without_driver or (None if self.loaded else at)
         self.noted()
         self.changed()
 
     def load(self, at: datetime) -> bool:
         """Put the driver into the kernel; returns whether it is there then."""
         if self.built and self.unloaded:
-            fresh, self.unloaded = not self.loaded, frozenset()
+            fresh, self.unloaded, self.without_driver = not self.loaded, frozenset(), None
             since = (at - self.booted).total_seconds() - LOADING_S
             for seconds, level, text in self._boot_lines() if fresh else ():
                 if _of_driver(text):
@@ -341,6 +345,7 @@ class Board:
         self.strategy = saved.get("strategy", "mixed")
         self.built, self.fabric = saved.get("built", True), saved.get("fabric", True)
         self.unloaded = frozenset(saved.get("unloaded", ()))
+        self.without_driver = None if self.loaded else self.booted
         for device, state in zip(self.devices, saved["devices"], strict=False):
             device.restore(state)
         for owner, (name, slots) in saved.get("given", {}).items():

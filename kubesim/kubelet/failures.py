@@ -13,7 +13,7 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import Exit, Line, Output, Program
 
 KILLED_CODE = 1
-BEGUN_S = 4.0
+BEGUN_S = 1.6
 """When a program has read its libraries and first asks for a device."""
 MEMORY_AT_S = 7.5
 """When a program that wants too much has loaded so much that nothing is left."""

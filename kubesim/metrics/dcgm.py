@@ -67,12 +67,12 @@ def series(board: Board, name: str, start: float, end: float) -> Iterator[Functi
         for owner in _owners(states[0]) if len(states) == 1 else dict.fromkeys(o for s in states for o in _owners(s)):
             labels = labels_of(board, device, owner)
             for counter in wanted:
-                yield Function({NAME: counter.family.name, **labels}, _at(device, owner, counter.value))
+                yield Function({NAME: counter.family.name, **labels}, _at(board, device, owner, counter.value))
 
 
 def exposed(board: Board, at: datetime) -> Iterator[Exposed]:
     """Yield the lines of the exporter's page."""
-    for counter in counters().values():
+    for counter in counters().values() if board.loaded else ():
         for device in board.devices:
             reading = read(device, at)
             value = None if reading.state.trouble.lost else counter.value(reading)
@@ -110,8 +110,12 @@ def _owners(state: State) -> Iterable[str]:
 _NOBODY = ("",)
 
 
-def _at(device: Device, owner: str, value: Callable[[Reading], float | None]) -> Callable[[float], float | None]:
+def _at(
+    board: Board, device: Device, owner: str, value: Callable[[Reading], float | None]
+) -> Callable[[float], float | None]:
     def call(moment: float) -> float | None:
+        if board.without_driver is not None and moment >= board.without_driver.timestamp():
+            return None
         reading = read(device, _time(moment))
         if reading.state.trouble.lost or owner not in _owners(reading.state):
             return None

@@ -53,7 +53,8 @@ def kernel(log: KernelLog) -> Iterator[Entry]:
 
 def _of_unit(side: HostSide, name: str, pods: list[Obj]) -> Iterator[Entry]:
     unit, lines = side.units[name], side.services.lines.get(name, ())
-    yield Entry(side.booted, "systemd", 1, f"Started {unit.description}.", INFO, name)
+    if not any((at, text[:5]) == (side.booted, "Start") for at, _, _, text in lines):
+        yield Entry(side.booted, "systemd", 1, f"Started {unit.description}.", INFO, name)
     for at, program, pid, text in lines:
         urgent = ERROR if text.startswith("Failed to") else WARNING if "Failed with result" in text else INFO
         yield Entry(at, program, pid, text, NOTICE if "Main process exited" in text else urgent, name)

@@ -121,7 +121,11 @@ class Services:
                 self.ends.get(name, _nothing)()
         for name, begin in self.begins.items():
             if self.runs(name) and (why := begin(self.pid(name))):
+                unit = self._known()[name]
+                self._say(name, f"{'Started' if unit.kind == 'simple' else 'Starting'} {unit.description}...")
                 self._end(name, FAILED, why)
+                if unit.kind != "simple":
+                    self._say(name, f"Failed to start {unit.description}.")
         self.noted()
 
     def start(self, name: str) -> bool:

@@ -161,6 +161,8 @@ def test_a_lost_gpu_is_all_that_nvidia_smi_talks_of(board):
     assert out == "Unable to determine the device handle for GPU1: 0000:05:00.0: Unknown Error\n"
     assert status == 255
     assert len(smi(board, "-L")[0].splitlines()) == 8
+    assert smi(board, "--query-gpu=index --format=csv,noheader -i 0") == ("0\n", 0)
+    assert smi(board, "--query-gpu=index --format=csv,noheader -i 1") == (out, 255)
 
 
 def test_a_broken_link_shows_in_the_matrix_and_the_list(board):

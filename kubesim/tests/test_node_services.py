@@ -154,6 +154,9 @@ async def test_a_kernel_without_the_drivers_module_has_no_gpus_to_give_until_it_
         )
         assert "nvidia" not in await chrooted(w, "lsmod; dmesg; ls /dev /proc/driver 2>/dev/null")
         assert "● nvidia-fabricmanager.service loaded failed" in await chrooted(w, "systemctl --failed")
+        said = await chrooted(w, "journalctl -u nvidia-fabricmanager -o cat")
+        assert said.startswith("Starting NVIDIA fabric manager service...\nrequest to query NVSwitch")
+        assert said.endswith("Failed to start NVIDIA fabric manager service.\n")
         absent = "modprobe: FATAL: Module nvidia not found in directory /lib/modules/5.15.0-1073-gke\n"
         assert await chrooted(w, "modprobe nvidia") == absent
         assert "installed for 5.15.0-1073-gke" in await chrooted(w, "dkms autoinstall")

@@ -93,7 +93,7 @@ def run(view: View, call: Call) -> tuple[str, int]:
         return MISMATCH.format(version=".".join(view.board.library.split(".")[:2])), MISMATCH_STATUS
     if not view.board.devices or (view.owner and not view.all()):
         return NONE_FOUND + "\n", NONE_STATUS
-    if (lost := view.lost()) and call.page not in ("list", "reset"):
+    if (lost := view.lost(call.only)) and call.page not in ("list", "reset"):
         return "\n".join(lost) + "\n", LOST_STATUS
     try:
         return _PAGES[call.page](view, call)

@@ -122,16 +122,10 @@ def answer(view: View, switch: str, names: str, options: Options, only: Iterable
 def chosen(view: View, only: Iterable[str]) -> list[Seen]:
     """Return the devices that ``-i`` names by number, address or UUID; all where it names none. Raises NoDevices."""
     wanted = {word.strip().lower() for word in only}
-    seen = [item for item in view.present() if not wanted or wanted & _names(item)]
+    seen = [item for item in view.present() if not wanted or wanted & item.names]
     if wanted and not seen:
         raise NoDevices
     return seen
-
-
-def _names(seen: Seen) -> set[str]:
-    """Return what a device can be called: its number, its UUID, its address with or without (long) domain."""
-    address = seen.device.pci_address.lower()
-    return {str(seen.number), seen.device.uuid.lower(), seen.device.serial, address, address[4:], address[9:]}
 
 
 def _cell(value: object, unit: str, options: Options) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +24,12 @@ class Seen:
     device: Device
     instances: tuple[Instance, ...]
     reading: Reading
+
+    @property
+    def names(self) -> set[str]:
+        """What it can be called: its number, its UUID, its address with or without (long) domain."""
+        address = self.device.pci_address.lower()
+        return {str(self.number), self.device.uuid.lower(), self.device.serial, address, address[4:], address[9:]}
 
     @property
     def cut(self) -> list[Instance]:
@@ -55,9 +62,10 @@ class View:
         """Return the devices that answer."""
         return [seen for seen in self.all() if not seen.device.trouble.lost]
 
-    def lost(self) -> list[str]:
-        """Return the line for each device that has fallen off the bus."""
-        gone = [seen for seen in self.all() if seen.device.trouble.lost]
+    def lost(self, only: Collection[str] = ()) -> list[str]:
+        """Return the line for each device that has fallen off the bus, of those that ``-i`` names if it does."""
+        wanted = {word.strip().lower() for word in only}
+        gone = [seen for seen in self.all() if seen.device.trouble.lost and (not wanted or wanted & seen.names)]
         return [LOST.format(index=seen.number, bus=seen.device.bus.upper() + ".0") for seen in gone]
 
     def stalled(self) -> bool:

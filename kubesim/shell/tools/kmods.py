@@ -56,7 +56,7 @@ async def _remove(process: Process, words: list[str], head: str) -> int:
             await process.error(f"{head}: {why}\n")
             status = 1
         elif side is not None:
-            side.devices.board.unload(name)
+            side.devices.board.unload(side.now(), name)
     return status
 
 
