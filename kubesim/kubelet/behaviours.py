@@ -286,7 +286,9 @@ def _values(n: int, seed: str) -> dict[str, float]:
         "rate": 2480 + 60 * noise,
         "cpu_rate": 12.4 + 0.8 * noise,
         "tokens": 180 + 40 * noise,
+        "prompt": 410 + 900 * (noise * 7 % 1),
         "requests": 1 + int(noise * 6),
+        "cache": 0.4 * (1 + int(noise * 6)) + noise * 3 % 0.4,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 import posixpath
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,8 @@ from kubesim.network.fabric import HttpServer, Request, Response, Server
 from kubesim.shell.files import File, View
 
 INDEX = "index.html"
+DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
+"""What vLLM serves where nobody says what."""
 Inside = Callable[[bool], Awaitable[View | None]]
 """Returns the files of a container; nothing where nobody has entered it, unless they are wanted in any case."""
 
@@ -67,12 +70,28 @@ def known(record: PodRecord, spec: Obj, inside: Inside) -> dict[int, Server]:
         return {}
     entry = _table().get(image.behaviour) or _table()["server"]
     declared = [port["containerPort"] for port in spec.get("ports") or () if port.get("protocol", "TCP") == "TCP"]
-    server: Server = Pages(entry["pages"], entry.get("headers", {}))
+    server: Server = Pages(_named(entry["pages"], _model(spec)), entry.get("headers", {}))
     if "root" in entry:
         paths = [mount["mountPath"].rstrip("/") + "/" for mount in spec.get("volumeMounts") or ()]
         root = entry["root"] + "/"
         server = Site(entry, inside, mounted=any(root.startswith(path) or path.startswith(root) for path in paths))
     return dict.fromkeys([*entry.get("ports", ()), *declared], server)
+
+
+def _model(spec: Obj) -> str:
+    """Return the name under which an inference server of this command line serves its model, as vLLM takes it."""
+    words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
+    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    for before in ("--served-model-name", "--model", "serve"):
+        if before in words[:-1]:
+            return str(words[words.index(before) + 1])
+    return DEFAULT_MODEL
+
+
+def _named(pages: dict[str, Any], model: str) -> dict[str, Any]:
+    """Return pages with the name of the model in them; it comes from whoever made the pod."""
+    word = json.dumps(model)[1:-1]
+    return {path: {**page, "body": page.get("body", "").replace("$MODEL", word)} for path, page in pages.items()}
 
 
 def files(image: Image) -> dict[str, str]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
 from kubesim.gpu.demand import on_cpu, wanted_mib
 from kubesim.gpu.readings import read
+from kubesim.kubelet import servers
+from kubesim.kubelet.images import pull
 from kubesim.network.fabric import Request
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_gpu_containers import trainer
@@ -191,3 +196,18 @@ async def test_inference_servers_start_in_their_own_words_and_load_their_gpu(ima
         assert (await server.respond(Request("GET", path))).status == 200
         device = w.kubelets.gpus(w.node_names[0]).board.devices[0]
         assert read(device, w.clock.now()).used > 60000
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (["--model", "meta-llama/Llama-3.1-8B-Instruct"], "meta-llama/Llama-3.1-8B-Instruct"),
+        (["--model=a/b", '--served-model-name=say "x"'], 'say "x"'),
+        ([], "Qwen/Qwen3-0.6B"),
+    ],
+)
+async def test_vllm_serves_the_model_that_it_was_asked_for(args, name):
+    record = SimpleNamespace(images={VLLM: pull(VLLM, "amd64")})
+    pages = servers.known(record, {"image": VLLM, "args": args}, inside=None)[8000]
+    answer = await pages.respond(Request("GET", "/v1/models"))
+    assert json.loads(answer.body)["data"][0]["id"] == name
