@@ -19,7 +19,7 @@ AXE_OPTIONS = {
     "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
-PATIENCE = 20_000  # milliseconds for what involves jobs and clusters
+PATIENCE = 60_000  # milliseconds for what involves jobs and clusters
 
 
 class Person:

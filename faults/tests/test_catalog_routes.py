@@ -27,7 +27,7 @@ from faults.tests.variants import PACKS
 
 PACK = next(pack for pack in PACKS if pack.slug == "architecture-mismatch")
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PRINTS = "print('training finished: 3 epochs, loss 0.217')"
 NUMBERS = itertools.count(1)
 needs_kubectl = [

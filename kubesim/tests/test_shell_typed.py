@@ -24,7 +24,7 @@ from kubesim.tests.shell_world import Keys, Screen
 
 SESSIONS = yaml.safe_load(Path(__file__).with_name("shell_typed.yaml").read_text())
 PROMPT = "@@ "
-LONGEST_S = 20.0
+LONGEST_S = 60.0
 
 
 def _missing():

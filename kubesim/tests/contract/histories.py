@@ -460,7 +460,7 @@ def defined(cluster: Plain) -> Iterator[None]:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     cluster("POST", path, DEFINITION)
     try:
-        end = monotonic() + SECONDS
+        end = monotonic() + REST_S
         while cluster("GET", f"/apis/{GROUP}/v1/widgets").code != 200:
             assert monotonic() < end, "the custom kind is not served"
         _collected(cluster)

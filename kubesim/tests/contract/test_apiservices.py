@@ -9,7 +9,7 @@ import pytest
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LABEL = "kube-aggregator.kubernetes.io/automanaged"
-WAIT_S = 15
+WAIT_S = 60
 PRIORITIES = {
     "v1.": (18000, 1), "v1.apps": (17800, 15), "v2.autoscaling": (17500, 30), "v1.resource.k8s.io": (16200, 21),
     "v1.flowcontrol.apiserver.k8s.io": (16100, 21), "v1.events.k8s.io": (17750, 15),

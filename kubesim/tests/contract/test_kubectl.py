@@ -90,7 +90,7 @@ def test_describe_node_shows_capacity_pods_and_lease(containers, kubectl):
 def test_a_pod_from_apply_to_delete(space, manifest):
     path = manifest(POD)
     assert space("apply", "-f", path) == "pod/web created\n"
-    space("wait", "--for=condition=Ready", "pod/web", "--timeout=15s")
+    space("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
     assert re.search(r"web +1/1 +Running +0 +\d+s", space("get", "pods"))
     assert header(space("get", "pods", "-o", "wide"))[-4:] == ["NOMINATED", "NODE", "READINESS", "GATES"]
     assert "image: nginx:1.27" in space("get", "pod", "web", "-o", "yaml")
@@ -105,7 +105,7 @@ def test_a_pod_from_apply_to_delete(space, manifest):
 
 def test_describe_pod_shows_events_and_limits(containers, kubectl, space, manifest):
     space("apply", "-f", manifest(POD))
-    space("wait", "--for=condition=Ready", "pod/web", "--timeout=15s")
+    space("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
     output = space("describe", "pod", "web")
     assert "nvidia.com/gpu:  1" in output
     assert re.search(r"Normal +Scheduled .*default-scheduler +Successfully assigned", output)
@@ -119,9 +119,9 @@ def test_a_crashing_pod_is_shown_with_its_logs(containers, kubectl, space, manif
     space("create", "-f", manifest(CRASH))
     reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
     if kubectl.version >= (1, 23):
-        space("wait", f"--for={reason}=CrashLoopBackOff", "pod/crash", "--timeout=15s")
+        space("wait", f"--for={reason}=CrashLoopBackOff", "pod/crash", "--timeout=60s")
     else:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while space("get", "pod", "crash", "-o", reason) != "CrashLoopBackOff":
             assert time.monotonic() < deadline
     assert re.search(r"crash +0/1 +CrashLoopBackOff +\d+ \(\d+s ago\)", space("get", "pods"))
@@ -139,7 +139,7 @@ def test_watching_prints_every_change(containers, space, manifest):
         assert process.stdout.readline().split()[2] == "STATUS"
         assert process.stdout.readline().startswith("first ")
         space("apply", "-f", manifest(POD))
-        space("wait", "--for=condition=Ready", "pod/web", "--timeout=15s")
+        space("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
         lines = iter(process.stdout.readline, "")
         seen = []
         for line in lines:
@@ -156,18 +156,18 @@ def test_watching_prints_every_change(containers, space, manifest):
 
 def test_following_a_log_ends_with_the_container(containers, space):
     space("run", "count", "--image=busybox", "--restart=Never", "--", "sh", "-c", "echo one; sleep 1; echo two")
-    space("wait", "--for=condition=Ready", "pod/count", "--timeout=15s")
+    space("wait", "--for=condition=Ready", "pod/count", "--timeout=60s")
     assert space("logs", "-f", "count") == "one\ntwo\n"
 
 
 def test_a_deployment_scales_and_rolls_out(space, manifest):
     space("apply", "-f", manifest(DEPLOYMENT))
-    assert 'deployment "api" successfully rolled out' in space("rollout", "status", "deploy/api", "--timeout=15s")
+    assert 'deployment "api" successfully rolled out' in space("rollout", "status", "deploy/api", "--timeout=60s")
     assert space("scale", "deploy/api", "--replicas=3") == "deployment.apps/api scaled\n"
-    space("rollout", "status", "deploy/api", "--timeout=15s")
+    space("rollout", "status", "deploy/api", "--timeout=60s")
     assert re.search(r"api +3/3 +3 +3 +\d+s", space("get", "deploy"))
     space("set", "image", "deploy/api", "api=nginx:1.26")
-    space("rollout", "status", "deploy/api", "--timeout=20s")
+    space("rollout", "status", "deploy/api", "--timeout=60s")
     assert re.search(r"^2 +<none>", space("rollout", "history", "deploy/api"), re.M)
     output = space("describe", "deploy", "api")
     assert "NewReplicaSetAvailable" in output
@@ -176,7 +176,7 @@ def test_a_deployment_scales_and_rolls_out(space, manifest):
 
 def test_a_job_completes(space):
     space("create", "job", "once", "--image=busybox", "--", "true")
-    space("wait", "--for=condition=complete", "job/once", "--timeout=15s")
+    space("wait", "--for=condition=complete", "job/once", "--timeout=60s")
     assert re.search(r"once +(Complete +)?1/1 +\d+s +\d+s", space("get", "jobs"))
     output = space("describe", "job", "once")
     assert "1 Succeeded" in output
@@ -243,5 +243,5 @@ def test_errors_read_as_a_real_clusters(kubectl, space, manifest):
 
 def test_a_namespace_goes_with_everything_in_it(space, manifest):
     space("apply", "-f", manifest(DEPLOYMENT))
-    space("delete", "namespace", space.name, "--timeout=15s")
+    space("delete", "namespace", space.name, "--timeout=60s")
     assert "not found" in space.fails("get", "namespace", space.name)

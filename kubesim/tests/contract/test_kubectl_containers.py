@@ -55,7 +55,7 @@ def space(request, kubectl, tmp_path):
     path = tmp_path / "pods.yaml"
     path.write_text(PODS)
     call("create", "-f", str(path))
-    call("wait", "--for=condition=Ready", "pod/two", "pod/cat", "--timeout=15s")
+    call("wait", "--for=condition=Ready", "pod/two", "pod/cat", "--timeout=60s")
     return call
 
 
@@ -80,7 +80,7 @@ def test_exec_carries_a_lot_both_ways(space):
 
 def test_exec_into_what_has_ended_is_refused(space):
     space.piped("bye\n", "attach", "-i", "cat")
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while space("get", "pod", "cat", "-o", "jsonpath={.status.phase}") != "Succeeded":
         assert time.monotonic() < deadline
     refused = space.fails("exec", "cat", "--", "true")

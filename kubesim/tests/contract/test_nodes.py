@@ -91,7 +91,7 @@ def traces(cluster):
     return found
 
 
-def until(true, seconds=30):
+def until(true, seconds=60):
     end = time.monotonic() + seconds
     pause = threading.Event()
     while not (found := true()):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-WAIT_S = 15
+WAIT_S = 60
 
 
 def rule(*resources, group="apps"):

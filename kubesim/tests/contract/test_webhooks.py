@@ -15,7 +15,7 @@ from kubesim.tests.contract.hooks import patching, response
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
-WAIT_S = 15
+WAIT_S = 60
 UNMARKED = {"matchExpressions": [{"key": "marker", "operator": "DoesNotExist"}]}
 """Which objects a test's own hooks are asked about: of several that refuse, any may be the one that is told."""
 

@@ -42,14 +42,14 @@ class Kubectl:
     def fails(self, *arguments: str, **environment: str) -> str:
         """Run a command that must fail and return what it says."""
         process = self.start(*arguments, **environment)
-        output = process.communicate(timeout=60)[0]
+        output = process.communicate(timeout=120)[0]
         assert process.returncode, output
         return output
 
     def __call__(self, *arguments: str, **environment: str) -> str:
         """Run a command that must succeed and return what it prints."""
         process = self.start(*arguments, **environment)
-        output = process.communicate(timeout=60)[0]
+        output = process.communicate(timeout=120)[0]
         assert process.returncode == 0, f"kubectl {' '.join(arguments)}: {output}"
         return output
 
