@@ -181,30 +181,32 @@ class Sandbox:
         """Let a computed process die now, with a text on standard error."""
         instance = container.instance
         if instance is not None and instance.cut is None:
-            instance.cut = ((self.host.clock.now() - instance.started_at).total_seconds(), text, code)
+            instance.cut = (self._age(container), text, code)
             self.host.wake()
 
     def _go_on(self, container: Container, behaviour: str) -> None:
         """Let a computed process go on as another behaviour, and its devices with it."""
         instance = container.instance
         if instance is not None:
-            now = self.host.clock.now()
-            instance.course = [*instance.course, ((now - instance.started_at).total_seconds(), behaviour)]
-            self.host.node.gpus.turn(self.owner(container), behaviours.workload(behaviour, "").load, now)
+            instance.course = [*instance.course, (self._age(container), behaviour)]
+            load = behaviours.workload(behaviour, "").load
+            self.host.node.gpus.turn(self.owner(container), load, self.host.clock.now())
 
     def full(self, container: Container) -> None:
         """Note that a container's memory is full: everything in it is killed, whoever has filled it."""
         instance = container.instance
         if instance is not None and instance.oom_at is None:
-            instance.oom_at = max((self.host.clock.now() - instance.started_at).total_seconds(), 0.0)
+            instance.oom_at = max(self._age(container), 0.0)
             self.host.wake()
 
     def _say(self, container: Container, text: str) -> None:
         """Let a computed process print a line now; of very many, the oldest are forgotten."""
         instance = container.instance
         if instance is not None:
-            at = (self.host.clock.now() - instance.started_at).total_seconds()
-            instance.notes = [*instance.notes[1 - MOST_NOTES :], (at, text)]
+            instance.notes = [*instance.notes[1 - MOST_NOTES :], (self._age(container), text)]
+
+    def _age(self, container: Container) -> float:
+        return (self.host.clock.now() - container.instance.started_at).total_seconds() if container.instance else 0.0
 
     def _devices(self, container: Container, spec: Obj) -> dict[str, str]:
         """Give a container its GPUs; returns the variables that come with them. Raises ``ConfigError``."""
@@ -277,7 +279,11 @@ class Sandbox:
         def look(wanted: bool) -> Awaitable[View | None]:
             return self._view(container, wanted=wanted)
 
-        found = {} if self.boxes[container.name].machine else servers.known(record, spec, look)
+        found = (
+            {}
+            if self.boxes[container.name].machine
+            else servers.known(record, spec, look, lambda: self._age(container))
+        )
         behaviour = record.images[spec["image"]].behaviour
         if behaviour in EXPORTERS:
             api = acting(self.host.client, self.host.clock, record.pod, lambda text: self._say(container, text))

@@ -14,7 +14,8 @@ from kubesim import data
 from kubesim.errors import Obj
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.status import PodRecord
-from kubesim.network.fabric import HttpServer, Request, Response, Server
+from kubesim.network.fabric import Duplex, HttpServer, Request, Response, Server
+from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File, View
 
 INDEX = "index.html"
@@ -25,14 +26,24 @@ Inside = Callable[[bool], Awaitable[View | None]]
 
 
 class Pages(HttpServer):
-    """Answers paths from a table; the entry "" stands for every other path."""
+    """Answers paths from a table, once it is open; the entry "" stands for every other path."""
 
-    def __init__(self, pages: dict[str, Any], headers: dict[str, str]) -> None:
+    def __init__(
+        self, pages: dict[str, Any], headers: dict[str, str], opened: Callable[[], bool] = lambda: True
+    ) -> None:
         self._pages = pages
         self._headers = headers
+        self._opened = opened
+
+    async def converse(self, connection: Duplex, source: str) -> None:
+        """Serve a raw connection."""
+        if self._opened():
+            await super().converse(connection, source)
 
     async def respond(self, request: Request) -> Response:
-        """Answer a request."""
+        """Answer a request. Raises ``NetworkError`` before it is open."""
+        if not self._opened():
+            raise NetworkError("refused")
         page = self._pages.get(request.path, self._pages.get("", {"status": 404, "body": "404 page not found\n"}))
         kind = {"Content-Type": page["type"]} if "type" in page else {}
         return Response(page.get("status", 200), page.get("body", "").encode(), {**self._headers, **kind})
@@ -63,14 +74,19 @@ class Site(Pages):
         return Response(200, data, {**self._headers, "Content-Type": kind})
 
 
-def known(record: PodRecord, spec: Obj, inside: Inside) -> dict[int, Server]:
-    """Return what a container whose process is computed listens with: its image's ports, and those it declares."""
+def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]) -> dict[int, Server]:
+    """Return what a container whose process is computed listens with: its image's ports, and those it declares.
+
+    ``age`` is for how many seconds the process has run: one that loads a model answers later.
+    """
     image = record.images.get(spec["image"])
     if image is None or not image.behaviour:
         return {}
     entry = _table().get(image.behaviour) or _table()["server"]
     declared = [port["containerPort"] for port in spec.get("ports") or () if port.get("protocol", "TCP") == "TCP"]
-    server: Server = Pages(_named(entry["pages"], _model(spec)), entry.get("headers", {}))
+    opens = float(entry.get("opens", 0))
+    pages = _named(entry["pages"], _model(spec))
+    server: Server = Pages(pages, entry.get("headers", {}), lambda: not opens or age() >= opens)
     if "root" in entry:
         paths = [mount["mountPath"].rstrip("/") + "/" for mount in spec.get("volumeMounts") or ()]
         root = entry["root"] + "/"

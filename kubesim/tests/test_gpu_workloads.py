@@ -208,6 +208,17 @@ async def test_inference_servers_start_in_their_own_words_and_load_their_gpu(ima
 )
 async def test_vllm_serves_the_model_that_it_was_asked_for(args, name):
     record = SimpleNamespace(images={VLLM: pull(VLLM, "amd64")})
-    pages = servers.known(record, {"image": VLLM, "args": args}, inside=None)[8000]
+    pages = servers.known(record, {"image": VLLM, "args": args}, inside=None, age=lambda: 20.0)[8000]
     answer = await pages.respond(Request("GET", "/v1/models"))
     assert json.loads(answer.body)["data"][0]["id"] == name
+
+
+async def test_an_inference_server_is_ready_when_its_log_says_so():
+    async with world(count=1) as w:
+        probe = {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1}
+        await w.create("pods", pod("serve", trainer(1, VLLM, (), readinessProbe=probe)))
+        await w.tick(10)
+        assert not state(await w.pod("serve"))["ready"]
+        assert "connect: connection refused" in (await w.messages("Unhealthy"))[0]
+        await w.tick(10)
+        assert state(await w.pod("serve"))["ready"]
