@@ -184,7 +184,7 @@ def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...
         text = words[1] if len(words) > 1 else ""
         return Program(python.script(text, modules, dict(env), unbuffered=unbuffered, memory=memory))
     if words[0] in ("--version", "-V"):
-        return Program(fixed(Line(0.02, "Python " + image.reference.tag.split("-")[0]), Exit(0.03, 0)))
+        return Program(fixed(Line(0.02, f"Python {image.env.get('PYTHON_VERSION', '3.11.2')}"), Exit(0.03, 0)))
     if words[0] == "-m" and len(words) > 1:
         return _module(image, words[1], modules, seed, argv, env)
     if image.scripts:

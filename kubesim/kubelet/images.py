@@ -203,6 +203,8 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
     programs = {name: f"{folder}/{name}" for folder, names in folders.items() for name in names}
     for folder, names in entry.get("extra", {}).items():
         programs |= {name: f"{folder.rstrip('/')}/{name}" for name in names}
+    short = reference.tag.partition("-")[0]
+    version = entry.get("versions", {}).get(short, short)
     return Image(
         reference=reference,
         platform=platform,
@@ -216,10 +218,7 @@ def _image(reference: Reference, entry: dict[str, Any], platform: str) -> Image:
         scripts=entry.get("scripts", False),
         release=_release(reference.tag, entry.get("release", "")),
         workdir=entry.get("workdir", "/"),
-        env={
-            name: value.format(version=reference.tag.partition("-")[0])
-            for name, value in entry.get("env", {}).items()
-        },
+        env={name: value.format(version=version) for name, value in entry.get("env", {}).items()},
     )
 
 

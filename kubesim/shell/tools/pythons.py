@@ -96,17 +96,23 @@ def _torch(process: Process) -> dict[str, object]:
     return found
 
 
+def _version(process: Process) -> str:
+    """Return the version that the image has; official ones name it in the environment."""
+    return process.env.get("PYTHON_VERSION", VERSION)
+
+
 async def _known(process: Process, tree: ast.Module) -> dict[str, object]:
     """Return what the calls of a program answer that ask for names, the environment and the machine."""
+    version = _version(process)
     found: dict[str, object] = {
         "socket.gethostname()": process.machine.hostname,
         "platform.node()": process.machine.hostname,
         "platform.machine()": "x86_64",
-        "platform.python_version()": VERSION,
+        "platform.python_version()": version,
         "os.getpid()": process.pid,
         "os.getcwd()": process.cwd,
         "os.cpu_count()": process.machine.cpus,
-        "sys.version": f"{VERSION} (main, Nov 30 2024, 22:22:12) [GCC 12.2.0]",
+        "sys.version": f"{version} (main, Nov 30 2024, 22:22:12) [GCC 12.2.0]",
     }
     for node in ast.walk(tree):
         text = ast.unparse(node) if isinstance(node, ast.Call | ast.Subscript) else ""
@@ -158,13 +164,13 @@ async def python3(process: Process) -> int:
     """Run a small program."""
     words = process.argv[1:]
     if words[:1] in (["-V"], ["--version"]):
-        await process.write(f"Python {VERSION}\n")
+        await process.write(f"Python {_version(process)}\n")
         return 0
     while words and words[0] in ("-u", "-B", "-E", "-s", "-I", "-q"):
         words = words[1:]
     if words[:2] == ["-m", "http.server"]:
         told = "-u" in process.argv or bool(process.env.get("PYTHONUNBUFFERED")) or process.tty(1) is not None
-        version = process.env.get("PYTHON_VERSION", VERSION)
+        version = _version(process)
         return await python_serving.http_server(process, words[2:], version, told=told)
     if words[:1] == ["-m"]:
         name = words[1] if len(words) > 1 else ""
