@@ -41,6 +41,8 @@ class Machines:
         self._returned = returned
         self._joined = joined
         self._left = left
+        self.touch: Callable[[], None] = lambda: None
+        """Called when there is something to keep."""
         self._nodes: dict[str, Node] = {}
         self._down: dict[str, datetime] = {}
         """Node -> when it has booted again."""
@@ -56,7 +58,12 @@ class Machines:
         self._nodes[node.name] = node
         node.gpus.changed = lambda: self._changed(node.name)
         node.gpus.noted = lambda: self._dirty.add(node.name)
-        node.agents.services.noted = lambda: self._rearranged.add(node.name)
+        node.agents.services.noted = lambda: self._rearrange(node.name)
+
+    def _rearrange(self, node: str) -> None:
+        """Note that the services of a node are not what they were: nobody else may tell."""
+        self._rearranged.add(node)
+        self.touch()
 
     def start(self) -> None:
         """Begin to report."""

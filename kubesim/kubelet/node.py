@@ -26,7 +26,7 @@ from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.podlogs import pod_logs
-from kubesim.kubelet.records import Container, from_status
+from kubesim.kubelet.records import Container, containers_of
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.table import entering, table
 from kubesim.kubelet.vitals import Ledger
@@ -80,6 +80,7 @@ class Kubelets:
         self._changed_files: set[str] = set()
         self.touch: Callable[[], None] = lambda: None
         """Called when there is something to keep that no change of an object tells of."""
+        self.machines.touch = lambda: self.touch()
         self._pods = Informer(client, clock, "pods", selector)
         self._queue = WorkQueue(clock, self._sync, "kubelet")
         self._heartbeat: Timer | None = None
@@ -313,6 +314,7 @@ class Kubelets:
         held = worker.record.pod if worker is not None else pod
         if held is not None and (off := self.machines.idle_for(held["spec"]["nodeName"])):
             self._queue.add_after(key, off)
+            await self._let_be(key, pod)
             return
         if worker is not None and (pod is None or pod["metadata"]["uid"] != worker.record.uid):
             self._forget(key, worker)
@@ -329,6 +331,15 @@ class Kubelets:
         again = await worker.sync(pod)
         if again is not None:
             self._queue.add_after(key, again)
+
+    async def _let_be(self, key: str, pod: Obj | None) -> None:
+        """Let a pod go on while its kubelet can do nothing: it runs again where kubesim was started anew."""
+        if key in self._workers:
+            self._note(key, self._workers[key])
+        elif pod is not None and f"pod/{pod['metadata']['uid']}" in self._saved:
+            self._rooms[pod["spec"]["nodeName"]].enter(pod)
+            worker = self._workers[key] = self._take_up(pod)
+            await worker.resume()
 
     def _here(self, name: str) -> list[PodWorker]:
         """Return what runs the pods of a node."""
@@ -409,9 +420,9 @@ class Kubelets:
             containers = [Container.load(item) for item in saved["containers"]]
             address, bound = node.address(uid, saved["ip"]), parse(saved["bound_at"])
             return PodRecord(pod, containers, bound, node.ip, address, files=files)
-        containers = _containers(pod, "initContainers", "initContainerStatuses", now)
-        containers += _containers(pod, "containers", "containerStatuses", now)
-        containers += _containers(pod, "ephemeralContainers", "ephemeralContainerStatuses", now)
+        containers = containers_of(pod, "initContainers", "initContainerStatuses", now)
+        containers += containers_of(pod, "containers", "containerStatuses", now)
+        containers += containers_of(pod, "ephemeralContainers", "ephemeralContainerStatuses", now)
         bound = parse(status["startTime"]) if status.get("startTime") else now
         address = node.ip if pod["spec"].get("hostNetwork") else node.address(uid, status.get("podIP", ""))
         return PodRecord(pod, containers, bound, node.ip, address)
@@ -477,18 +488,6 @@ def _saved(record: PodRecord) -> dict[str, Any]:
     """Return what a later start needs of a pod's record."""
     containers = [container.dump() for container in record.containers]
     return {"containers": containers, "ip": record.ip, "bound_at": record.bound_at}
-
-
-def _containers(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container]:
-    shown = {item["name"]: item for item in pod.get("status", {}).get(statuses, ())}
-    init = specs == "initContainers"
-    uid = pod["metadata"]["uid"]
-    found = [
-        from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())
-    ]
-    for container in found:
-        container.ephemeral = specs == "ephemeralContainers"
-    return found
 
 
 def _version(obj: Obj) -> str:

@@ -87,8 +87,7 @@ class PodWorker:
         self.record.pod = pod
         self.record.take_in(self.now)
         ending = pod["metadata"].get("deletionTimestamp") is not None
-        if not self._resumed:
-            await self._resume()
+        await self.resume()
         if not ending:
             await self._mounts.sync()
             done = self._resizing.sync(self.now)
@@ -157,8 +156,10 @@ class PodWorker:
         for container in self.record.containers:
             await self._halt(container, f"Stopping container {container.name}", grace)
 
-    async def _resume(self) -> None:
-        """Take up what ran before the kubelet was started again."""
+    async def resume(self) -> None:
+        """Take up, once, what ran before the kubelet was started again."""
+        if self._resumed:
+            return
         self._resumed = True
         for container in self.record.containers:
             if container.running:

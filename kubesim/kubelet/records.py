@@ -171,3 +171,16 @@ def _infer_backoff(container: Container) -> None:
     if container.restarts and container.instance is not None:
         delay = min(BACKOFF_FIRST_S * 2 ** min(container.restarts - 1, 10), BACKOFF_CAP_S)
         container.backoff = Backoff(delay, container.instance.started_at)
+
+
+def containers_of(pod: Obj, specs: str, statuses: str, now: Any) -> list[Container]:
+    """Rebuild the containers of one kind (``specs``, with their ``statuses``) from what the API shows of a pod."""
+    shown = {item["name"]: item for item in pod.get("status", {}).get(statuses, ())}
+    init = specs == "initContainers"
+    uid = pod["metadata"]["uid"]
+    found = [
+        from_status(spec["name"], init, shown.get(spec["name"]), uid, now) for spec in pod["spec"].get(specs, ())
+    ]
+    for container in found:
+        container.ephemeral = specs == "ephemeralContainers"
+    return found

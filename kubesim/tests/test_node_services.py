@@ -2,8 +2,10 @@
 
 import json
 
+import orjson
 import pytest
 
+from kubesim import kubelet
 from kubesim.conditions import condition_of
 from kubesim.shell.tools.journalctl import Wrong, moment
 from kubesim.streaming.seam import Refused
@@ -223,3 +225,22 @@ async def test_the_drivers_smaller_programs_agree_with_it():
             w, "systemctl stop containerd; crictl ps; ctr -n k8s.io c ls; systemctl start containerd"
         )
         assert said.count("connect: no such file or directory") == 2
+
+
+async def test_a_stopped_kubelet_is_still_stopped_after_kubesim_has_ended_and_its_containers_still_run():
+    async with world(1) as w:
+        kept = []
+        await w.create("pods", pod("web", container("nginx:1.27")))
+        await w.tick(5)
+        w.kubelets.touch = lambda: kept.append(True)
+        w.kubelets.machines.serve(w.node_names[0], "kubelet", "stop")
+        assert kept
+        state = orjson.loads(orjson.dumps(w.kubelets.changes()))
+        await w.kubelets.stop()
+        w.kubelets = await kubelet.start(w.client, w.clock, *w.node_names, state=state, fabric=w.kubelets.fabric)
+        await w.tick(5)
+        assert w.kubelets.away(w.node_names[0]).endswith("connection refused")
+        assert (await run(w, "web", "echo", "here"))[1] == "here\n"
+        w.kubelets.machines.serve(w.node_names[0], "kubelet", "start")
+        await w.tick(10)
+        assert (w.kubelets.away(w.node_names[0]), (await w.pod("web"))["status"]["phase"]) == ("", "Running")
