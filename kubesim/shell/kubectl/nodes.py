@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
+from kubesim.api.selectors import parse_labels
+from kubesim.errors import ApiError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import DRY, dry
@@ -41,6 +45,10 @@ async def _mark(process: Process, client: Client, opts: Flags, kind: Resource, n
 
 async def drain(process: Process, client: Client, opts: Flags) -> int:
     """Cordon nodes and evict their pods."""
+    try:
+        parse_labels(opts.get("pod-selector"))
+    except ApiError as error:
+        raise KubectlError("error: --pod-selector=<pod_selector> must be a valid label selector") from error
     kind, nodes = await _nodes(client, opts)
     for node in nodes:
         await _mark(process, client, opts, kind, node, True)
@@ -51,7 +59,8 @@ async def drain(process: Process, client: Client, opts: Flags) -> int:
 
 
 async def _drain(process: Process, client: Client, opts: Flags, name: str) -> int:
-    found = await client.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}")
+    asked = urlencode({"fieldSelector": f"spec.nodeName={name}", "labelSelector": opts.get("pod-selector")})
+    found = await client.request("GET", f"/api/v1/pods?{asked}")
     leaving, reasons, warnings = _sorted(found.get("items", []), opts)
     if reasons:
         listed = "; ".join(f"cannot delete {text}: {', '.join(pods)}" for text, pods in reasons.items())
@@ -63,7 +72,7 @@ async def _drain(process: Process, client: Client, opts: Flags, name: str) -> in
     if warnings:
         shown = "; ".join(f"{text}: {', '.join(pods)}" for text, pods in warnings.items())
         await process.error(f"Warning: {shown}\n")
-    for pod in leaving:
+    for pod in () if opts.on("disable-eviction") and not dry(opts) else leaving:
         await process.write(f"evicting pod {_place(pod)}{DRY[dry(opts)]}\n")
     if not dry(opts):
         await _evict(process, client, opts, leaving)
@@ -145,7 +154,8 @@ async def _evict(process: Process, client: Client, opts: Flags, pods: list[Obj])
                 left -= 5
     for pod in waiting:
         left = await _gone(process, client, pod, kind, left)
-        await process.write(f"pod/{pod['metadata']['name']} evicted\n")
+        done = "deleted" if opts.on("disable-eviction") else "evicted"
+        await process.write(f"pod/{pod['metadata']['name']} {done}\n")
 
 
 async def _gone(process: Process, client: Client, pod: Obj, kind: Resource, left: float) -> float:

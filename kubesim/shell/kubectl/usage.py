@@ -74,9 +74,10 @@ async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[
     }
     lines = [] if opts.on("no-headers") else [["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]]
     items.sort(key=lambda each: str(each["metadata"]["name"]))
+    of = "capacity" if opts.on("show-capacity") else "allocatable"
     for item in _by_use(items, opts):
         name = item["metadata"]["name"]
-        whole = nodes.get(name, {}).get("status", {}).get("allocatable", {})
+        whole = nodes.get(name, {}).get("status", {}).get(of, {})
         cpu, memory = _used([item["usage"]])
         parts = [int(amount(item["usage"][key]) * 100 / amount(whole.get(key, "1"))) for key in ("cpu", "memory")]
         lines.append([name, cpu, f"{parts[0]}%", memory, f"{parts[1]}%"])
