@@ -8,6 +8,11 @@ from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
 
 FINALIZER = "kubernetes"
+GRACE_S = 0.5
+"""How long a namespace that ends is left alone, so that whoever deletes it together with what is in it, as
+``kubectl delete -f`` does, still finds all of that. Upstream's namespaceDeletionGracePeriod is five seconds, for the
+sake of several API servers; here is one.
+"""
 ROOT_CA = "kube-root-ca.crt"
 ROOT_CA_KEY = "kubernetes.io/description"
 ROOT_CA_NOTE = {
@@ -46,13 +51,13 @@ class NamespaceController(Keeper):
 
     def _changed(self, old: Obj | None, new: Obj | None) -> None:
         if new is not None and is_ending(new) and (old is None or not is_ending(old)):
-            self.queue.add(f"/{new['metadata']['name']}")
+            self.queue.add_after(f"/{new['metadata']['name']}", GRACE_S)
 
     def _left(self, old: Obj | None, new: Obj | None) -> None:
         if new is None and old is not None:
             name = old["metadata"]["namespace"]
             namespace = self.own.get("", name)
-            if namespace is not None and is_ending(namespace):
+            if namespace is not None and is_ending(namespace) and namespace["status"].get("conditions"):
                 self.queue.add(f"/{name}")
 
     async def look_after(self, obj: Obj) -> None:

@@ -194,3 +194,16 @@ async def test_the_authority_of_the_cluster_is_put_back_when_it_is_deleted_or_ch
             assert found["metadata"]["annotations"] == ROOT_CA_NOTE
         await controller.queue.stop()
         await informers.stop()
+
+
+async def test_what_is_deleted_together_with_its_namespace_is_still_there():
+    async with world() as w:
+        await namespace(w)
+        for name in ("a", "b"):
+            await w.client.create("configmaps", config_map(name), namespace="ml")
+        await w.client.delete("namespaces", "ml")
+        for name in ("a", "b"):
+            await w.tick(0.1)
+            await w.client.delete("configmaps", name, "ml")
+        await w.tick(1)
+        await gone(w)
