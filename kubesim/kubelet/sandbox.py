@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from kubesim.kubelet import (
     computed,
     disposal,
     failures,
+    forwarding,
     inside,
     rooted,
     servers,
@@ -43,13 +43,12 @@ from kubesim.kubelet.memory import overrun
 from kubesim.kubelet.monitoring import EXPORTERS
 from kubesim.kubelet.output import show
 from kubesim.kubelet.programs import Exit
-from kubesim.kubelet.records import Container, container_id
+from kubesim.kubelet.records import Container
 from kubesim.kubelet.replay import LONGEST_S, ReplayClock
 from kubesim.kubelet.volumes import MountError
-from kubesim.network.fabric import REASONS
 from kubesim.network.gate import Gate
 from kubesim.network.pods import PodNetwork
-from kubesim.shell.errors import FileError, NetworkError, StartError
+from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Directory, File, View
 from kubesim.shell.machine import Machine, Stdio
 from kubesim.shell.spawn import spawn
@@ -61,11 +60,6 @@ if TYPE_CHECKING:
 EXEC_ERROR = (
     'failed to exec in container: failed to start exec "{id}": OCI runtime exec failed: exec failed: '
     "unable to start container process: {cause}: unknown"
-)
-FORWARD_ERROR = (
-    "error forwarding port {port} to pod {id}, uid : failed to execute portforward in network namespace "
-    '"/var/run/netns/cni-{network}": failed to connect to localhost:{port} inside namespace "{id}", '
-    "IPv4: dial tcp4 127.0.0.1:{port}: {reason} IPv6 dial tcp6 [::1]:{port}: {reason} "
 )
 MESSAGE_PATH = "/dev/termination-log"
 LONGEST_MESSAGE = 4096  # bytes, as the next
@@ -493,12 +487,4 @@ class Sandbox:
 
     async def forward(self, port: int, connection: Duplex) -> None:
         """Join a connection with a port of the pod. Raises ``RuntimeFailure``."""
-        try:
-            server = self.host.fabric.find(self.worker.record.ip, port)
-        except NetworkError as error:
-            number = container_id(self.worker.record.uid, "", 0)
-            text = FORWARD_ERROR.format(
-                port=port, id=number, network=uuid.UUID(number[:32]), reason=REASONS[error.kind]
-            )
-            raise RuntimeFailure(text) from error
-        await server.converse(connection, "127.0.0.1")
+        await forwarding.join(self.host.fabric, self.worker.record, port, connection)
