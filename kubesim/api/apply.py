@@ -14,6 +14,7 @@ from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said, s
 from kubesim.api.merge import merged
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
+from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 from kubesim.schema.types import FieldType, Shape
 
@@ -91,6 +92,17 @@ def _check_conflicts(
         conflicts = [(who, path) for who, path in conflicts if path not in upgraded]
     if conflicts:
         raise _conflict(conflicts)
+
+
+def check_unowned_scale(current: Obj, wanted: Obj, path: tuple[str, ...]) -> None:
+    """Raise 409 for an apply that changes a size that nobody owns: it was so before anybody applied a Scale."""
+    size = dig(wanted, path)
+    if size is None or size == dig(current, path):
+        return
+    owned = tuple(f"f:{name}" for name in path)
+    if all(dig(entry["fieldsV1"], owned) is None for entry in current["metadata"].get("managedFields", ())):
+        who = 'conflict with "before-first-apply" with subresource "scale" using autoscaling/v1'
+        raise _conflict([(who, ".spec.replicas")])
 
 
 def _applied_before(current: Obj, shape: Shape | None) -> set[str]:

@@ -87,11 +87,11 @@ def _finalizers(kind: Kind, obj: Obj, policy: str) -> list[str]:
 def _marked(ops: Operations, obj: Obj, grace: int, finalizers: list[str]) -> Obj:
     """Return the object with the time of its end; one that is ending already can only end sooner."""
     metadata = dict(obj["metadata"])
-    before = metadata.get("deletionGracePeriodSeconds")
-    if metadata.get("deletionTimestamp") is None or (before is not None and grace < before):
+    before, ending = metadata.get("deletionGracePeriodSeconds"), metadata.get("deletionTimestamp") is not None
+    if not ending or (before is not None and grace < before):
         metadata["deletionTimestamp"] = meta.rfc3339(ops.clock.now() + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
-        if metadata.get("generation"):
+        if metadata.get("generation") and not ending:
             metadata["generation"] += 1
     if finalizers:
         metadata["finalizers"] = finalizers
@@ -99,17 +99,13 @@ def _marked(ops: Operations, obj: Obj, grace: int, finalizers: list[str]) -> Obj
 
 
 def _remove(ops: Operations, kind: Kind, obj: Stored, options: Options) -> Obj:
+    """Remove an object; one that might have had time to end is marked first, as its watchers see."""
     last: Obj = obj
     if not options.dry_run:
-        final = {**obj, "metadata": _without_grace(ops, obj)} if kind.graceful else None
-        last = ops.store.delete(kind, *key_of(obj), last=final)
+        if kind.graceful and (marked := _marked(ops, obj, 0, [])) != obj:
+            ops.store.update(kind, marked)
+        last = ops.store.delete(kind, *key_of(obj))
     return last if kind.returns_deleted else _done(kind, obj)
-
-
-def _without_grace(ops: Operations, obj: Obj) -> Obj:
-    """A pod that goes at once says so to its watchers."""
-    when = obj["metadata"].get("deletionTimestamp") or meta.rfc3339(ops.clock.now())
-    return {**obj["metadata"], "deletionTimestamp": when, "deletionGracePeriodSeconds": 0}
 
 
 def _done(kind: Kind, obj: Obj) -> Obj:

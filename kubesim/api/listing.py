@@ -59,7 +59,7 @@ def listed(ops: Operations, kind: Kind, namespace: str, query: Mapping[str, str]
         if query.get("resourceVersion", "") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
         version = _checked(token, ops.clock.now())
-    elif query.get("resourceVersion") == "0":
+    if query.get("resourceVersion") == "0":
         limit = 0
     _check_reached(ops, query.get("resourceVersion", ""))
     found = _read(ops, kind, namespace, labels, fields, version, token)

@@ -338,6 +338,8 @@ class Operations:
     def _apply_scale(self, kind: Kind, stored: Kind, current: Stored, change: Any, options: Options) -> Obj:
         """Apply a Scale as what it says of the object itself."""
         options.wanted, options.through = subresources.scaled(kind, self._wanted_scale(change)), "scale"
+        if kind.scale is not None and not options.force:
+            apply.check_unowned_scale(current, options.wanted, kind.scale.spec)
         new = to_stored(kind, stored, apply.applied(kind, to_served(kind, current), options.wanted, "scale", options))
         return subresources.scale_of(stored, self.save(stored, current, dict(new), "", options))
 
@@ -358,7 +360,7 @@ class Operations:
             raise status.bad_request(f"invalid object type: {version}, Kind={given[1]}")
         check_typed(kind, change)
         admission.decode(kind, change, Options())
-        if (change.get("metadata") or {}).get("managedFields"):
+        if (change.get("metadata") or {}).get("managedFields") is not None:
             raise status.bad_request("metadata.managedFields must be nil")
         return change
 

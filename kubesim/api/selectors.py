@@ -22,8 +22,6 @@ _OPERATORS = {
     "notin": "notin",
     ">": ">",
     "<": "<",
-    "gt": ">",
-    "lt": "<",
 }
 NO_TERMS = ("", "=", "==")
 """Parts of a field selector that choose everything."""
@@ -233,10 +231,11 @@ class _LabelParser:
     def _values(self) -> frozenset[str]:
         if (symbol := self._next()) != "(":
             raise _unparsable(f"found '{symbol}' expected: '('")
-        values = set()
+        values, expected = set(), "',', ')' or identifier"
         while (symbol := self._next()) != ")":
             if symbol == "":
-                raise _unparsable("found '', expected: ',' or ')'")
+                raise _unparsable(f"found '', expected: {expected}")
+            expected = "',', or identifier"
             if symbol == ",":
                 values.add("") if self._peek() in (",", ")") else None
                 continue

@@ -215,9 +215,8 @@ class DeploymentController(Keeper):
             for rs in active(look.old):
                 await self._scale(look, rs, 0)
         elif is_rolling(look.deployment):
-            sizes = proportional_sizes(look.deployment, living)
-            for rs in living:
-                await self._scale(look, rs, sizes[rs["metadata"]["name"]])
+            for rs, size in proportional_sizes(look.deployment, living):
+                await self._scale(look, rs, size)
 
     @staticmethod
     def _is_saturated(deployment: Obj, rs: Obj) -> bool:
@@ -262,8 +261,10 @@ class DeploymentController(Keeper):
         free = counted(look.sets, "availableReplicas") - floor
         cuts = dict.fromkeys(sizes, 0)
         for rs in active(look.old):
-            name = rs["metadata"]["name"]
-            cuts[name] = max(0, min(spare, sizes[name] - counted([rs], "availableReplicas")))
+            name, missing = rs["metadata"]["name"], rs["spec"]["replicas"] - counted([rs], "availableReplicas")
+            if spare and missing < 0:
+                return False  # what it says of its pods is from before it was scaled
+            cuts[name] = min(spare, missing)
             spare -= cuts[name]
         for name, size in sizes.items():
             more = max(0, min(size - cuts[name], free))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from kubesim.controllers.history import safe_hash
 from kubesim.errors import Obj
@@ -104,21 +105,20 @@ def newest_size(deployment: Obj, sets: list[Obj], current: int) -> int:
     return current if room <= 0 else current + min(room, replicas_of(deployment) - current)
 
 
-def proportional_sizes(deployment: Obj, sets: list[Obj]) -> dict[str, int]:
-    """Return the sizes, by name, after a change of the deployment's size in mid roll-out: each takes its share."""
+def proportional_sizes(deployment: Obj, sets: list[Obj]) -> Iterator[tuple[Obj, int]]:
+    """Yield the sizes after a change of the deployment's size in mid roll-out, the largest first: each its share."""
     to_add = (largest(deployment) if replicas_of(deployment) > 0 else 0) - total(sets)
     ranked = sorted(sets, key=by_age, reverse=to_add > 0)
     ranked.sort(key=lambda rs: -rs["spec"]["replicas"])
-    sizes, added = {}, 0
+    sizes, added = [], 0
     for rs in ranked:
         part = _fraction(deployment, rs) if to_add else 0
         part = min(part, to_add - added) if to_add > 0 else max(part, to_add - added)
-        sizes[rs["metadata"]["name"]] = rs["spec"]["replicas"] + part
+        sizes.append(rs["spec"]["replicas"] + part)
         added += part
     if ranked and to_add:
-        first = ranked[0]["metadata"]["name"]
-        sizes[first] = max(0, sizes[first] + to_add - added)
-    return sizes
+        sizes[0] = max(0, sizes[0] + to_add - added)
+    return zip(ranked, sizes, strict=True)
 
 
 def _fraction(deployment: Obj, rs: Obj) -> int:

@@ -23,7 +23,7 @@ class MirroringController(Keeper):
         super().__init__(context)
         self.services = self.informers["services"]
         self.slices = self.informers[SLICES]
-        self._keeper = SliceKeeper(self, "endpointslicemirroring-controller.k8s.io")
+        self._keeper = SliceKeeper(self, "endpointslicemirroring-controller.k8s.io", lone=False)
 
     def listen(self) -> None:
         """Watch Endpoints, their services and their slices."""

@@ -19,10 +19,11 @@ Group = tuple[str, list[Obj], list[Obj]]
 
 
 class SliceKeeper:
-    """Keeps the slices of one controller's objects."""
+    """Keeps the slices of one controller's objects; ``lone``: one without endpoints where there are none."""
 
-    def __init__(self, controller: Controller, name: str) -> None:
+    def __init__(self, controller: Controller, name: str, *, lone: bool = True) -> None:
         self._name = name
+        self._lone = lone
         self._slices = controller.informers[SLICES]
 
     def mine(self, owner: Obj) -> list[Obj]:
@@ -33,7 +34,7 @@ class SliceKeeper:
     async def keep(self, owner: Obj, meta: Obj, groups: Iterable[Group], trigger: str) -> None:
         """Make the slices of ``owner`` those of ``groups``; ``meta`` has their labels and annotations."""
         old = sorted(self.mine(owner), key=lambda each: str(each["metadata"]["name"]))
-        parts = list(_parts(groups))
+        parts = list(_parts(groups, lone=self._lone))
         wanted = {_key(family, ports) for family, ports, _ in parts}
         by_ports: dict[str, list[Obj]] = {}
         for each in old:
@@ -61,10 +62,10 @@ class SliceKeeper:
                 await self._slices.update({**fresh, "metadata": kept})
 
 
-def _parts(groups: Iterable[Group]) -> Iterator[Group]:
-    """Cut groups that are too large; where nothing is left, one slice without endpoints stays."""
-    found = [group for group in groups if group[2]]
-    for family, ports, endpoints in found or [("IPv4", [], [])]:
+def _parts(groups: Iterable[Group], *, lone: bool) -> Iterator[Group]:
+    """Cut groups that are too large; where nothing is left, one slice without endpoints stays (``lone``)."""
+    found: list[Group] = [group for group in groups if group[2]]
+    for family, ports, endpoints in found or ([("IPv4", [], [])] if lone else []):
         for start in range(0, max(1, len(endpoints)), LARGEST):
             yield family, ports, endpoints[start : start + LARGEST]
 

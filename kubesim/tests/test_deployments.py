@@ -170,6 +170,17 @@ async def test_scaling_in_mid_roll_out_is_shared_in_proportion():
         assert await sizes(w) == [13, 20]
 
 
+async def test_scaling_down_in_mid_roll_out_keeps_as_many_pods_as_must_be_there():
+    async with world() as w:
+        await w.create("deployments.apps", deployment("web", replicas=14, strategy=rolling(3, 2)))
+        await w.tick(3)
+        await set_image(w, "nginx:404")
+        await w.tick(3)
+        await w.client.patch("deployments.apps", "web", "default", {"spec": {"replicas": 3}})
+        await w.tick(3)
+        assert await sizes(w) == [1, 3]
+
+
 async def test_a_roll_out_that_stands_still_is_told_after_its_deadline():
     async with world() as w:
         await w.create("deployments.apps", deployment("web", "nginx:404", progressDeadlineSeconds=60))

@@ -20,7 +20,6 @@ OTHERWISE = {
     "post a name of emoji": "a joiner is printed as it is",
     "post data of 2 MB": "only the size of the request is bounded",
     "post as ;": "taken for no type at all, which means JSON",
-    "choose by the labels a%20in%20(": "what else could follow is not said",
     "choose by the labels in": "taken for an operator, which upstream takes for a key",
     **dict.fromkeys(
         ("choose by the labels %00", "choose by the labels %ff", "choose by the labels a%3D%ff"), REPLACED
