@@ -55,8 +55,7 @@ class Agents:
 
     def not_ready(self) -> str:
         """Return why the kubelet calls its node not ready, in its words; empty where it is."""
-        since = self.services.of(RUNTIME).since
-        if self.services.runs(RUNTIME) or since is None:
+        if self.services.runs(RUNTIME) or (since := self.services.of(RUNTIME).since) is None:
             return ""
         gone = (self._clock.now() - since).total_seconds()
         found = [DOWN] * (gone >= timings.RUNTIME_DOWN_S)
