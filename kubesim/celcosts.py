@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
-from kubesim.celvalues import CostError, size
+from kubesim.celvalues import TOO_DEAR, CostError, size
 
 STRINGS, REGEXES = 0.1, 0.25
 """How much it costs to go through a text, and how much a character of a pattern does."""
 NEW_LIST, NEW_MAP = 10, 30
 CHECK = 350_000
 FORMAT_PATTERN = 128
-TOO_DEAR = "operation cancelled: actual cost limit exceeded"
 LIMIT = 1_000_000
 """How much one expression may cost."""
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubesim.api.quantity import QuantityError, parse
 from kubesim.celstandard import STANDARD, pattern
-from kubesim.celvalues import NONE, CelError, Optional, equal, timestamp
+from kubesim.celvalues import NONE, CelError, Optional, check_size, equal, timestamp
 
 NAMESPACES = ("sets", "strings", "ip", "format", "optional")
 """What functions are called on that is no value; their names begin with it in the table."""
@@ -65,6 +65,16 @@ def _character(text: str, at: int) -> str:
 def _bounded(at: int, most: int) -> None:
     if not 0 <= at <= most:
         raise CelError(f"index out of range: {at}")
+
+
+def _replace(text: str, old: str, new: str, most: int = -1) -> str:
+    check_size(len(text) + len(new) * (text.count(old) if most < 0 else min(most, text.count(old))))
+    return text.replace(old, new, most)
+
+
+def _join(items: list[str], by: str = "") -> str:
+    check_size(sum(map(len, items)) + len(by) * len(items))
+    return by.join(items)
 
 
 def _find(text: str, wanted: str) -> str:
@@ -273,10 +283,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **STANDARD,
     "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring,
     "split": lambda text, by, *most: text.split(by, *(n - 1 for n in most)) if by else list(text),
-    "replace": lambda text, old, new, *most: text.replace(old, new, *most),
+    "replace": _replace,
     "charAt": _character,
     "indexOf": _index, "lastIndexOf": _last_index, "find": _find, "findAll": _find_all,
-    "join": lambda items, *by: (by[0] if by else "").join(items),
+    "join": _join,
     "strings.quote": lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"',
     "isSorted": _sorted,
     "first": lambda items: Optional(True, items[0]) if items else NONE,

@@ -22,6 +22,7 @@ from kubesim.celvalues import (
     CostError,
     Optional,
     Uint,
+    check_size,
     compare,
     equal,
     is_number,
@@ -244,6 +245,7 @@ def arithmetic(name: str, one: Any, other: Any) -> Any:
         case ("double", "double") if name == "_/_":
             return one / other if other else float("nan") if not one or one != one else float("inf") * (one > 0 or -1)
         case ("string", "string") | ("bytes", "bytes") | ("list", "list") if name == "_+_":
+            check_size(len(one) + len(other))
             return one + other
     if name in ("_+_", "_-_") and isinstance(one, datetime | timedelta) and isinstance(other, datetime | timedelta):
         return _timed(name, one, other)

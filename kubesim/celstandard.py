@@ -31,6 +31,7 @@ from kubesim.celvalues import (
 )
 
 ZONE = re.compile(r"([+-]?)(\d\d):(\d\d)")
+LONGEST_PRECISION = 3
 UNCONVERTIBLE = "type conversion error from 'string' to '{}'"
 TRUTHS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
@@ -99,7 +100,7 @@ def _int(value: Any) -> int:
 
 
 def _parsed(text: str, kind: str, least: int, most: int) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text) or not least <= int(text) <= most:
         raise CelError(UNCONVERTIBLE.format(kind))
     return int(text)
 
@@ -190,6 +191,8 @@ def formatted(text: str, values: list[Any]) -> str:
         value = next(left, left)
         if value is left:
             raise CelError(f"index {len(values)} out of range")
+        if len(found[1] or "") > LONGEST_PRECISION:
+            raise CelError(f"error while converting precision to integer: {found[1]}")
         return _clause(found[2], int(found[1] or 6), value)
 
     return CLAUSE.sub(clause, text)

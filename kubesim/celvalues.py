@@ -45,6 +45,9 @@ class Optional:
 
 NONE = Optional()
 NO_OVERLOAD = "no such overload"
+TOO_DEAR = "operation cancelled: actual cost limit exceeded"
+LARGEST_VALUE = 10_000_000
+"""How many characters or items a value may have."""
 LARGEST, SMALLEST, LARGEST_UINT = 2**63 - 1, -(2**63), 2**64 - 1
 TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
@@ -61,6 +64,12 @@ CONSTANTS = {
     for name in ("bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint",
                  "google.protobuf.Timestamp", "google.protobuf.Duration", "optional_type")
 }  # fmt: skip
+
+
+def check_size(count: int) -> None:
+    """Raise CostError for a value that is larger than any that an expression could pay for."""
+    if count > LARGEST_VALUE:
+        raise CostError(TOO_DEAR)
 
 
 def type_of(value: Any) -> str:

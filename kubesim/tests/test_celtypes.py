@@ -3,9 +3,9 @@
 import pytest
 
 from kubesim.cel import CelError, compiled
-from kubesim.celcosts import TOO_DEAR
 from kubesim.celsyntax import SyntaxFault, parse
 from kubesim.celtypes import checked, show
+from kubesim.celvalues import TOO_DEAR
 
 NAMES = {
     "object": "dyn",
@@ -72,6 +72,12 @@ def test_an_expression_that_takes_too_long_is_not_run():
         text = f"{TEN}.all({name}, {text})"
     with pytest.raises(CelError, match=TOO_DEAR):
         compiled(text).run({})
+
+
+@pytest.mark.parametrize("text", ["l + l", "[t, t].join(t)", "t.replace('', t)"])
+def test_what_would_be_too_large_is_not_made(text):
+    with pytest.raises(CelError, match=TOO_DEAR):
+        compiled(text).run({"l": [0] * 6_000_000, "t": "a" * 3_400_000})
 
 
 def test_lists_count_with_the_length_that_they_have():
