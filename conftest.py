@@ -135,8 +135,9 @@ def practice_host(tmp_path_factory) -> Iterator[PracticeHost]:
 
 
 @pytest.fixture
-def practice(practice_host, settings) -> PracticeHost:
-    """The practice host, with the settings pointing at it."""
+def practice(practice_host, settings, monkeypatch) -> PracticeHost:
+    """The practice host, with the settings pointing at it; a busy machine may take its time to answer."""
+    monkeypatch.setattr("faults.kube.client.TIMEOUT", (10.0, 60.0))
     settings.KUBESIM_URL = practice_host.url
     settings.KUBESIM_DIR = practice_host.folder
     settings.KUBESIM_CA_FILE = practice_host.folder / "ca.crt"

@@ -74,9 +74,9 @@ class ObjectList:
 class Kube:
     """One cluster with one identity. Safe to share between threads."""
 
-    def __init__(self, access: Access, *, timeout: tuple[float, float] = TIMEOUT) -> None:
+    def __init__(self, access: Access, *, timeout: tuple[float, float] | None = None) -> None:
         self.access = access
-        self._timeout = timeout
+        self._timeout = timeout or TIMEOUT
         self._api = _api_client(access)
         self._headers = {"Accept": "application/json", "User-Agent": "kubectl"}
         if access.token:
