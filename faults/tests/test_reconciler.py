@@ -143,6 +143,7 @@ def _until_gone(kube):
 
 def test_after_the_janitor_the_database_still_finds_its_way(active, environment, kube):
     janitor.sweep(kube, later(3601), say=lambda line: None)
+    _until_gone(kube)
     run = services.revert_run(run_id=active.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
     run = services.revert_run(run_id=environment.pk, holder="w")
