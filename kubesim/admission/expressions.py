@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kubesim.api.status import FieldError, invalid_value
-from kubesim.cel import CelError, compiled
-from kubesim.celcosts import Meter
-from kubesim.celliterals import unfoldable
-from kubesim.celtypes import UNKNOWN, Type, checked, show_whole
+from kubesim.cel.costs import Meter
+from kubesim.cel.literals import unfoldable
+from kubesim.cel.program import CelError, compiled
+from kubesim.cel.types import UNKNOWN, Type, checked, show_whole
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry as builtin
 from kubesim.schema.registry import Kind

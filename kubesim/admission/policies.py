@@ -10,7 +10,7 @@ from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
-from kubesim.cel import CelError
+from kubesim.cel.program import CelError
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 

@@ -20,7 +20,7 @@ from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.patch import json_patch
 from kubesim.asking import Answer, Key, Question
-from kubesim.cel import CelError, compiled
+from kubesim.cel.program import CelError, compiled
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kubesim.celtypes import Type
-from kubesim.celvalues import CelError, Unordered, duration, timestamp
+from kubesim.cel.types import Type
+from kubesim.cel.values import CelError, Unordered, duration, timestamp
 from kubesim.custom.structural import EMBEDDED, INT_OR_STRING, LIST_TYPE, OWN
 from kubesim.errors import Obj
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
-from kubesim.cel import CelError, compiled
-from kubesim.celestimate import UNBOUNDED, estimated
-from kubesim.celliterals import unfoldable
-from kubesim.celsyntax import mentions
-from kubesim.celtypes import UNKNOWN, Checked, checked, optional
+from kubesim.cel.estimate import UNBOUNDED, estimated
+from kubesim.cel.literals import unfoldable
+from kubesim.cel.program import CelError, compiled
+from kubesim.cel.syntax import mentions
+from kubesim.cel.types import UNKNOWN, Checked, checked, optional
 from kubesim.custom.declared import REQUEST_SIZE, Declared, declared
 from kubesim.custom.rules import MAP_TYPE, RULES
 from kubesim.custom.structural import EMBEDDED, LIST_TYPE

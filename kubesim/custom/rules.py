@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 
 from kubesim.api.status import FieldError
-from kubesim.cel import CelError, Program, compiled
-from kubesim.celcosts import Meter
-from kubesim.celsyntax import mentions
-from kubesim.celvalues import NO_OVERLOAD, CostError, Optional
+from kubesim.cel.costs import Meter
+from kubesim.cel.program import CelError, Program, compiled
+from kubesim.cel.syntax import mentions
+from kubesim.cel.values import NO_OVERLOAD, CostError, Optional
 from kubesim.custom.declared import seen
 from kubesim.custom.structural import EMBEDDED
 from kubesim.custom.values import ROOT, same_entry

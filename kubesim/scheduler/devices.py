@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kubesim.cel import CelError, compiled
-from kubesim.celfunctions import FUNCTIONS
+from kubesim.cel.functions import FUNCTIONS
+from kubesim.cel.program import CelError, compiled
 from kubesim.errors import Obj
 from kubesim.scheduler.state import NodeState
 from kubesim.scheduler.terms import matches_term

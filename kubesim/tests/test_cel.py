@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubesim.cel import CelError, compiled
-from kubesim.celstandard import listed
+from kubesim.cel.program import CelError, compiled
+from kubesim.cel.standard import listed
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kubesim.cel import CelError, compiled
-from kubesim.celsyntax import SyntaxFault, parse
-from kubesim.celtypes import checked, show
-from kubesim.celvalues import TOO_DEAR
+from kubesim.cel.program import CelError, compiled
+from kubesim.cel.syntax import SyntaxFault, parse
+from kubesim.cel.types import checked, show
+from kubesim.cel.values import TOO_DEAR
 
 NAMES = {
     "object": "dyn",

@@ -8,7 +8,7 @@ from kubesim.admission import expressions
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, invalid_value, required
-from kubesim.cel import CelError, compiled
+from kubesim.cel.program import CelError, compiled
 from kubesim.errors import Obj
 
 

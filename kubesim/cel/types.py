@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kubesim.celfunctions import FUNCTIONS, NAMESPACES
-from kubesim.celliterals import faults
-from kubesim.celsyntax import Node, SyntaxFault, parse
+from kubesim.cel.functions import FUNCTIONS, NAMESPACES
+from kubesim.cel.literals import faults
+from kubesim.cel.syntax import Node, SyntaxFault, parse
 
 Type = Any
 UNKNOWN = "?"

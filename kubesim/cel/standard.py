@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import re2
 
-from kubesim.celvalues import (
+from kubesim.cel.values import (
     CONSTANTS,
     LARGEST,
     LARGEST_UINT,

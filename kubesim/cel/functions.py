@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kubesim.api.quantity import QuantityError, parse
-from kubesim.celstandard import STANDARD, pattern
-from kubesim.celvalues import NONE, CelError, Optional, check_size, equal, timestamp
+from kubesim.cel.standard import STANDARD, pattern
+from kubesim.cel.values import NONE, CelError, Optional, check_size, equal, timestamp
 
 NAMESPACES = ("sets", "strings", "ip", "format", "optional")
 """What functions are called on that is no value; their names begin with it in the table."""

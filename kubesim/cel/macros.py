@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubesim.celcosts import NEW_LIST, NEW_MAP
-from kubesim.celrun import MISSING, SPECIAL, Run, Step, compiled
-from kubesim.celsyntax import Node
-from kubesim.celvalues import NO_OVERLOAD, NONE, CelError, CostError, Optional
+from kubesim.cel.costs import NEW_LIST, NEW_MAP
+from kubesim.cel.run import MISSING, SPECIAL, Run, Step, compiled
+from kubesim.cel.syntax import Node
+from kubesim.cel.values import NO_OVERLOAD, NONE, CelError, CostError, Optional
 
 ROUND, KEPT = 3, 12
 """What a round of a loop costs beside its own expression, and what it costs to keep what came of it."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
-from kubesim.celvalues import TOO_DEAR, CostError, size
+from kubesim.cel.values import TOO_DEAR, CostError, size
 
 STRINGS, REGEXES = 0.1, 0.25
 """How much it costs to go through a text, and how much a character of a pattern does."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubesim import celcosts
-from kubesim.celcosts import Meter
-from kubesim.celfunctions import FUNCTIONS, NAMESPACES
-from kubesim.celsyntax import Node, value_of
-from kubesim.celvalues import (
+from kubesim.cel import costs
+from kubesim.cel.costs import Meter
+from kubesim.cel.functions import FUNCTIONS, NAMESPACES
+from kubesim.cel.syntax import Node, value_of
+from kubesim.cel.values import (
     CONSTANTS,
     LARGEST,
     LARGEST_UINT,
@@ -147,7 +147,7 @@ def _list(node: Node) -> Step:
 
     def step(run: Run) -> Any:
         found = [(maybe, item(run)) for maybe, item in items]
-        run.meter.add(celcosts.NEW_LIST)
+        run.meter.add(costs.NEW_LIST)
         return [value.held if maybe else value for maybe, value in found if not maybe or _given(value)]
 
     return step
@@ -170,7 +170,7 @@ def _map(node: Node) -> Step:
                 raise CelError(f"Failed with repeated key: {_shown(key)}")
             if not maybe or _given(value):
                 found[key] = value.held if maybe else value
-        run.meter.add(celcosts.NEW_MAP)
+        run.meter.add(costs.NEW_MAP)
         return found
 
     return step
@@ -301,7 +301,7 @@ def _call(node: Node) -> Step:
         given = [space if spaced and at == 0 else part(run) for at, part in enumerate(parts)]
         function = known or run.functions.get(name) or FUNCTIONS.get(f"{space}.{name}" if spaced else name)
         result = call(name, function, given[1:] if spaced else given)
-        run.meter.add(celcosts.of_call(name, given[1:] if spaced else given, result))
+        run.meter.add(costs.of_call(name, given[1:] if spaced else given, result))
         return result
 
     return step

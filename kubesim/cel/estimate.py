@@ -6,9 +6,9 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, Protocol
 
-from kubesim.celcosts import CHECK, FORMAT_PATTERN, NEW_LIST, NEW_MAP, REGEXES, STRINGS
-from kubesim.celsyntax import Node, value_of
-from kubesim.celtypes import MACROS, NUMBERS, Checked, held
+from kubesim.cel.costs import CHECK, FORMAT_PATTERN, NEW_LIST, NEW_MAP, REGEXES, STRINGS
+from kubesim.cel.syntax import Node, value_of
+from kubesim.cel.types import MACROS, NUMBERS, Checked, held
 
 UNBOUNDED = 2**64 - 1
 SCALARS = (*NUMBERS, "bool", "timestamp", "duration")

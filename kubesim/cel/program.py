@@ -9,12 +9,12 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from kubesim import celmacros  # noqa: F401 - brings the macros
-from kubesim.celcosts import LIMIT, Meter
-from kubesim.celrun import Run
-from kubesim.celrun import compiled as steps_of
-from kubesim.celsyntax import SyntaxFault, parse_marked
-from kubesim.celvalues import CelError
+from kubesim.cel import macros  # noqa: F401 - brings the macros
+from kubesim.cel.costs import LIMIT, Meter
+from kubesim.cel.run import Run
+from kubesim.cel.run import compiled as steps_of
+from kubesim.cel.syntax import SyntaxFault, parse_marked
+from kubesim.cel.values import CelError
 
 __all__ = ["CelError", "Program", "compiled"]
 CACHE = 2048

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubesim.celstandard import CLAUSE, CLAUSES, STANDARD, pattern
-from kubesim.celsyntax import Node, value_of
-from kubesim.celvalues import CelError, Uint
+from kubesim.cel.standard import CLAUSE, CLAUSES, STANDARD, pattern
+from kubesim.cel.syntax import Node, value_of
+from kubesim.cel.values import CelError, Uint
 
 READ: dict[str, Callable[..., Any]] = {
     "duration": STANDARD["duration"],
