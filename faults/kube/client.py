@@ -384,7 +384,16 @@ def _error(code: int, data: bytes, headers: Mapping[str, str]) -> errors.Cluster
         status = {}
     if not isinstance(status, dict):
         status = {}
-    return error_for(code, str(status.get("reason", "")), str(status.get("message") or f"HTTP {code}"), headers)
+    error = error_for(code, str(status.get("reason", "")), str(status.get("message") or f"HTTP {code}"), headers)
+    error.retryable |= _names(status.get("details"), "NamespaceTerminating")
+    return error
+
+
+def _names(details: Any, cause: str) -> bool:
+    """Tell whether a Status' details name a cause: a namespace that ends refuses what may be made after it."""
+    causes = details.get("causes") if isinstance(details, dict) else None
+    found = causes if isinstance(causes, list) else []
+    return any(isinstance(entry, dict) and entry.get("reason") == cause for entry in found)
 
 
 def error_for(code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> errors.ClusterError:

@@ -130,6 +130,10 @@ def test_the_janitor_reverts_from_the_cluster_alone(cluster, kube, version):
     assert compare(before, fingerprint(kube, [HOME])) == []
 
 
+def _hold(kube, finalizers):
+    kube.patch("v1", "Namespace", NAMESPACE, "", {"metadata": {"finalizers": finalizers}}, field_manager="test")
+
+
 def _until_gone(kube):
     """Wait until the namespace of the copies has gone."""
     for _ in range(200):
@@ -142,7 +146,12 @@ def _until_gone(kube):
 
 
 def test_after_the_janitor_the_database_still_finds_its_way(active, environment, kube):
+    _hold(kube, ["test/hold"])
     janitor.sweep(kube, later(3601), say=lambda line: None)
+    with pytest.raises(Forbidden, match="it is being terminated") as caught:
+        services.revert_run(run_id=active.pk, holder="w")
+    assert caught.value.retryable  # no person is needed, and nothing is given up
+    _hold(kube, [])
     _until_gone(kube)
     run = services.revert_run(run_id=active.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
