@@ -141,6 +141,11 @@ class Client:
         )
         return KubectlError(f"Unable to connect to the server: dial tcp {address}: {reason}")
 
+    @property
+    def warned(self) -> int:
+        """How many warnings of the server have been shown."""
+        return len(self._warned)
+
     async def _warn(self, headers: Mapping[str, str]) -> None:
         """Show the server's warnings, each once."""
         text = next((value for name, value in headers.items() if name.lower() == "warning"), "")

@@ -157,5 +157,7 @@ async def _save(process: Process, client: Client, opts: Flags, kind: Resource, o
     pairs = {"fieldManager": opts.get("field-manager") or "kubectl-edit", "fieldValidation": validation(opts)}
     path = place(client, kind, obj) + (f"/{opts.get('subresource')}" if opts.get("subresource") else "")
     sort = STRATEGIC if shape is not None else MERGE
+    if opts.on("output-patch"):
+        await process.write(f"Patch: {compact(patch)}\n")
     done = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=patch, sort=sort)
     await report(process, opts, kind, done, "edited")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
-from kubesim.api.patch import merge_patch
+from kubesim.api.patch import json_patch, merge_patch, strategic_patch
+from kubesim.errors import ApiError
+from kubesim.schema.kinds import registry
 from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl.applying import configured
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
@@ -157,8 +160,20 @@ def _overridden(opts: Flags, obj: Obj) -> Obj:
         patch = json.loads(opts.get("overrides"))
     except ValueError as error:
         raise KubectlError(f"error: Invalid JSON Patch: {error}") from error
-    merged: Obj = merge_patch(obj, patch)
-    return merged
+    sort = opts.get("override-type") or "merge"
+    if sort not in OVERRIDES:
+        raise KubectlError(f"error: invalid override type: {sort}")
+    try:
+        return OVERRIDES[sort](obj, patch)
+    except ApiError as error:
+        raise KubectlError(f"error: {error.message}") from error
+
+
+def _strategic(obj: Obj, patch: Obj) -> Obj:
+    return strategic_patch(obj, patch, registry.by_kind(obj["apiVersion"], obj["kind"]).shape)
+
+
+OVERRIDES: dict[str, Callable[[Obj, Any], Obj]] = {"merge": merge_patch, "json": json_patch, "strategic": _strategic}
 
 
 def _usage(opts: Flags, text: str) -> KubectlError:

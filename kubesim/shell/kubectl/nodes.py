@@ -11,6 +11,7 @@ from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import DRY, dry
 from kubesim.shell.kubectl.targets import change, needs, query, seconds
 from kubesim.shell.machine import Process
+from kubesim.times import parse as parsed
 
 TAINT = "See 'kubectl taint -h' for help and examples"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -61,7 +62,7 @@ async def drain(process: Process, client: Client, opts: Flags) -> int:
 async def _drain(process: Process, client: Client, opts: Flags, name: str) -> int:
     asked = urlencode({"fieldSelector": f"spec.nodeName={name}", "labelSelector": opts.get("pod-selector")})
     found = await client.request("GET", f"/api/v1/pods?{asked}")
-    leaving, reasons, warnings = _sorted(found.get("items", []), opts)
+    leaving, reasons, warnings = _sorted(_awaited(process, found.get("items", []), opts), opts)
     if reasons:
         listed = "; ".join(f"cannot delete {text}: {', '.join(pods)}" for text, pods in reasons.items())
         await process.error(
@@ -78,6 +79,16 @@ async def _drain(process: Process, client: Client, opts: Flags, name: str) -> in
         await _evict(process, client, opts, leaving)
     await process.write(f"node/{name} drained{DRY[dry(opts)]}\n")
     return 0
+
+
+def _awaited(process: Process, pods: list[Obj], opts: Flags) -> list[Obj]:
+    """Leave out the pods whose deletion has been due for longer than is to be waited."""
+    patience = opts.get("skip-wait-for-delete-timeout")
+    if not patience.isdecimal() or int(patience) == 0:
+        return pods
+    latest = process.machine.now() - int(patience)
+    due = ((pod, pod["metadata"].get("deletionTimestamp")) for pod in pods)
+    return [pod for pod, moment in due if not moment or parsed(moment).timestamp() >= latest]
 
 
 def _plural(reasons: dict[str, list[str]], listed: str) -> str:

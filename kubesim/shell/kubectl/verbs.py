@@ -145,7 +145,9 @@ async def run(process: Process) -> int:
         results.settle(process, opts)
         if opts.command in LOCAL:
             return await LOCAL[opts.command](process, opts)
-        return await VERBS[opts.command](process, _client(process, opts), opts)
+        client = _client(process, opts)
+        status = await VERBS[opts.command](process, client, opts)
+        return await _warned(process, client.warned) if opts.on("warnings-as-errors") and client.warned else status
     except KubectlError as error:
         await process.write(error.printed)
         await process.flush()
@@ -161,6 +163,13 @@ async def run(process: Process) -> int:
         return 1
 
 
+async def _warned(process: Process, count: int) -> int:
+    """Make an error of the server's warnings."""
+    await process.flush()
+    await process.error(f"error: {count} warning{'s' * (count > 1)} received\n")
+    return 1
+
+
 def _client(process: Process, opts: Flags) -> Client:
     """Return the way to the server: the pod's own, as the context in force says. Raises KubectlError."""
     config = load(process, opts)
@@ -170,6 +179,7 @@ def _client(process: Process, opts: Flags) -> Client:
     extra = {"Authorization": f"Bearer {token}"} if token else {}
     extra |= {"Impersonate-User": opts.get("as")} if opts.get("as") else {}
     extra |= {"Impersonate-Group": ",".join(opts.words("as-group"))} if opts.get("as-group") else {}
+    extra |= {"Impersonate-Uid": opts.get("as-uid")} if opts.get("as-uid") else {}
     client = Client(process, opts.get("namespace") or str(context.get("namespace") or ""), extra)
     client.chosen = bool(opts.get("namespace"))
     _reach(client, opts.get("server") or _server(config, context, opts))
