@@ -13,6 +13,8 @@ SCHEMAS, LEVELS = f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"
 UNBOUNDED = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 """Subresources whose requests last as long as they want, and are not limited."""
 ANY = "*"
+MOST_KNOWN = 1024
+"""How many kinds of requests are remembered with their headers."""
 
 
 class Flows:
@@ -22,6 +24,7 @@ class Flows:
         self._store = store
         self._registry = registry
         self._schemas: list[Obj] | None = None
+        self._known: dict[tuple[object, ...], dict[str, str]] = {}
         for resource in (SCHEMAS, LEVELS):
             store.subscribe(registry.by_resource(resource), self._changed)
 
@@ -29,6 +32,15 @@ class Flows:
         """Return the headers that name a request's schema and level; none for what is not limited."""
         if info.subresource in UNBOUNDED:
             return {}
+        asked = (user.name, user.groups, info.verb, *_asked_for(info))
+        found = self._known.get(asked)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[asked] = self._headers(user, info)
+        return found
+
+    def _headers(self, user: User, info: RequestInfo) -> dict[str, str]:
         schema = next((found for found in self._sorted() if _matches(found, user, info)), None)
         if schema is None:
             return {}
@@ -41,6 +53,7 @@ class Flows:
 
     def _changed(self, event: Event) -> None:
         self._schemas = None
+        self._known.clear()
 
     def _sorted(self) -> list[Obj]:
         """Return the schemas, the one that is asked first first."""
@@ -48,6 +61,11 @@ class Flows:
             found = self._store.list(self._registry.by_resource(SCHEMAS))
             self._schemas = sorted(found, key=lambda obj: (obj["spec"]["matchingPrecedence"], key_of(obj)))
         return self._schemas
+
+
+def _asked_for(info: RequestInfo) -> tuple[str, ...]:
+    """Return all that rules look at."""
+    return (info.group, info.resource, info.subresource, info.namespace) if info.resource else (info.path,)
 
 
 def _matches(schema: Obj, user: User, info: RequestInfo) -> bool:
