@@ -11,7 +11,11 @@ from kubesim.schema import columns, defaults
 from kubesim.schema.kinds import registry
 from kubesim.schema.types import shape_of
 
-TABLE = rules._table()
+FILES = {path.name: rules._table(path) for path, _ in rules._texts()}
+TABLE = {part: {} for table in FILES.values() for part in table}
+for table in FILES.values():
+    for part, names in table.items():
+        TABLE[part] |= names
 READERS = (validation, optionrules)
 """What brings the words of the table."""
 
@@ -19,6 +23,11 @@ READERS = (validation, optionrules)
 @pytest.mark.parametrize(("part", "name"), [(part, name) for part, names in TABLE.items() for name in names])
 def test_every_rule_can_be_read(part, name):
     assert len(rules.rules_of(part, name)) >= len(TABLE[part][name])
+
+
+def test_every_name_stands_in_one_file_where_it_is_found():
+    assert sum(len(names) for table in FILES.values() for names in table.values()) == sum(map(len, TABLE.values()))
+    assert all(rules._lines(part, name) == TABLE[part][name] for part, names in TABLE.items() for name in names)
 
 
 def test_every_check_is_a_word_of_some_rule():

@@ -151,19 +151,27 @@ class Rule:
 
 
 @cache
-def _table() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    parts: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for path in sorted(TABLES.glob("*.yaml")):
-        for part, entries in data.read(path).items():
-            parts.setdefault(part, {}).update(entries)
-    return parts
+def _texts() -> tuple[tuple[Path, bytes], ...]:
+    return tuple((path, path.read_bytes()) for path in sorted(TABLES.glob("*.yaml")))
+
+
+@cache
+def _table(path: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    table: dict[str, dict[str, list[dict[str, Any]]]] = data.read(path)
+    return table
+
+
+def _lines(part: str, name: str) -> list[dict[str, Any]]:
+    """Return the lines of a kind or type. A table is parsed only when it has the name: a cluster starts with few."""
+    heading = f"\n  {name}:".encode()
+    tables = (_table(path).get(part, {}) for path, text in _texts() if heading in text)
+    return next((table[name] for table in tables if name in table), [])
 
 
 @cache
 def rules_of(part: str, name: str) -> tuple[Rule, ...]:
     """Return the rules of a kind (part ``kinds``) or of a type (``types``)."""
-    lines = _table()[part].get(name, [])
-    return tuple(rule for line in lines for path, asked in line.items() for rule in _rules(path, asked))
+    return tuple(rule for line in _lines(part, name) for path, asked in line.items() for rule in _rules(path, asked))
 
 
 def errors_of(part: str, name: str, place: Place) -> list[FieldError]:
