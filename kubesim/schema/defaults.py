@@ -94,6 +94,12 @@ def _fill_in(obj: Obj, path: list[str], value: Any) -> None:
     obj.setdefault(name, value)
 
 
+def allocatable_resources(obj: Obj) -> None:
+    """A node that says only what it has can give all of it to pods."""
+    if "allocatable" not in obj and obj.get("capacity"):
+        obj["allocatable"] = dict(obj["capacity"])
+
+
 def image_pull_policy(obj: Obj) -> None:
     """An image without a tag, or with ``latest``, is always pulled."""
     if "image" in obj:
