@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubesim.cel.costs import NEW_LIST, NEW_MAP
-from kubesim.cel.run import MISSING, SPECIAL, Run, Step, compiled
+from kubesim.cel.run import MISSING, Run, Step, compiled
 from kubesim.cel.syntax import Node
 from kubesim.cel.values import NO_OVERLOAD, NONE, CelError, CostError, Optional
 
@@ -121,23 +121,29 @@ def _filter(node: Node) -> Step | None:
     return step
 
 
-def _mapping(many: bool) -> Callable[[Node], Step | None]:
-    """Return ``map``, or ``transformList``, which has two variables; both may leave items out."""
+def _gathering(
+    variables: int, new: type[list[Any] | dict[Any, Any]], kept: int, keep: Callable[[Any, Any, Any], None]
+) -> Callable[[Node], Step | None]:
+    """Return what makes a list or map of the values of each round, and may leave some out.
+
+    ``kept`` is what it costs to keep one, ``keep`` puts a round's key and value into what is made.
+    """
+    begin = (NEW_LIST if new is list else NEW_MAP) + 1
 
     def macro(node: Node) -> Step | None:
-        filtered = len(node.parts) == (5 if many else 4)
+        filtered = len(node.parts) == variables + 3
         found = _loop(node, 1 + filtered)
-        if found is None or len(found[1]) != 1 + many:
+        if found is None or len(found[1]) != variables:
             return None
         holder, names, bodies = found
 
         def step(run: Run) -> Any:
-            run.meter.add(NEW_LIST + 1)
-            made = []
-            for _ in _rounds(run, holder(run), names):
+            run.meter.add(begin)
+            made = new()
+            for given in _rounds(run, holder(run), names):
                 if not filtered or _true(bodies[0](run)):
-                    run.meter.add(KEPT)
-                    made.append(bodies[-1](run))
+                    run.meter.add(kept)
+                    keep(made, given[0], bodies[-1](run))
             return made
 
         return step
@@ -145,46 +151,17 @@ def _mapping(many: bool) -> Callable[[Node], Step | None]:
     return macro
 
 
-def _transform_map(node: Node) -> Step | None:
-    filtered = len(node.parts) == 5
-    found = _loop(node, 1 + filtered)
-    if found is None or len(found[1]) != 2:
-        return None
-    holder, names, bodies = found
-
-    def step(run: Run) -> Any:
-        run.meter.add(NEW_MAP + 1)
-        made = {}
-        for key, _ in _rounds(run, holder(run), names):
-            if not filtered or _true(bodies[0](run)):
-                run.meter.add(2)
-                made[key] = bodies[-1](run)
-        return made
-
-    return step
+def _append(made: list[Any], key: Any, value: Any) -> None:
+    made.append(value)
 
 
-def _transform_entry(node: Node) -> Step | None:
-    filtered = len(node.parts) == 5
-    found = _loop(node, 1 + filtered)
-    if found is None or len(found[1]) != 2:
-        return None
-    holder, names, bodies = found
-
-    def step(run: Run) -> Any:
-        run.meter.add(NEW_MAP + 1)
-        made: dict[Any, Any] = {}
-        for _ in _rounds(run, holder(run), names):
-            if filtered and not _true(bodies[0](run)):
-                continue
-            run.meter.add(2)
-            for key, value in bodies[-1](run).items():
-                if key in made:
-                    raise CelError(f"insert failed: key {key} already exists")
-                made[key] = value
-        return made
-
-    return step
+def _insert(made: dict[Any, Any], key: Any, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise CelError(NO_OVERLOAD)
+    for name, inner in value.items():
+        if name in made:
+            raise CelError(f"insert failed: key {name} already exists")
+        made[name] = inner
 
 
 def _has(node: Node) -> Step | None:
@@ -256,10 +233,11 @@ def _otherwise(node: Node) -> Step | None:
     return step
 
 
-SPECIAL |= {
+MACROS: dict[str, Callable[[Node], Step | None]] = {
     "all": _deciding(enough=False), "exists": _deciding(enough=True), "exists_one": _exists_one,
-    "existsOne": _exists_one, "filter": _filter, "map": _mapping(many=False), "transformList": _mapping(many=True),
-    "transformMap": _transform_map, "transformMapEntry": _transform_entry, "has": _has, "bind": _bind,
+    "existsOne": _exists_one, "filter": _filter, "map": _gathering(1, list, KEPT, _append),
+    "transformList": _gathering(2, list, KEPT, _append), "transformMap": _gathering(2, dict, 2, dict.__setitem__),
+    "transformMapEntry": _gathering(2, dict, 2, _insert), "has": _has, "bind": _bind,
     "optMap": _optional_map(flat=False), "optFlatMap": _optional_map(flat=True), "or": _otherwise,
     "orValue": _otherwise,
 }  # fmt: skip

@@ -9,15 +9,16 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from kubesim.cel import macros  # noqa: F401 - brings the macros
 from kubesim.cel.costs import LIMIT, Meter
-from kubesim.cel.run import Run
+from kubesim.cel.macros import MACROS
+from kubesim.cel.run import SPECIAL, Run
 from kubesim.cel.run import compiled as steps_of
 from kubesim.cel.syntax import SyntaxFault, parse_marked
 from kubesim.cel.values import CelError
 
 __all__ = ["CelError", "Program", "compiled"]
 CACHE = 2048
+SPECIAL.update(MACROS)
 BESIDES = re.compile(r"(?<=expecting )\{<EOF>, [^}\n]*\}(?=\n|$)")
 """What the package names beside the end of the text, which it expects there."""
 NOWHERE = "<input>:1:0:"

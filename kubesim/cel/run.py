@@ -13,6 +13,7 @@ from kubesim.cel.functions import FUNCTIONS, NAMESPACES
 from kubesim.cel.syntax import Node, value_of
 from kubesim.cel.values import (
     CONSTANTS,
+    KEYS,
     LARGEST,
     LARGEST_UINT,
     NO_OVERLOAD,
@@ -99,7 +100,7 @@ def _member(held: Any, key: Any) -> Any:
         if not 0 <= key < len(held):
             raise CelError(f"index out of bounds: {_shown(key)}")
         return held[int(key)]
-    if not isinstance(held, Mapping) or isinstance(key, list | Mapping):
+    if not isinstance(held, Mapping) or not isinstance(key, KEYS):
         raise CelError(NO_OVERLOAD if isinstance(held, list | Mapping) else f"no such key: {_shown(key)}")
     if key not in held:
         raise CelError(f"no such key: {_shown(key)}")
@@ -116,7 +117,7 @@ def _has(held: Any, key: Any) -> bool:
         return held.has and _has(held.held, key)
     if isinstance(held, list):
         return is_number(key) and 0 <= key < len(held)
-    return isinstance(held, Mapping) and key in held
+    return isinstance(held, Mapping) and isinstance(key, KEYS) and key in held
 
 
 def _index(node: Node) -> Step:
@@ -166,6 +167,8 @@ def _map(node: Node) -> Step:
         found: dict[Any, Any] = {}
         for maybe, key_step, value_step in entries:
             key, value = key_step(run), value_step(run)
+            if not isinstance(key, KEYS):
+                raise CelError(f"unsupported key type: {type_of(key)}")
             if key in found:
                 raise CelError(f"Failed with repeated key: {_shown(key)}")
             if not maybe or _given(value):

@@ -145,7 +145,12 @@ def _bytes(value: Any) -> bytes:
 def _timestamp(value: Any) -> datetime:
     if isinstance(value, str):
         return timestamp(value)
-    return value if isinstance(value, datetime) else datetime.fromtimestamp(_int(value), UTC)
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromtimestamp(_int(value), UTC)
+    except (OSError, OverflowError, ValueError) as error:
+        raise CelError("timestamp overflow") from error
 
 
 def _duration(value: Any) -> timedelta:

@@ -59,6 +59,8 @@ NAMES: tuple[tuple[type, str], ...] = (
     (datetime, "google.protobuf.Timestamp"), (timedelta, "google.protobuf.Duration"),
 )  # fmt: skip
 SIZED = (str, bytes, list, Mapping)
+KEYS = (bool, int, float, str)
+"""What a map may have as its keys, or may be asked for."""
 CONSTANTS = {
     name: TypeValue(name)
     for name in ("bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint",

@@ -18,7 +18,7 @@ from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory, Link
 from kubesim.shell.machine import Process
 
-DEFAULT_PORT = 8000
+DEFAULT_PORT, EVERYWHERE = 8000, "0.0.0.0"  # noqa: S104 - an address of the simulated pod
 USAGE = "usage: server.py [-h] [--cgi] [-b ADDRESS] [-d DIRECTORY] [-p VERSION] [port]\nserver.py: error: {error}\n"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LISTING = (
@@ -106,7 +106,7 @@ class Folder(HttpServer):
 
 async def http_server(process: Process, words: list[str], version: str, *, told: bool) -> int:
     """Serve until told to stop; ``told``: standard output is not buffered, so that its first line is seen."""
-    port, options, rest = DEFAULT_PORT, {"bind": "0.0.0.0", "directory": process.cwd}, [*words]  # noqa: S104
+    port, options, rest = DEFAULT_PORT, {"bind": EVERYWHERE, "directory": process.cwd}, [*words]
     while rest:
         word = rest.pop(0)
         name, _, value = word.lstrip("-").partition("=")

@@ -82,6 +82,9 @@ def test_an_expression_has_the_value_that_it_has_in_a_real_control_plane(text, v
         ("dyn(1) + dyn('a')", "no such overload"), ("nothing.a", "no such key: a"),
         ("[].max()", "max called on empty list"),
         ("'abc'.substring(5)", "index out of range: 5"), ("1 / 0 > 1 && true", "division by zero"),
+        ("{a: 1}", "unsupported key type: map"), ("a[?[1]].value()", "optional.none() dereference"),
+        ("[1].transformMapEntry(i, v, v)", "no such overload"),
+        ("timestamp(9223372036854775807)", "timestamp overflow"),
         ("quantity('1.5').asInteger()", "cannot convert value to integer"),
     ],
 )  # fmt: skip

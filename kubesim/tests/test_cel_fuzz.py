@@ -1,0 +1,41 @@
+"""Whatever an expression says of whatever values, it has a value or fails in CEL's own way."""
+
+from contextlib import suppress
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubesim.cel.functions import FUNCTIONS
+from kubesim.cel.macros import MACROS
+from kubesim.cel.program import CelError, compiled
+
+VALUES = {"x": [1, "a", None, [2], {"a": 1}], "y": {"a": [1], "b": {"c": None}}, "z": "text", "n": 1.5, "o": None}
+WORDS = st.sampled_from([
+    "1", "-1", "2.5", "1e300", "9223372036854775807", "5u", '"a"', '"10.0.0.0/8"', 'b"x"', "true", "null", "[]", "{}",
+    "int", "optional.none()", "optional.of(x)", 'timestamp("2024-01-01T00:00:00Z")', 'duration("1h")',
+    'quantity("1Gi")', 'semver("1.0.0")', *VALUES,
+])  # fmt: skip
+OPERATORS = st.sampled_from(["+", "-", "*", "/", "%", "==", "!=", "<", ">=", "in", "&&", "||"])
+NAMES = st.sampled_from(sorted({name.rpartition(".")[2] for name in FUNCTIONS} | set(MACROS)))
+
+
+def _grown(part):
+    return st.one_of(
+        st.builds("({}) {} ({})".format, part, OPERATORS, part),
+        st.builds("[{}, {}]".format, part, part),
+        st.builds("{{{}: {}}}".format, part, part),
+        st.builds("({})[{}{}]".format, part, st.sampled_from(["", "?"]), part),
+        st.builds("({}).{}".format, part, st.sampled_from(["a", "?b"])),
+        st.builds("({}).{}({})".format, part, NAMES, part),
+        st.builds("({}).{}({}, {})".format, part, NAMES, st.sampled_from(["i", "i, j"]), part),
+        st.builds("{}({})".format, st.sampled_from(sorted(FUNCTIONS)), part),
+        st.builds("({}) ? ({}) : ({})".format, part, part, part),
+        st.builds("{}({})".format, st.sampled_from("-!"), part),
+    )
+
+
+@settings(max_examples=1500)
+@given(st.recursive(WORDS, _grown, max_leaves=6))
+def test_an_expression_has_a_value_or_fails_in_its_own_way(text):
+    with suppress(CelError):  # any other error fails
+        compiled(text).run(VALUES)
