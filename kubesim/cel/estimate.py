@@ -173,7 +173,7 @@ def _pattern(sizes: list[int]) -> tuple[int, int | None]:
 
 
 def _replaced(sizes: list[int]) -> tuple[int, int | None]:
-    whole, old, new = sizes[0], sizes[1], sizes[2]
+    whole, old, new = (*sizes, UNBOUNDED, UNBOUNDED)[:3]  # of what may be anything, nobody has counted the arguments
     longer = (whole + 1) * new + whole if old == 0 else whole if new <= old else -(-whole // old) * new
     return _times(whole, 2 * STRINGS), longer
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kubesim.cel.functions import FUNCTIONS
 from kubesim.cel.macros import MACROS
 from kubesim.cel.program import CelError, compiled
+from kubesim.custom.expressions import errors
 
 VALUES = {"x": [1, "a", None, [2], {"a": 1}], "y": {"a": [1], "b": {"c": None}}, "z": "text", "n": 1.5, "o": None}
 WORDS = st.sampled_from([
@@ -39,3 +40,20 @@ def _grown(part):
 def test_an_expression_has_a_value_or_fails_in_its_own_way(text):
     with suppress(CelError):  # any other error fails
         compiled(text).run(VALUES)
+
+
+SCHEMA = {
+    "x": {"type": "array", "items": {"type": "string"}},
+    "y": {"type": "object", "additionalProperties": {"type": "integer"}},
+    "z": {"type": "string", "format": "date-time"},
+    "n": {"type": "number"},
+    "o": {"x-kubernetes-int-or-string": True},
+}
+
+
+@settings(max_examples=500)
+@given(st.recursive(WORDS.map(lambda word: f"self.{word}" if word in SCHEMA else word), _grown, max_leaves=6))
+def test_a_rule_is_typed_and_priced_or_told_what_is_wrong_with_it(text):
+    rule = {"rule": text, "messageExpression": text}
+    found = errors({"type": "object", "properties": SCHEMA, "x-kubernetes-validations": [rule]}, "spec", [])
+    assert all(error.field.startswith("spec") for error in found)
