@@ -31,7 +31,7 @@ run: setup ## Set up what is missing and start everything; Ctrl-C stops it
 	@exec $(BIN)/python -W ignore manage.py up
 
 test: setup-dev ## Run the tests
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -q $(ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -q $(ARGS)
 
 e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in e2e/screenshots
 	@$(BIN)/python -m pytest e2e -q $(ARGS)

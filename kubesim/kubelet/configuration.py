@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
-import orjson
 import yaml
 
+from kubesim.data import parse_sent
 from kubesim.errors import Obj
 from kubesim.goyaml import to_yaml
 from kubesim.kubelet import thresholds, timings
@@ -28,8 +29,6 @@ DEFAULTS: dict[str, Any] = {
     "containerLogMaxFiles": 5,
     **thresholds.CONFIG,
 }
-
-
 NOT_LOADED = (
     "failed to load kubelet config file, path: {path}, error: failed to load Kubelet config file {path}, error {why}"
 )
@@ -65,10 +64,8 @@ def entry(config: Obj) -> Obj:
 
 def read(root: Directory) -> Obj:
     """Return what the file on a node's disk says. Raises ``WrongConfig``."""
-    path, found = (
-        f"/{'/'.join((*FOLDERS, NAME))}",
-        View(Files(root), lambda: 0.0).find(f"/{'/'.join((*FOLDERS, NAME))}"),
-    )
+    path = f"/{'/'.join((*FOLDERS, NAME))}"
+    found = View(Files(root), lambda: 0.0).find(path)
     try:
         if not isinstance(found, File):
             raise WrongConfig(
@@ -84,25 +81,32 @@ def read(root: Directory) -> Obj:
 def _decoded(text: str) -> Obj:
     """Return what a file says, its known fields of the right types. Raises ``WrongConfig``."""
     try:
-        config = yaml.safe_load(text)
+        config = parse_sent(text)
     except (yaml.YAMLError, RecursionError) as error:
         line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else 1
-        trouble = (error.problem or "") if isinstance(error, yaml.MarkedYAMLError) else "exceeded max depth"
+        told = "exceeded max depth" if isinstance(error, RecursionError) else str(error)
+        trouble = (error.problem or "") if isinstance(error, yaml.MarkedYAMLError) else told
         raise WrongConfig(f"failed to decode: yaml: line {line}: {SAID.get(trouble, trouble)}") from error
     if not isinstance(config, dict):
         kind = GO_KINDS.get(type(config), "array")
         text = "couldn't get version/kind; json parse error: json: cannot unmarshal"
         raise WrongConfig(f"failed to decode: {text} {kind} into Go value of type {GO_HEAD}")
     if not config.get("kind"):
-        raise WrongConfig(
-            f"failed to decode: Object 'Kind' is missing in '{orjson.dumps(config, default=str).decode()}'"
-        )
+        raise WrongConfig(f"failed to decode: Object 'Kind' is missing in '{_json(config)}'")
     if config["kind"] != DEFAULTS["kind"]:
         text = f'no kind "{config["kind"]}" is registered for version "{config.get("apiVersion", "")}" in scheme'
         raise WrongConfig(f'failed to decode: {text} "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme/scheme.go:33"')
     for name, value in config.items():
         _check_type(str(name), value)
     return config
+
+
+def _json(config: Obj) -> str:
+    """Return what somebody has written as JSON, in which keys that are no texts become some."""
+    try:
+        return json.dumps(config, default=str, skipkeys=True, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError:
+        return "{}"
 
 
 def _check_type(name: str, value: object) -> None:

@@ -14,6 +14,7 @@ from kubesim.tests.test_rooted import chrooted, debugger
 from kubesim.tests.world import container, pod, world
 
 KIND = "kind: KubeletConfiguration\n"
+BOMB = "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9) if at else 1}]\n" for at in range(9))
 CONFIG = "/etc/kubernetes/kubelet-config.yaml"
 
 
@@ -108,6 +109,9 @@ async def test_each_mistake_in_a_configuration_is_told_in_the_kubelets_words():
         "": "was empty",
         f"{KIND}evictionHard: {{memory.available: 5}}\n": "json: cannot unmarshal number into Go struct field",
         "evictionHard: {}\n": "failed to decode: Object 'Kind' is missing in",
+        "1: {2020-01-01: [99999999999999999999]}\n": "Object 'Kind' is missing in '{",
+        BOMB: "document contains excessive aliasing",
+        "[" * 9000: "failed to decode: yaml",
         f"{KIND}maxPods: 1\n  x: 2\n": "yaml: line 3: mapping values are not allowed in this context",
         f"{KIND}evictionHard: {{disk: 5%}}\n": "failed to run Kubelet: unsupported eviction signal disk",
     }

@@ -160,3 +160,4 @@ async def test_who_has_the_devices_open_is_found_and_the_kernels_files_agree():
         await chrooted(w, "echo '<3>NVRM: hello' > /dev/kmsg")
         assert "NVRM: hello" in await chrooted(w, "dmesg | tail -1")
         assert "open files                          (-n) 1048576\n" in await chrooted(w, "ulimit -a")
+        assert (await chrooted(w, "fuser -k /dev/nvidiactl")).split() == ["/dev/nvidiactl:", "1190", "1244"]

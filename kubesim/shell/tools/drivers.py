@@ -10,30 +10,6 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools.hosts import host_of
 
 REPORT = "nvidia-bug-report.log.gz"
-BANNER = """
-nvidia-bug-report.sh will now collect information about your
-system and create the file '{name}' in the current
-directory.  It may take several seconds to run.  In some
-cases, it may hang trying to capture data generated dynamically
-by the Linux kernel and/or the NVIDIA kernel module.  While
-the bug report log file will be incomplete if this happens, it
-may still contain enough data to diagnose your problem.
-
-If nvidia-bug-report.sh hangs, consider running with the --safe-mode
-and --extra-system-data command line arguments.
-
-Please include the '{name}' log file when reporting
-your bug via the NVIDIA Linux forum (see forums.developer.nvidia.com)
-or by sending email to 'linux-bugs@nvidia.com'.
-
-By delivering '{name}' to NVIDIA, you acknowledge
-and agree that personal information may inadvertently be included in
-the output.  Notwithstanding the foregoing, NVIDIA will use the
-output only for the purpose of investigating your reported issue.
-
-Running nvidia-bug-report.sh...{end}
-
-"""
 TOOLKIT = "1.18.0"
 
 
@@ -110,9 +86,9 @@ async def container_cli(process: Process) -> int:
         ]
         await process.write("".join(f"{row}\n" for row in rows))
         return 0
-    if lost := view.lost():
+    if view.lost():
         await process.error("nvidia-container-cli: detection error: nvml error: gpu is lost\n")
-        return int(bool(lost))
+        return 1
     await process.write(f"NVRM version:   {driver().version}\nCUDA version:   {driver().cuda}\n")
     for each in view.present():
         device = each.device
@@ -160,7 +136,7 @@ async def bug_report(process: Process) -> int:
             f"permission ({error.text}).\n"
         )
         return 1
-    await process.write(BANNER.format(name=REPORT, end=" complete."))
+    await process.write("\nRunning nvidia-bug-report.sh... complete.\n\n")
     return 0
 
 

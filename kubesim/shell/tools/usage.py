@@ -76,7 +76,8 @@ async def fuser(process: Process) -> int:
         elif pids:
             await process.write(f"{path + ':':<21}{''.join(f'{pid:>6}' for pid in pids)}\n")
         for pid in pids if "k" in opts else ():
-            known[pid].signal("KILL")
+            if pid in known:
+                known[pid].signal("KILL")
     return status
 
 
