@@ -52,6 +52,12 @@ class EventRow:
     message: str
     count: int
     namespace: str
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the event's own name: one object may have several with the same reason."""
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,11 @@ class NodeRow:
     gpus_used: int
     cpu: str
     memory: str
+
+    @property
+    def key(self) -> str:
+        """Return the node's name."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ def event_row(event: Obj) -> EventRow:
         message=plain_line(event.get("message") or "", LONGEST_MESSAGE),
         count=int(series.get("count") or event.get("count") or 1),
         namespace=_namespace(event),
+        name=event["metadata"].get("name", ""),
     )
 
 

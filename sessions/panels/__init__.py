@@ -17,12 +17,13 @@ from faults.plain_text import plain
 from sessions import clock
 from sessions.models import InterviewSession
 from sessions.panels import cluster, people, progress, scoring, timeline
+from sessions.panels.drawing import PARTS_KEY, Drawing, Parts
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, MIRROR, Context, Subject
 
 if TYPE_CHECKING:
     from sessions.live import LiveState
 
-__all__ = ["CANDIDATE", "INTERVIEWER", "PANELS", "Panel", "names_for", "render", "render_for"]
+__all__ = ["CANDIDATE", "INTERVIEWER", "PANELS", "Panel", "draw", "names_for", "render", "render_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,18 @@ def render(session: InterviewSession, name: str, role: str, live: LiveState | No
     frames of this panel from 1; with 0 the browser takes the frame without asking what it missed.
     Raises ``KeyError`` for a panel that the role has not.
     """
+    return draw(session, name, role, live, seq=seq).html()
+
+
+def draw(session: InterviewSession, name: str, role: str, live: LiveState | None, *, seq: int = 0) -> Drawing:
+    """Return a pushed panel in parts, so that a later drawing can be compared with it; see ``render``."""
     panel = PANELS[name]
     if role not in panel.roles or not panel.pushed:
         raise KeyError(name)
-    return _draw(panel, Subject(session, role, live, None, clock.now()), {"seq": seq, "oob": True})
+    parts = Parts()
+    extra = {"seq": seq, "oob": True, PARTS_KEY: parts}
+    outline = _draw(panel, Subject(session, role, live, None, clock.now()), extra)
+    return Drawing(outline, parts.lists, parts.slots, parts.as_of, parts.as_of_html)
 
 
 def render_for(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from sessions.live import PodRow, WorkloadRow
 from sessions.panels import words
 from sessions.panels.subject import Context, Subject
 
@@ -12,12 +15,39 @@ _WORKING = {"Running": "green", "Completed": "green", "Succeeded": "green"}
 _ON_THE_WAY = {"Pending", "ContainerCreating", "PodInitializing", "Terminating", "Init:0/1"}
 
 
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod as its row shows it; ``several``: the pods are in more than one namespace, so that names need theirs."""
+
+    pod: PodRow
+    state: words.Chip
+    several: bool
+
+    @property
+    def key(self) -> str:
+        """Return the pod's name with its namespace."""
+        return f"{self.pod.namespace}/{self.pod.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadView:
+    """A job or deployment as its row shows it."""
+
+    workload: WorkloadRow
+    several: bool
+
+    @property
+    def key(self) -> str:
+        """Return the kind and the name with its namespace."""
+        return f"{self.workload.kind} {self.workload.namespace}/{self.workload.name}"
+
+
 def pods(subject: Subject) -> Context:
     """Return the pods with kubectl's words; the ones that the fault broke are marked as intended."""
     rows = subject.live.pods if subject.live else []
-    shown = [(row, pod_chip(row.status, intended=row.intended)) for row in rows[:MOST_PODS]]
     several = len({row.namespace for row in rows}) > 1
-    return {"pods": shown, "several": several, "more": max(0, len(rows) - MOST_PODS), **_freshness(subject)}
+    shown = [PodView(row, pod_chip(row.status, intended=row.intended), several) for row in rows[:MOST_PODS]]
+    return {"pods": shown, "more": max(0, len(rows) - MOST_PODS), **_freshness(subject)}
 
 
 def workloads(subject: Subject) -> Context:
@@ -25,8 +55,7 @@ def workloads(subject: Subject) -> Context:
     rows = subject.live.workloads if subject.live else []
     several = len({row.namespace for row in rows}) > 1
     return {
-        "workloads": rows[:MOST_WORKLOADS],
-        "several": several,
+        "workloads": [WorkloadView(row, several) for row in rows[:MOST_WORKLOADS]],
         "more": max(0, len(rows) - MOST_WORKLOADS),
         **_freshness(subject),
     }
