@@ -46,6 +46,8 @@ def send(cluster: ClusterPort, change: Patch, record: Record) -> Record:
     """Write the patch, provided that the object still holds the before-images; Conflict otherwise."""
     for _ in range(ATTEMPTS):
         live = _get(cluster, record.target)
+        if is_sent(cluster, record):  # by a try whose answer was lost
+            return record.applied(live["metadata"]["uid"])
         if not all(fields.holds(field, "before", live) for field in record.undo["fields"]):
             break
         try:

@@ -11,9 +11,10 @@ import os
 import ssl
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -21,9 +22,11 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
-from faults import errors
+from faults import errors, heartbeat
+from faults.backoff import next_pause, parse_retry_after
 from faults.kube.config import Access
 
+T = TypeVar("T")
 Obj = dict[str, Any]
 Objects = list[Obj]  # inside Kube, ``list`` is the verb
 PatchType = Literal["merge", "json", "strategic"]
@@ -33,20 +36,11 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-# Only reads are repeated here: they change nothing. Redirects would carry the token elsewhere.
-_RETRIES = urllib3.Retry(
-    total=3,
-    connect=2,
-    read=2,
-    status=2,
-    redirect=False,
-    other=0,
-    allowed_methods={"GET"},
-    status_forcelist={429, 500, 502, 503, 504},
-    backoff_factor=0.1,
-    raise_on_status=False,
-    retry_after_max=2,
-)
+# Nothing is repeated by urllib3: ``Kube._repeat`` decides. Redirects would carry the token elsewhere.
+_NO_RETRIES = urllib3.Retry(total=0, redirect=False, raise_on_status=False)
+MAX_TRIES = 5
+MAX_REPEAT_S = 5.0  # from the first try; what takes longer is for the schedule of the work item
+PAUSE_S, MAX_PAUSE_S = 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,15 @@ class ObjectList:
 class Kube:
     """One cluster with one identity. Safe to share between threads."""
 
-    def __init__(self, access: Access, *, timeout: tuple[float, float] | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        timeout: tuple[float, float] | None = None,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
         self.access = access
+        self._pause = pause or threading.Event().wait
         self._timeout = timeout or TIMEOUT
         self._api = _api_client(access)
         self._headers = {"Accept": "application/json", "User-Agent": "kubectl"}
@@ -116,7 +117,8 @@ class Kube:
     def create(self, obj: Obj, *, field_manager: str = "", dry_run: bool = False) -> Obj:
         """Create an object and return what the cluster made of it; AlreadyExists where the name is taken."""
         path = self._path(obj["apiVersion"], obj["kind"], obj.get("metadata", {}).get("namespace", ""))
-        return self._json("POST", path, query=_write_query(field_manager, dry_run), body=obj)
+        named = bool(obj.get("metadata", {}).get("name"))  # a generated name would make a second object
+        return self._json("POST", path, query=_write_query(field_manager, dry_run), body=obj, repeatable=named)
 
     def replace(self, obj: Obj, *, field_manager: str = "") -> Obj:
         """Replace an object; a resourceVersion inside makes it conditional (Conflict)."""
@@ -143,6 +145,7 @@ class Kube:
             query=_write_query(field_manager, dry_run),
             body=patch,
             content_type=_PATCH_TYPES[patch_type],
+            repeatable=patch_type != "json",  # its operations may add to a list twice
         )
 
     def delete(
@@ -175,7 +178,7 @@ class Kube:
             "limitBytes": str(1 << 20),
         }
         path = self._path("v1", "Pod", namespace, pod) + "/log"
-        return self._request("GET", path, query=query, accept="*/*").decode("utf-8", "replace")
+        return self._repeat(lambda: self._request("GET", path, query=query, accept="*/*")).decode("utf-8", "replace")
 
     def token_request(
         self, namespace: str, service_account: str, *, seconds: int, audiences: Sequence[str] = ()
@@ -203,8 +206,9 @@ class Kube:
         try:
             return list(self._discover(api_version).values())
         except errors.Unreachable:
-            # One that has come up in the meantime is asked again.
-            return [] if self._is_down(api_version) else list(self._discover(api_version).values())
+            if "/" in api_version and self._is_down(api_version):  # the core group is nobody else's
+                return []
+            return list(self._discover(api_version).values())  # it may have come up in the meantime
 
     def _is_down(self, api_version: str) -> bool:
         """Whether an API is another server's, as that of metrics, which the cluster does not reach for now."""
@@ -273,8 +277,35 @@ class Kube:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        repeatable: bool = True,
     ) -> Obj:
-        data = self._request(method, path, query=query, body=body, content_type=content_type)
+        def ask() -> Obj:
+            data = self._request(method, path, query=query, body=body, content_type=content_type)
+            return self._object(data)
+
+        return self._repeat(ask) if repeatable else ask()
+
+    def _repeat(self, ask: Callable[[], T]) -> T:
+        """Ask again, a few times and for a few seconds, while no answer can be had.
+
+        One request in a hundred that fails must not cost a phase of a hundred requests. Writes are repeated, too:
+        fixed names, UIDs and resourceVersions make a second one harmless, and callers take "already exists" and
+        "conflict" for what an earlier try may have done.
+        """
+        began, pause = time.monotonic(), 0.0
+        for number in range(MAX_TRIES):
+            heartbeat.beat()
+            try:
+                return ask()
+            except errors.Unreachable as exc:
+                pause = next_pause(pause, exc.retry_after, base_s=PAUSE_S, max_s=MAX_PAUSE_S)
+                late = time.monotonic() - began + pause > MAX_REPEAT_S
+                if not exc.retryable or late or number == MAX_TRIES - 1:
+                    raise
+            self._pause(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _object(self, data: bytes) -> Obj:
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -337,7 +368,7 @@ def _api_client(access: Access) -> ApiClient:
         host=access.server,
         ca_cert_data=access.ca_pem,
         tls_server_name=access.tls_server_name or None,
-        retries=_RETRIES,
+        retries=_NO_RETRIES,
         connection_pool_maxsize=16,
         proxy="",
         no_proxy="*",
@@ -410,7 +441,6 @@ def error_for(code: int, reason: str, message: str, headers: Mapping[str, str] |
     }
     if code in plain:
         return plain[code](message)
-    if code == 429 or code >= 500:
-        after = (headers or {}).get("Retry-After", "")
-        return errors.Unreachable(message, retry_after=float(after) if after.isdigit() else None)
+    if code in (408, 429) or code >= 500:
+        return errors.Unreachable(message, retry_after=parse_retry_after((headers or {}).get("Retry-After", "")))
     return errors.ClusterError(message)

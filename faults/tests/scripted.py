@@ -20,9 +20,13 @@ DISCOVERY = {
 
 
 class ScriptedServer:
-    """Calls ``answer(method, path, query)`` for each request; it returns (status, headers, body chunks)."""
+    """Calls ``answer(method, path, query)`` for each request; it returns (status, headers, body chunks).
 
-    def __init__(self, answer: Callable) -> None:
+    A body of None breaks the connection. Pauses between tries are noted in ``pauses`` and not waited for.
+    """
+
+    def __init__(self, answer: Callable, *, discovery: bool = True) -> None:
+        self.pauses: list[float] = []
         self.requests: list[tuple[str, str, dict]] = []
         self.bodies: list[bytes] = []
         outer = self
@@ -35,10 +39,13 @@ class ScriptedServer:
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
                 outer.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 outer.requests.append((self.command, parts.path, query))
-                if parts.path == "/api/v1":
+                if discovery and parts.path == "/api/v1":
                     status, headers, chunks = 200, {}, [json.dumps(DISCOVERY).encode()]
                 else:
                     status, headers, chunks = answer(self.command, parts.path, query)
+                if chunks is None:
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
@@ -63,7 +70,7 @@ class ScriptedServer:
 
     def __enter__(self):
         self._thread.start()
-        self.kube = Kube(Access(self.url, "", token="t"), timeout=(1.0, 1.0))
+        self.kube = Kube(Access(self.url, "", token="t"), timeout=(1.0, 1.0), pause=self.pauses.append)
         return self
 
     def __exit__(self, *exc):

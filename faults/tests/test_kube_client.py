@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from faults import errors
-from faults.kube.client import Kube
+from faults import errors, heartbeat
+from faults.kube.client import MAX_TRIES, Kube
 from faults.kube.config import Access
 from faults.tests.scripted import ScriptedServer, status
 
@@ -60,17 +60,111 @@ def test_it_follows_no_redirect():
     assert [path for _, path, _ in server.requests] == ["/api/v1", "/api/v1/namespaces/a/pods/p"]
 
 
-def test_reads_are_repeated_and_writes_are_not():
-    answers = iter([500, 500, 200])
+def failing(first: int, *answers):
+    """Answer the first so many requests of each method badly, one way after the other, and the rest well."""
+    asked: dict[str, int] = {}
 
     def answer(method, path, query):
-        return (next(answers) if method == "GET" else 500), {}, [b"{}"]
+        asked[method] = asked.get(method, 0) + 1
+        return answers[asked[method] % len(answers)] if asked[method] <= first else (200, {}, [b"{}"])
 
-    with ScriptedServer(answer) as server:
+    return answer
+
+
+TROUBLE = [
+    (429, {"Retry-After": "1"}, [b"{}"]),
+    (500, {}, [b"{}"]),
+    (503, {}, [b"<html>"]),
+    (200, {}, [b"<html>"]),
+    (200, {}, [b'{"kind": "Po']),
+    (200, {}, None),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_reads_and_writes_are_repeated(trouble):
+    with ScriptedServer(failing(2, trouble)) as server:
         assert server.kube.get("v1", "Pod", "p", "a") == {}
+        assert server.kube.create(POD) == {}
+        assert server.kube.patch("v1", "Pod", "p", "a", {"x": 1}) == {}
+        server.kube.delete("v1", "Pod", "p", "a")
+    methods = [method for method, path, _ in server.requests if path != "/api/v1"]
+    assert methods == ["GET"] * 3 + ["POST"] * 3 + ["PATCH"] * 3 + ["DELETE"] * 3
+
+
+def test_a_write_that_would_have_two_effects_is_not_repeated():
+    nameless = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-", "namespace": "a"}}
+    with ScriptedServer(failing(1, (500, {}, [b"{}"]))) as server:
         with pytest.raises(errors.Unreachable):
-            server.kube.create(POD)
-    assert [method for method, path, _ in server.requests if path != "/api/v1"] == ["GET"] * 3 + ["POST"]
+            server.kube.create(nameless)
+        with pytest.raises(errors.Unreachable):
+            server.kube.patch("v1", "Pod", "p", "a", [{"op": "add"}], patch_type="json")
+
+
+@pytest.mark.parametrize("method", ["get", "create"])
+def test_retry_after_is_honoured_by_reads_and_writes(method):
+    with ScriptedServer(failing(2, (429, {"Retry-After": "1"}, [b"{}"]))) as server:
+        server.kube.create(POD) if method == "create" else server.kube.get("v1", "Pod", "p", "a")
+    assert len(server.pauses) == 2
+    assert min(server.pauses) >= 1.0
+
+
+def test_a_retry_after_that_is_too_long_to_wait_for_is_told_to_whoever_schedules():
+    with (
+        ScriptedServer(failing(9, (503, {"Retry-After": "30"}, [b"{}"]))) as server,
+        pytest.raises(errors.Unreachable) as caught,
+    ):
+        server.kube.create(POD)
+    assert (caught.value.retry_after, server.pauses) == (30.0, [])
+
+
+def test_it_gives_up_after_a_few_tries_and_says_that_it_is_worth_another():
+    with (
+        ScriptedServer(failing(99, (500, {}, [b"{}"]))) as server,
+        pytest.raises(errors.Unreachable) as caught,
+    ):
+        server.kube.get("v1", "Pod", "p", "a")
+    assert caught.value.retryable
+    assert len(server.pauses) == MAX_TRIES - 1
+
+
+def test_a_refusal_is_not_repeated():
+    with (
+        ScriptedServer(failing(9, (403, {}, [b"{}"]))) as server,
+        pytest.raises(errors.Forbidden),
+    ):
+        server.kube.create(POD)
+    assert [method for method, *_ in server.requests].count("POST") == 1
+
+
+def test_a_worker_that_lost_its_lease_sends_nothing_more():
+    def lost():
+        raise errors.StaleEpoch("another worker took over")
+
+    with (
+        ScriptedServer(failing(0)) as server,
+        heartbeat.beating(lost, every_s=0.0),
+        pytest.raises(errors.StaleEpoch),
+    ):
+        server.kube.create(POD)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("code", [429, 503])
+@pytest.mark.parametrize("api_version", ["v1", "apps/v1"])
+def test_a_discovery_that_is_refused_for_now_is_worth_another_try(code, api_version):
+    """A kind is not missing because the cluster is busy."""
+
+    def answer(method, path, query):
+        if path == "/apis":
+            return 200, {}, [json.dumps({"groups": []}).encode()]
+        return code, {}, [status(code, "TooManyRequests", "busy")]
+
+    with ScriptedServer(answer, discovery=False) as server:
+        for ask in (server.kube.kinds, lambda: server.kube.list(api_version, "Pod")):
+            with pytest.raises(errors.Unreachable, match="busy") as caught:
+                ask()
+            assert caught.value.retryable
 
 
 def test_a_list_is_read_in_pages_and_its_items_know_what_they_are():
