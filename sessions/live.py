@@ -27,7 +27,10 @@ _REDIS_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """A pod in kubectl's words. ``intended``: it is broken, and the scenario's symptom says that it should be."""
+    """A pod in kubectl's words. ``intended``: it is broken, and the scenario's symptom says that it should be.
+
+    ``broken`` pods are shown first; a pod that restarts again and again stays one between two crashes.
+    """
 
     namespace: str
     name: str
@@ -39,6 +42,7 @@ class PodRow:
     message: str
     gpus: int
     intended: bool
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faults.plain_text import plain_line
@@ -16,7 +16,10 @@ LONGEST_NAME, LONGEST_WORD, LONGEST_MESSAGE = 253, 80, 1024  # a cell of a table
 _UNIT = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?")
 _NOT_BROKEN = {"Running", "Completed", "Succeeded", "ContainerCreating", "PodInitializing", "Terminating"}
+_STARTING = {"Pending", "ContainerCreating", "PodInitializing", "Terminating", "Completed", "Succeeded"}
 _OLDEST = datetime.min.replace(tzinfo=UTC)
+SETTLED_AFTER = timedelta(seconds=60)  # a container that crashed counts as repaired once it has run for so long
+READY_WITHIN = timedelta(seconds=30)  # for a container that has not crashed
 
 
 def live_state(cache: Cache, namespaces: Collection[str], is_target: Callable[[Obj], bool]) -> LiveState:
@@ -30,17 +33,22 @@ def live_state(cache: Cache, namespaces: Collection[str], is_target: Callable[[O
     jobs = [job for job in cache.objects(("batch/v1", "Job")) if _namespace(job) in namespaces]
     deployments = [obj for obj in cache.objects(("apps/v1", "Deployment")) if _namespace(obj) in namespaces]
     return LiveState(
-        pods=sorted((pod_row(pod, is_target(pod)) for pod in ours), key=lambda row: (row.namespace, row.name)),
+        pods=sorted((pod_row(pod, is_target(pod), cache.heard_at) for pod in ours), key=broken_first),
         events=sorted(map(event_row, events), key=lambda row: row.at or _OLDEST, reverse=True),
-        nodes=sorted(node_rows(cache.objects(("v1", "Node")), pods), key=lambda row: row.name),
+        nodes=sorted(node_rows(cache.objects(("v1", "Node")), pods), key=unusable_first),
         workloads=sorted(map(workload_row, jobs + deployments), key=lambda row: (row.namespace, row.name)),
         synced_at=cache.heard_at,
         stale_since=cache.stale_since,
     )
 
 
-def pod_row(pod: Obj, is_target: bool) -> PodRow:
-    """Return a pod as ``kubectl get pods`` shows it."""
+def broken_first(row: PodRow) -> tuple[bool, str, str]:
+    """Return the key by which pods are sorted: what needs a look is at the top, each group by name."""
+    return not row.broken, row.namespace, row.name
+
+
+def pod_row(pod: Obj, is_target: bool, at: datetime | None = None) -> PodRow:
+    """Return a pod as ``kubectl get pods`` shows it; ``at`` is when the cluster was last heard."""
     status, spec = pod.get("status", {}), pod.get("spec", {})
     states = status.get("containerStatuses") or []
     word = pod_status(pod)
@@ -56,7 +64,32 @@ def pod_row(pod: Obj, is_target: bool) -> PodRow:
         message=plain_line(_message(pod), LONGEST_MESSAGE),
         gpus=_gpus(pod),
         intended=is_target and word not in _NOT_BROKEN,
+        broken=is_broken(pod, word, at),
     )
+
+
+def is_broken(pod: Obj, word: str, at: datetime | None = None) -> bool:
+    """Whether a pod needs a look, at the time ``at``.
+
+    A crashing container runs for a moment between two crashes. Its pod counts as broken until it has settled, so
+    that its row does not jump up and down while somebody reads it.
+    """
+    if word == "Pending":
+        return _condition(pod, "PodScheduled", "False")
+    if word in _STARTING or word.startswith("Init:") and "/" in word:
+        return False
+    if word != "Running":
+        return True
+    return any(_is_unsettled(state, at) for state in pod.get("status", {}).get("containerStatuses") or [])
+
+
+def _is_unsettled(state: Obj, at: datetime | None) -> bool:
+    since = _time((state.get("state", {}).get("running") or {}).get("startedAt"))
+    if since is None or at is None:
+        return False
+    if state.get("restartCount"):
+        return at - since < SETTLED_AFTER or not state.get("ready")
+    return not state.get("ready") and at - since > READY_WITHIN
 
 
 def pod_status(pod: Obj) -> str:
@@ -100,6 +133,11 @@ def node_rows(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[NodeRow]:
         if name and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
             used[name] = used.get(name, 0) + _gpus(pod)
     return [_node_row(node, used.get(node["metadata"]["name"], 0)) for node in nodes]
+
+
+def unusable_first(row: NodeRow) -> tuple[bool, str]:
+    """Return the key by which nodes are sorted."""
+    return row.ready and row.schedulable, row.name
 
 
 def workload_row(obj: Obj) -> WorkloadRow:
@@ -185,9 +223,9 @@ def _gpus(pod: Obj) -> int:
     return sum(quantity((entry.get("resources", {}).get("limits") or {}).get(GPU, 0)) for entry in containers)
 
 
-def _condition(obj: Obj, kind: str) -> bool:
+def _condition(obj: Obj, kind: str, status: str = "True") -> bool:
     conditions = obj.get("status", {}).get("conditions") or []
-    return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)
+    return any(entry.get("type") == kind and entry.get("status") == status for entry in conditions)
 
 
 def _namespace(obj: Obj) -> str:
