@@ -17,12 +17,17 @@ class Clock(Protocol):
         """Return after ``seconds``."""
 
 
+def now() -> datetime:
+    """Return the current time, aware, in UTC."""
+    return datetime.now(UTC)
+
+
 class RealClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
         """Return the machine's time."""
-        return datetime.now(UTC)
+        return now()
 
     def wait(self, seconds: float) -> None:
         """Block this thread."""

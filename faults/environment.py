@@ -17,6 +17,7 @@ ROLE = "workload-operator"
 CLUSTER_ROLE = "node-viewer"
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "update", "patch", "delete", "deletecollection"]
+GRANTING_KINDS = ("RoleBinding", "ClusterRoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -35,7 +36,7 @@ def changes(namespaces: Sequence[str]) -> list[Change]:
 
 def grants(record: Record) -> bool:
     """Return whether a step gives the candidate rights: without these steps the identity can do nothing."""
-    return record.target.kind in ("RoleBinding", "ClusterRoleBinding")
+    return record.target.kind in GRANTING_KINDS
 
 
 def username(namespace: str) -> str:

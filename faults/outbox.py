@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
 
 import django_rq
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from redis import Redis
 from redis.exceptions import RedisError
 
 from faults.models import Outbox
 
 log = logging.getLogger(__name__)
+MAX_WAIT_S = 1.0
 GRACE = timedelta(seconds=1)  # the committing process gets this long to relay its own row
 
 
@@ -32,8 +37,9 @@ def publish(job: str, *ids: int) -> Outbox:
 
 def relay(row: Outbox) -> bool:
     """Enqueue one row; False (and the row kept for ``sweep``) where Redis cannot be reached."""
-    queue = django_rq.get_queue("faults" if row.job.startswith("faults.") else "default")
+    name = "faults" if row.job.startswith("faults.") else "default"
     try:
+        queue = django_rq.get_queue(name, connection=_connection(settings.RQ_QUEUES[name]["URL"]))
         queue.enqueue(row.job, *row.args)
     except (RedisError, OSError) as exc:
         log.warning("Redis cannot be reached, %s waits in the outbox: %s", row.job, exc)
@@ -50,3 +56,9 @@ def sweep(now: datetime) -> int:
             break
         sent += 1
     return sent
+
+
+@lru_cache(maxsize=4)
+def _connection(url: str) -> Redis[Any]:
+    """Return a connection for those who wait for an answer: a Redis that hangs holds nobody up for longer."""
+    return Redis.from_url(url, socket_timeout=MAX_WAIT_S, socket_connect_timeout=MAX_WAIT_S)

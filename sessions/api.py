@@ -163,7 +163,7 @@ ACTIONS = {
     "start": services.start,
     "pause": services.pause,
     "resume": services.resume,
-    "end": services.end,
+    "end": services.end_now,
     "reopen": services.reopen,
     "release": services.release,
 }

@@ -12,7 +12,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
@@ -74,8 +74,10 @@ class Kube:
         *,
         timeout: tuple[float, float] | None = None,
         pause: Callable[[float], object] | None = None,
+        max_repeat_s: float = MAX_REPEAT_S,
     ) -> None:
         self.access = access
+        self._max_repeat_s = max_repeat_s
         self._pause = pause or threading.Event().wait
         self._timeout = timeout or TIMEOUT
         self._api = _api_client(access)
@@ -84,6 +86,12 @@ class Kube:
             self._headers["Authorization"] = f"Bearer {access.token}"
         self._kinds: dict[str, dict[str, Resource]] = {}
         self._lock = threading.Lock()
+
+    def learn(self, resources: Iterable[Resource]) -> None:
+        """Take kinds as known, so that the first request for one of them needs no discovery."""
+        with self._lock:
+            for resource in resources:
+                self._kinds.setdefault(resource.api_version, {})[resource.kind] = resource
 
     def close(self) -> None:
         """Close every connection."""
@@ -299,7 +307,7 @@ class Kube:
                 return ask()
             except errors.Unreachable as exc:
                 pause = next_pause(pause, exc.retry_after, base_s=PAUSE_S, max_s=MAX_PAUSE_S)
-                late = time.monotonic() - began + pause > MAX_REPEAT_S
+                late = time.monotonic() - began + pause > self._max_repeat_s
                 if not exc.retryable or late or number == MAX_TRIES - 1:
                     raise
             self._pause(pause)

@@ -2,8 +2,12 @@
 
 from faults.services.access import (
     CandidateAccess,
+    CandidateGrants,
+    access_is_open,
     candidate_access,
+    candidate_grants,
     first_request_at,
+    note_access_revoked,
     restore_access,
     revoke_access,
 )
@@ -16,15 +20,19 @@ from faults.services.work import Report, mirror_deadline
 
 __all__ = [
     "CandidateAccess",
+    "CandidateGrants",
     "Report",
+    "access_is_open",
     "apply_solution",
     "candidate_access",
+    "candidate_grants",
     "confirm_symptom",
     "ensure_practice_cluster",
     "first_request_at",
     "inject_run",
     "lend_cluster",
     "mirror_deadline",
+    "note_access_revoked",
     "plan_environment_run",
     "plan_fault_run",
     "release_cluster",

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from faults import environment, practice, selectors
-from faults.errors import NotFound
+from django.db.models import F
+
+from faults import clock, environment, practice, selectors
+from faults.engine import Create, Record, creating
+from faults.errors import Conflict, Forbidden, NotFound
+from faults.kube.client import Kube
 from faults.kube.config import render
-from faults.models import Cluster, FaultRun
+from faults.models import Cluster, FaultRun, Step
 from faults.services.work import working
+
+MAX_DELETIONS = 5  # of one binding in one go; beyond that somebody else is at work
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,35 @@ class CandidateAccess:
     namespace: str
     username: str
     kubeconfig: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateGrants:
+    """The bindings of one candidate, with a client that waits a second at most.
+
+    Whoever holds one can cut the candidate off with neither database nor disk.
+    """
+
+    kube: Kube
+    records: tuple[Record, ...]
+
+    def revoke(self) -> None:
+        """Delete every binding, whoever made it anew meanwhile, and see that it is gone. Raises ClusterError."""
+        for record in self.records:
+            _delete(self.kube, record)
+
+    def hold(self) -> bool:
+        """Return whether every binding is there. Raises ClusterError."""
+        return all(creating.holds(self.kube, record) for record in self.records)
+
+
+def _delete(kube: Kube, record: Record) -> None:
+    for _ in range(MAX_DELETIONS):
+        found = creating.identified(kube, record)
+        if not found.uid:
+            return
+        creating.take_back(kube, found)
+    raise Conflict(f"{record.target} is made again as fast as it is deleted.", retryable=True)
 
 
 def candidate_access(*, run: FaultRun, seconds: int) -> CandidateAccess:
@@ -54,12 +90,27 @@ def candidate_access(*, run: FaultRun, seconds: int) -> CandidateAccess:
 def revoke_access(*, run: FaultRun) -> None:
     """Take every right from the candidate by deleting the bindings, which also cuts open streams.
 
-    The token stays valid but may do nothing, so that a reopened session goes on with the kubeconfig the candidate
-    has. Raises LeaseHeld and ClusterError: try again.
+    Needs no lease and writes nothing down, since deleting is idempotent and must wait for nobody:
+    ``note_access_revoked`` follows. The token stays valid but may do nothing, so that a reopened session goes on with
+    the kubeconfig the candidate has. Raises ClusterError: try again.
     """
-    if _active(run):
-        with working(run.pk, _holder()) as work:
-            work.engine().revert(only=environment.grants)
+    grants = candidate_grants(run=run)
+    if grants is not None:
+        _unless_dropped(run, grants.revoke)
+
+
+def note_access_revoked(*, run: FaultRun) -> None:
+    """Record that the bindings are gone, and fence off whoever was about to make them again.
+
+    Belongs into the transaction that records the decision. A worker whose write is under way finds its epoch
+    overtaken and takes the binding back (``Engine``).
+    """
+    active = FaultRun.objects.filter(pk=run.pk, status=FaultRun.Status.ACTIVE)
+    if active.update(epoch=F("epoch") + 1, lease_holder="", lease_until=None):
+        steps = Step.objects.filter(run=run, target__kind__in=environment.GRANTING_KINDS)
+        steps.exclude(status=Step.Status.REVERTED).update(
+            status=Step.Status.REVERTED, outcome="access ended", reverted_at=clock.now()
+        )
 
 
 def restore_access(*, run: FaultRun) -> None:
@@ -67,6 +118,23 @@ def restore_access(*, run: FaultRun) -> None:
     if _active(run):
         with working(run.pk, _holder()) as work:
             work.engine().apply(selectors.changes_of(run), mend=True)
+
+
+def access_is_open(*, run: FaultRun) -> bool:
+    """Return whether every binding of the candidate is in the cluster. Raises ClusterError."""
+    grants = candidate_grants(run=run)
+    return grants is None or grants.hold()
+
+
+def candidate_grants(*, run: FaultRun) -> CandidateGrants | None:
+    """Return what gives the candidate rights; None where the cluster has gone, or was never touched."""
+    if run.reverted_at is not None or run.cluster.released_at is not None or not run.cluster.kubeconfig:
+        return None
+    changes = enumerate(selectors.changes_of(run))
+    records = [creating.plan(index, change) for index, change in changes if isinstance(change, Create)]
+    return CandidateGrants(
+        selectors.impatient_kube_for(run.cluster), tuple(record for record in records if environment.grants(record))
+    )
 
 
 def first_request_at(*, run: FaultRun) -> datetime | None:
@@ -79,6 +147,15 @@ def first_request_at(*, run: FaultRun) -> datetime | None:
         return None
     seen = users.get(environment.username(selectors.namespaces_of(run)[0]))
     return datetime.fromisoformat(seen["first"]) if seen else None
+
+
+def _unless_dropped(run: FaultRun, act: Callable[[], None]) -> None:
+    """Do something in a cluster; a refusal counts for nothing where the practice cluster has been dropped."""
+    try:
+        act()
+    except Forbidden:
+        if run.cluster.tier != Cluster.Tier.PRACTICE or practice.exists(run.cluster.name):
+            raise
 
 
 def _active(run: FaultRun) -> bool:

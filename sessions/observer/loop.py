@@ -17,11 +17,10 @@ from faults import leases
 from faults import selectors as fault_selectors
 from faults.errors import ClusterError, FaultError
 from faults.packs import PackError
-from sessions import clock
+from sessions import access_enforcer, clock
 from sessions.live import LiveState
 from sessions.models import InterviewSession, SessionEvent
 from sessions.observer.audience import AudienceWatch
-from sessions.observer.doorman import Doorman
 from sessions.observer.publishing import Publisher
 from sessions.observer.screens import Screens
 from sessions.observer.session_watch import SessionWatch
@@ -54,15 +53,16 @@ class Observer:
         self.screens = Screens(self._publisher, now, self._live_state)
         self._audience = AudienceWatch(self.screens.mark)
         self._sweeper: Sweeper | None = None
-        self._doorman = Doorman()
 
     def run(self) -> None:
         """Work until told to stop; give the lease back so that another takes over at once."""
+        enforcer = access_enforcer.stand_by()  # with the lease or without
         try:
             while not self._stop.is_set():
                 self._tick_safely()
                 self._stop.wait(TICK_S)
         finally:
+            enforcer.close()
             self._stand_down()
             self._publisher.close()
             if self._epoch is not None:
@@ -88,7 +88,6 @@ class Observer:
             self._audience.look(now)
         if self._is_due("poll", POLL, now):
             self._poll_events()
-            self._doorman.look()
         self.screens.flush()
 
     def _tick_safely(self) -> None:

@@ -7,15 +7,18 @@ All take keyword arguments, and ``actor`` is the user who asked, or None for the
 
 from sessions.errors import SessionError, StaleEdit
 from sessions.services.access import (
+    AccessOrder,
+    access_orders,
     candidate_credentials,
     consume_join_token,
+    grants_of_session,
     issue_join_link,
     note_first_request,
     sync_access,
-    unsettled,
 )
 from sessions.services.conduct import mark_asked, release_hint, save_answer_note
 from sessions.services.creation import create_session
+from sessions.services.ending import NotRecordedYet, end_now, record_end
 from sessions.services.housekeeping import housekeep
 from sessions.services.lifecycle import (
     credit,
@@ -41,8 +44,11 @@ from sessions.services.scoring import (
 )
 
 __all__ = [
+    "AccessOrder",
+    "NotRecordedYet",
     "SessionError",
     "StaleEdit",
+    "access_orders",
     "add_note",
     "begin_quiet",
     "candidate_credentials",
@@ -50,14 +56,17 @@ __all__ = [
     "create_session",
     "credit",
     "end",
+    "end_now",
     "end_quiet",
     "extend",
+    "grants_of_session",
     "housekeep",
     "issue_join_link",
     "mark_asked",
     "note_first_request",
     "pause",
     "prepare",
+    "record_end",
     "release",
     "release_hint",
     "reopen",
@@ -72,5 +81,4 @@ __all__ = [
     "start",
     "submit_assessment",
     "sync_access",
-    "unsettled",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -16,7 +17,7 @@ from django.urls import reverse
 
 from faults import services as fault_services
 from faults.models import FaultRun
-from faults.services import CandidateAccess
+from faults.services import CandidateAccess, CandidateGrants
 from sessions import clock, events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
@@ -26,6 +27,7 @@ from sessions.services.rows import State, locked, require
 TOKEN_BYTES = 24  # 192 bits
 JOINABLE = (State.DRAFT, State.PREPARING, State.READY, State.LIVE, State.PAUSED)
 OVER = (State.ENDED, State.SCORED)
+RUNNING = (State.LIVE, State.PAUSED)
 SHORTEST_TOKEN = 600  # seconds; a TokenRequest grants no less
 UNUSABLE = "This link has been used, replaced or withdrawn. Ask your interviewer for a new one."
 
@@ -92,36 +94,59 @@ def note_first_request(*, session: InterviewSession, at: datetime) -> bool:
     return True
 
 
-def sync_access(*, session_id: int) -> None:
+def sync_access(*, session_id: int, verify: bool = False) -> None:
     """Make the candidate's access what the session's state asks for: cut off once it has ended, else open.
 
-    Looks again afterwards, so that an end and a reopening that cross each other settle on the newer one.
+    Acts before it records: a cut waits for no lease and no disk. Looks again afterwards, so that an end and a
+    reopening that cross each other settle on the newer one. ``verify`` acts on what is recorded as done, too.
     """
     session = _with_environment(session_id)
-    pending = not _access_settled(session)
+    pending = verify or not _access_settled(session)
     while pending:
         over = session.state in OVER
-        patiently(partial(_change_rights, session.environment, over))
+        _change_rights(session.environment, over)
         _record_access(session, over)
         session = _with_environment(session_id)
         pending = over != (session.state in OVER) or not _access_settled(session)
 
 
-def unsettled() -> list[int]:
-    """Return the ids of the sessions whose candidate has more or less access than their state asks for."""
-    over = Q(state__in=OVER, access_revoked_at__isnull=True)
-    again = Q(state__in=(State.LIVE, State.PAUSED), access_revoked_at__isnull=False)
-    return list(InterviewSession.objects.filter(over | again).values_list("pk", flat=True))
+@dataclass(frozen=True, slots=True)
+class AccessOrder:
+    """The access that a session's state asks for, and whether it is recorded as given or taken."""
+
+    session_id: int
+    over: bool
+    settled: bool
+
+
+def access_orders() -> list[AccessOrder]:
+    """Return the order of every session that has not been released and whose candidate may have had access."""
+    rows = InterviewSession.objects.filter(
+        Q(state__in=OVER, released_at__isnull=True)
+        | Q(state__in=OVER, access_revoked_at__isnull=True)
+        | Q(state__in=RUNNING)
+    )
+    values = rows.values_list("pk", "state", "access_revoked_at")
+    return [AccessOrder(pk, state in OVER, (state in OVER) == (at is not None)) for pk, state, at in values]
+
+
+def grants_of_session(*, session_id: int) -> CandidateGrants | None:
+    """Return what gives the session's candidate rights; None where there is nothing to take."""
+    environment = _with_environment(session_id).environment
+    return None if environment is None else fault_services.candidate_grants(run=environment)
 
 
 def _with_environment(session_id: int) -> InterviewSession:
-    return InterviewSession.objects.select_related("environment").get(pk=session_id)
+    return InterviewSession.objects.select_related("environment__cluster").get(pk=session_id)
 
 
 def _change_rights(environment: FaultRun | None, over: bool) -> None:
-    if environment is not None and environment.reverted_at is None:
-        change = fault_services.revoke_access if over else fault_services.restore_access
-        change(run=environment)
+    if environment is None or environment.reverted_at is not None:
+        return
+    if over:
+        fault_services.revoke_access(run=environment)
+    elif not fault_services.access_is_open(run=environment):
+        patiently(partial(fault_services.restore_access, run=environment))
 
 
 def _access_settled(session: InterviewSession) -> bool:
@@ -134,6 +159,8 @@ def _record_access(session: InterviewSession, over: bool) -> None:
     now = clock.now()
     same = InterviewSession.objects.filter(pk=session.pk, state=session.state, access_revoked_at__isnull=over)
     if same.update(access_revoked_at=now if over else None):
+        if over and session.environment is not None:
+            fault_services.note_access_revoked(run=session.environment)
         events.append(session, "access.revoked" if over else "access.restored", at=now)
 
 

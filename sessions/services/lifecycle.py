@@ -13,7 +13,7 @@ from django.db import transaction
 
 from faults import outbox
 from faults.models import FaultRun
-from sessions import clock, events
+from sessions import clock, end_requests, events
 from sessions.errors import SessionError
 from sessions.models import ClockEntry, InterviewSession, PreparationPhase
 from sessions.services import preparation
@@ -113,19 +113,23 @@ def credit(*, session: InterviewSession, seconds: int, reason: str, actor: User 
 
 
 @transaction.atomic
-def end(*, session: InterviewSession, actor: User | None) -> InterviewSession:
-    """Stop the clock and cut the candidate off. A session that never started is called off this way."""
+def end(*, session: InterviewSession, actor: User | None, at: datetime | None = None) -> InterviewSession:
+    """Stop the clock and cut the candidate off. A session that never started is called off this way.
+
+    ``at`` is when the end was pressed, where the database could not be written to then.
+    """
     session = locked(session)
     if session.state in (State.ENDED, State.SCORED):
         return session
-    now, started = clock.now(), session.state in OPEN
+    now, started = _after_last_entry(session, at or clock.now()), session.state in OPEN
     if started:
         ClockEntry.objects.create(session=session, kind=ClockEntry.Kind.END, at=now)
     before = [State.PREPARING, State.READY, *OPEN]
     move(session, before, State.ENDED, ended_at=now, access_revoked_at=None, join_token_hash="")
     move_deadlines(session, now)
     stop_quiet(session, actor)
-    events.append(session, "session.ended" if started else "session.called_off", actor=actor)
+    events.append(session, "session.ended" if started else "session.called_off", actor=actor, at=now)
+    transaction.on_commit(end_requests.decided.set)
     outbox.publish("sessions.jobs.end_session_access", session.pk)
     return session
 
@@ -148,6 +152,7 @@ def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession
         session, ClockEntry.Kind.RESUME, [State.ENDED], State.LIVE, ended_at=None, access_revoked_at=revoked_at
     )
     events.append(session, "session.reopened", actor=actor)
+    transaction.on_commit(end_requests.decided.set)
     outbox.publish("sessions.jobs.restore_session_access", session.pk)
     return session
 
@@ -160,6 +165,12 @@ def release(*, session: InterviewSession, actor: User | None) -> InterviewSessio
     ask_for_release(session, actor)
     session.refresh_from_db()
     return session
+
+
+def _after_last_entry(session: InterviewSession, at: datetime) -> datetime:
+    """Return ``at``, but never a moment before the clock was last changed."""
+    newest = session.clock_entries.order_by("-at").values_list("at", flat=True).first()
+    return at if newest is None else max(at, newest)
 
 
 def _change_clock(

@@ -34,7 +34,7 @@ ACTIONS: Final[dict[str, Action]] = {
     ),
     "quiet": lambda session, request: services.begin_quiet(session=session, actor=request.user),
     "end-quiet": lambda session, request: services.end_quiet(session=session, actor=request.user),
-    "end": lambda session, request: services.end(session=session, actor=request.user),
+    "end": lambda session, request: services.end_now(session=session, actor=request.user),
     "reopen": lambda session, request: services.reopen(session=session, actor=request.user),
     "release": lambda session, request: services.release(session=session, actor=request.user),
 }
