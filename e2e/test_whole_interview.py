@@ -181,7 +181,12 @@ def submit_and_release(ada):
     ada.page.get_by_text("Yes", exact=True).first.click()
     ada.page.get_by_label("Take-aways").first.fill("Systematic; verifies the repair.")
     ada.page.locator("#do-submit").click()
+    ada.see("Review before submitting")
+    ada.picture("09-review")
+    ada.page.get_by_label("I submit with").check()
+    ada.page.locator("#do-confirm").click()
     ada.see("Submitted")
+    ada.click("Release the cluster")
     ada.see("nothing left behind", patience=60_000)
     ada.picture("10-released")
 

@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sessions/<uuid:uuid>/panels/<slug:name>/", panel.session_panel, name="session-panel"),
     path("sessions/<uuid:uuid>/notes/", conduct.add_note, name="session-note"),
     path("sessions/<uuid:uuid>/assessment/", assessment.save_assessment, name="session-assessment"),
+    path("sessions/<uuid:uuid>/assessment/review/", assessment.review_assessment, name="session-assessment-review"),
     path("sessions/<uuid:uuid>/assessment/revise/", assessment.revise_assessment, name="session-assessment-revise"),
     path(
         "sessions/<uuid:uuid>/scenarios/<uuid:scenario>/hints/<int:index>/", conduct.release_hint, name="session-hint"

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
 
 from faults.packs import Criterion
-from sessions import selectors
+from sessions import scores, selectors
 from sessions.models import InterviewSession, Rating, SessionScenario
 from sessions.panels.subject import Context, Subject, own_assessment, scenarios_of
 
-LEVEL_WORDS = {1: "Poor", 2: "Borderline", 3: "Solid", 4: "Outstanding"}
+LEVEL_WORDS = scores.LEVELS
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRow:
+    """A criterion as it would be submitted. ``evidence`` is a word of ``scores.evidence_of``."""
+
+    id: str
+    title: str
+    weight: int
+    level: int | None
+    word: str
+    anchor: str
+    note: str
+    evidence: str | None
 
 
 def rubric(subject: Subject) -> Context:
@@ -27,12 +42,31 @@ def rubric(subject: Subject) -> Context:
 def progress_of(session: InterviewSession, user: User) -> dict[str, int]:
     """Return how many criteria the user has rated, of how many, and how many without evidence or "from memory"."""
     own = own_assessment(session, user)
-    rated = [rating for rating in own.ratings.all() if rating.level is not None] if own else []
-    bare = sum(not rating.note and not rating.from_memory for rating in rated)
+    found = [scores.evidence_of(row.level, row.note, row.from_memory) for row in own.ratings.all()] if own else []
+    rated = [evidence for evidence in found if evidence is not None]
     return {
         "rated": len(rated),
-        "bare": bare,
+        "bare": rated.count("missing"),
         "total": sum(len(selectors.pack_for(row).rubric) for row in scenarios_of(session)),
+    }
+
+
+def review(session: InterviewSession, user: User) -> Context:
+    """Return everything the user would submit now: each criterion, what is missing, and the score beside it."""
+    own = own_assessment(session, user)
+    ratings = {(row.scenario_id, row.criterion): row for row in own.ratings.all()} if own else {}
+    groups = [
+        (row, [_review_row(row, one, ratings.get((row.pk, one.key))) for one in selectors.pack_for(row).rubric])
+        for row in scenarios_of(session)
+    ]
+    rows = [row for _, found in groups for row in found]
+    computed = scores.computed({"weight": row.weight, "level": row.level} for row in rows)
+    return {
+        "groups": groups,
+        "unrated": [row for row in rows if row.level is None],
+        "bare": [row for row in rows if row.evidence == "missing"],
+        **computed,
+        "differs": own is not None and scores.differs(own.overall, computed["weighted_score"]),
     }
 
 
@@ -72,3 +106,17 @@ def _rubric_group(scenario: SessionScenario, ratings: dict[tuple[int, str], Rati
         for criterion in selectors.pack_for(scenario).rubric
     ]
     return {"scenario": scenario, "criteria": rows}
+
+
+def _review_row(scenario: SessionScenario, criterion: Criterion, rating: Rating | None) -> ReviewRow:
+    level = rating.level if rating else None
+    return ReviewRow(
+        id=f"{scenario.pk}-{criterion.key}",
+        title=criterion.title,
+        weight=criterion.weight,
+        level=level,
+        word=LEVEL_WORDS[level] if level else "Not assessed",
+        anchor=criterion.anchors[level] if level else "",
+        note=rating.note if rating else "",
+        evidence=scores.evidence_of(level, rating.note, rating.from_memory) if rating else None,
+    )

@@ -207,6 +207,7 @@ class Rehearsal:
             session=session, actor=session.owner, version=own.version, overall=Assessment.Recommendation.YES
         )
         services.submit_assessment(session=session, actor=session.owner)
+        services.release(session=session, actor=session.owner)
         self._until(lambda: self._now().released_at or self._failed_phase(), RELEASE_SECONDS, "to be released")
         self._raise_failed_phase()
 

@@ -15,7 +15,7 @@ from django.utils.text import slugify
 from faults.checks.model import Check
 from faults.packs import Pack
 from faults.plain_text import plain
-from sessions import clock, events, selectors
+from sessions import clock, events, scores, selectors
 from sessions.models import (
     Assessment,
     CheckState,
@@ -25,9 +25,8 @@ from sessions.models import (
     SessionQuestion,
     SessionScenario,
 )
-from sessions.scorecards import scores
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 Scorecard = dict[str, Any]
 _Packs = list[tuple[SessionScenario, Pack]]
@@ -314,6 +313,7 @@ def _rating(
         "anchor": criterion.anchors[level] if level else "",
         "note": rating["note"],
         "from_memory": rating["from_memory"],
+        "evidence": scores.evidence_of(level, rating["note"], rating["from_memory"]),
     }
 
 

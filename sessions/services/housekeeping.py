@@ -11,6 +11,7 @@ from faults import outbox
 from faults.models import Lease, Outbox
 from sessions import clock
 from sessions.models import InterviewSession, PreparationPhase
+from sessions.services.lifecycle import OVER
 from sessions.services.phases import lease_name
 from sessions.services.quiet import end_quiet_that_is_over
 from sessions.services.release import JOB as RELEASE_JOB
@@ -32,7 +33,7 @@ def housekeep(now: datetime) -> int:
 
 def _release_overdue(now: datetime) -> int:
     overdue = InterviewSession.objects.filter(
-        state=State.ENDED, release_asked_at__isnull=True, ended_at__lte=now - clock.GRACE
+        state__in=OVER, release_asked_at__isnull=True, ended_at__lte=now - clock.GRACE
     )
     return sum(_release_if_still_ended(session) for session in overdue)
 
@@ -40,7 +41,7 @@ def _release_overdue(now: datetime) -> int:
 @transaction.atomic
 def _release_if_still_ended(session: InterviewSession) -> bool:
     session = locked(session)
-    if session.state != State.ENDED or session.release_asked_at is not None:
+    if session.state not in OVER or session.release_asked_at is not None:
         return False
     ask_for_release(session, None)
     return True

@@ -6,6 +6,7 @@ the state that the session is in already changes nothing, so that a double click
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.contrib.auth.models import User
@@ -23,6 +24,7 @@ from sessions.services.release import ask_for_release
 from sessions.services.rows import State, clean_text, locked, move, require
 
 OPEN = (State.LIVE, State.PAUSED)
+OVER = (State.ENDED, State.SCORED)
 MOST_EXTENSION = 120  # minutes in one go
 
 
@@ -136,11 +138,14 @@ def end(*, session: InterviewSession, actor: User | None, at: datetime | None = 
 
 @transaction.atomic
 def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession:
-    """Take back the end, until the cluster is released: ended -> live, and the candidate has access again."""
+    """Take back the end, until the cluster is released: ended or scored -> live, and the candidate has access again.
+
+    What was submitted stays submitted; it can be revised.
+    """
     session = locked(session)
     if session.state == State.LIVE:
         return session
-    require(session, [State.ENDED], "be reopened")
+    require(session, OVER, "be reopened")
     if session.release_asked_at is not None:
         raise SessionError("The cluster has been released, so this session cannot be reopened.")
     if clock.started_at(session) is None:
@@ -148,9 +153,7 @@ def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession
     _require_kept_faults(session)
     # The revoking job may still be under way: a date here makes the restoring job act whatever it finds.
     revoked_at = session.access_revoked_at or clock.now()
-    _change_clock(
-        session, ClockEntry.Kind.RESUME, [State.ENDED], State.LIVE, ended_at=None, access_revoked_at=revoked_at
-    )
+    _change_clock(session, ClockEntry.Kind.RESUME, OVER, State.LIVE, ended_at=None, access_revoked_at=revoked_at)
     events.append(session, "session.reopened", actor=actor)
     transaction.on_commit(end_requests.decided.set)
     outbox.publish("sessions.jobs.restore_session_access", session.pk)
@@ -161,7 +164,7 @@ def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession
 def release(*, session: InterviewSession, actor: User | None) -> InterviewSession:
     """Ask for the faults to be reverted and the cluster to be let go; asked once, done by a job."""
     session = locked(session)
-    require(session, [State.ENDED, State.SCORED], "be released")
+    require(session, OVER, "be released")
     ask_for_release(session, actor)
     session.refresh_from_db()
     return session
@@ -174,7 +177,7 @@ def _after_last_entry(session: InterviewSession, at: datetime) -> datetime:
 
 
 def _change_clock(
-    session: InterviewSession, kind: ClockEntry.Kind, old: list[State], new: State, **fields: datetime | None
+    session: InterviewSession, kind: ClockEntry.Kind, old: Collection[State], new: State, **fields: datetime | None
 ) -> None:
     now = clock.now()
     move(session, old, new, **fields)

@@ -14,11 +14,11 @@ from faults.packs import Criterion
 from sessions import clock, events, selectors
 from sessions.errors import SessionError, StaleEdit
 from sessions.models import Assessment, AssessmentRevision, InterviewSession, Rating, SessionScenario
-from sessions.services.release import ask_for_release
 from sessions.services.rows import State, clean_text, locked, move, require
 
 RATABLE = (State.LIVE, State.PAUSED, State.ENDED, State.SCORED)
 LONGEST_TEXT = 8000
+NO_RECOMMENDATION = "Choose a recommendation before you submit."
 TEXTS = {
     "takeaways": "The key take-aways",
     "strengths": "The strengths",
@@ -79,9 +79,11 @@ def save_assessment(*, session: InterviewSession, actor: User, version: int, **f
 
 
 @transaction.atomic
-def submit_assessment(*, session: InterviewSession, actor: User) -> Assessment:
-    """Freeze this interviewer's assessment. When it was the last one, the session is scored and released.
+def submit_assessment(*, session: InterviewSession, actor: User, reviewed: str | None = None) -> Assessment:
+    """Freeze this interviewer's assessment. When it was the last one, the session is scored.
 
+    The cluster is kept until it is released, so that the session can still be reopened. ``reviewed`` is the
+    ``draft_version`` that the interviewer has read; a newer draft is refused, since nobody has read that.
     Raises SessionError naming ``overall`` where the recommendation is missing.
     """
     session = locked(session)
@@ -90,14 +92,21 @@ def submit_assessment(*, session: InterviewSession, actor: User) -> Assessment:
     if assessment.submitted_at is not None:
         return assessment
     if assessment.overall == Assessment.Recommendation.NO_DECISION:
-        raise SessionError("Choose a recommendation before you submit.", "overall")
+        raise SessionError(NO_RECOMMENDATION, "overall")
+    if reviewed is not None and reviewed != draft_version(assessment):
+        raise SessionError("Your assessment has changed since you read it. Read it again, then submit.")
     _freeze(assessment, actor)
     events.append(session, "assessment.submitted", actor=actor, payload={"revision": assessment.revision})
     if session.state == State.ENDED and not session.assessments.filter(first_submitted_at=None).exists():
         move(session, [State.ENDED], State.SCORED)
         events.append(session, "session.scored", actor=actor)
-        ask_for_release(session, actor)
     return assessment
+
+
+def draft_version(assessment: Assessment) -> str:
+    """Return a text that changes with every saved change of the assessment or of one of its ratings."""
+    ratings = sorted(assessment.ratings.values_list("pk", "version"))
+    return "-".join(str(number) for number in (assessment.version, len(ratings), sum(v for _, v in ratings)))
 
 
 @transaction.atomic

@@ -117,6 +117,18 @@ def test_the_scores_are_those_of_a_calculation_by_hand(submitted, ada):
     assert [item["differs_from_score"] for item in card["assessments"]] == [False, True]
 
 
+def test_page_json_and_pdf_mark_ratings_without_evidence(client, story, ada, scenario):
+    key = selectors.pack_for(scenario).rubric[-1].key
+    services.save_rating(scenario=scenario, criterion=key, level=2, note=" ", version=1, actor=ada)
+    card = card_for(story, ada)
+    found = {rating["criterion"]: rating["evidence"] for rating in card["assessments"][0]["ratings"]}
+    assert found[key] == "missing"
+    assert set(found.values()) <= {"note", "from_memory", "missing", None}
+    assert "No evidence given" in text_of(card)
+    client.force_login(ada)
+    assert "No evidence</span>" in client.get(f"/sessions/{story.uuid}/scorecard/").content.decode()
+
+
 def test_it_tells_of_both_clocks_pauses_credits_and_the_reopening(submitted, ada):
     session = card_for(submitted, ada)["session"]
     assert [entry["kind"] for entry in session["clock"]] == [

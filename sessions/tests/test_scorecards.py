@@ -11,9 +11,9 @@ from pypdf import PdfReader
 
 from faults import packs
 from faults.models import FaultRun
-from sessions import clock, selectors, services
+from sessions import clock, scores, selectors, services
 from sessions.models import CheckState, Note, SessionEvent
-from sessions.scorecards import as_json, as_pdf, build_scorecard, file_name, scores
+from sessions.scorecards import as_json, as_pdf, build_scorecard, file_name
 from sessions.scorecards.as_json import schema
 
 HOSTILE = '#panic("boom") $x$ #read("/etc/passwd") @label <a> *b* `raw` \\ ] } " // /* \n= Heading'

@@ -8,6 +8,7 @@ from sessions import selectors, services
 from sessions.errors import SessionError, StaleEdit
 from sessions.models import AssessmentRevision, Rating
 from sessions.models.append_only import Rewritten
+from sessions.services.scoring import draft_version
 
 
 @pytest.fixture
@@ -95,13 +96,42 @@ def test_everybody_is_blind_until_they_submit(ended, ada, grace, root, submit):
     assert selectors.submission_states(ended) == [(ada, True), (grace, False)]
 
 
-def test_the_last_submission_scores_and_releases_the_session(ended, ada, grace, submit, jobs):
+def test_the_last_submission_scores_the_session_and_keeps_its_cluster(ended, ada, grace, submit, jobs):
     submit(ada)
     ended.refresh_from_db()
     assert (ended.state, jobs()) == ("ended", [])
     submit(grace)
     ended.refresh_from_db()
-    assert (ended.state, jobs()) == ("scored", [("release_session", [ended.pk])])
+    assert (ended.state, jobs()) == ("scored", [])
+    assert ended.release_asked_at is None
+
+
+def test_a_scored_session_is_released_30_minutes_after_its_end(ended, ada, grace, submit, jobs, time):
+    submit(ada)
+    submit(grace)
+    services.housekeep(time.advance(29 * 60))
+    assert jobs() == []
+    services.housekeep(time.advance(2 * 60))
+    assert jobs() == [("release_session", [ended.pk])]
+
+
+def test_a_scored_session_can_be_reopened_and_keeps_what_was_submitted(ended, ada, grace, submit):
+    submit(ada)
+    submit(grace)
+    session = services.reopen(session=ended, actor=ada)
+    assert session.state == "live"
+    assert selectors.submission_states(session) == [(ada, True), (grace, True)]
+
+
+def test_what_nobody_has_read_is_not_submitted(ended, ada, rate, submit):
+    own = selectors.assessment_for(ended, ada)
+    services.save_assessment(session=ended, actor=ada, version=own.version, overall="yes")
+    read = draft_version(selectors.assessment_for(ended, ada))
+    rate()
+    with pytest.raises(SessionError, match="has changed since you read it"):
+        services.submit_assessment(session=ended, actor=ada, reviewed=read)
+    newer = draft_version(selectors.assessment_for(ended, ada))
+    assert services.submit_assessment(session=ended, actor=ada, reviewed=newer).submitted_at is not None
 
 
 def test_it_needs_a_recommendation(ended, ada):

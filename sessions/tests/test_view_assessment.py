@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from sessions import services
+
 HTMX = {"HX-Request": "true"}
 FIELDS = {"overall": "yes", "takeaways": "Calm", "strengths": "", "concerns": "", "private_notes": ""}
 
@@ -25,12 +27,14 @@ def test_it_saves_while_one_types(client, ada, url, own):
     assert own.submitted_at is None
 
 
-def test_it_submits(client, ada, url, own, ended):
+def test_one_click_leads_to_the_review_and_submits_nothing(client, ada, url, own):
     client.force_login(ada)
-    page = client.post(url, {**FIELDS, "version": 0, "submit": "yes"}, follow=True).content.decode()
+    response = client.post(url, {**FIELDS, "version": 0, "submit": "yes"})
     own.refresh_from_db()
-    assert own.submitted_at is not None
-    assert "Your assessment is submitted." in page
+    assert (response.status_code, response["Location"]) == (302, f"{url}review/")
+    assert (own.submitted_at, own.takeaways) == (None, "Calm")
+    again = client.post(url, {**FIELDS, "version": 1, "submit": "yes"}, headers=HTMX)
+    assert again["HX-Redirect"] == f"{url}review/"
 
 
 def test_a_missing_recommendation_is_told_at_its_field_and_the_text_is_kept(client, ada, url, own):
@@ -63,7 +67,8 @@ def test_a_stale_autosave_gets_what_is_stored_field_by_field(client, ada, url):
 
 def test_a_submitted_one_opens_again_only_with_a_reason(client, ada, url, own):
     client.force_login(ada)
-    client.post(url, {**FIELDS, "version": 0, "submit": "yes"})
+    services.save_assessment(session=own.session, actor=ada, version=0, overall="yes")
+    services.submit_assessment(session=own.session, actor=ada)
     assert client.post(f"{url}revise/", {"reason": " "}).status_code == 422
     assert client.post(f"{url}revise/", {"reason": "Heard the recording"}).status_code == 302
     own.refresh_from_db()

@@ -90,7 +90,7 @@ def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
         "form": form,
         "quarantined": _quarantined(session),
         "started": started_at_of(session),
-        "may_reopen": session.state == InterviewSession.State.ENDED and session.release_asked_at is None,
+        "may_reopen": session.release_asked_at is None,
     }
 
 

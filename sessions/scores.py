@@ -10,6 +10,15 @@ _RECOMMENDED = {"definitely_not": 1, "no": 2, "yes": 3, "strong_yes": 4}
 _FAR_APART = 1.0  # levels between the score and the recommendation that deserve a second look
 
 
+def evidence_of(level: int | None, note: str, from_memory: bool) -> str | None:
+    """Return what a rating rests on: "note", "from_memory", "missing", or None where nothing was rated."""
+    if level is None:
+        return None
+    if note.strip():
+        return "note"
+    return "from_memory" if from_memory else "missing"
+
+
 def computed(ratings: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
     """Return ``weighted_score`` (1 to 4, None where nothing is rated) and ``coverage`` (0 to 1, by weight).
 
