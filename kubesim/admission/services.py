@@ -184,7 +184,10 @@ class _Ports:
 
     taken: set[int]
     dry: bool
-    given: list[int] = field(default_factory=list)
+    given: set[int] = field(default_factory=set)
+    _highest: int = 0
+    _free: list[int] | None = None
+    """Those that may be given next, in an order of their own."""
 
     @classmethod
     def of(cls, ops: Operations, new: Obj, options: Options) -> _Ports:
@@ -200,21 +203,27 @@ class _Ports:
             return OUT_OF_PORTS
         if port in self.taken or port in self.given:
             return "provided port is already allocated"
-        self.given.append(port)
+        self._give(port)
         return ""
+
+    def _give(self, port: int) -> None:
+        self.given.add(port)
+        self._highest = max(self._highest, port)
 
     def next(self) -> int:
         """Take any port."""
         if self.dry:
-            last = max([*self.given, 0]) if self.given else PORTS.stop
+            last = self._highest if self.given else PORTS.stop
             port: int | None = last + 1 if last < MOST else -MOST - 1  # as a number of 32 bits goes on
         else:
-            among = random.sample(PORTS, min(len(self.taken) + len(self.given) + 1, len(PORTS)))
-            port = next((number for number in among if number not in self.taken and number not in self.given), None)
+            if self._free is None:
+                self._free = random.sample(PORTS, len(PORTS))
+            free = (self._free.pop() for _ in range(len(self._free)))
+            port = next((number for number in free if number not in self.taken and number not in self.given), None)
         if port is None:
             why = "failed to allocate a nodePort: range is full"
             raise ApiError(500, "InternalError", f"Internal error occurred: {why}")
-        self.given.append(port)
+        self._give(port)
         return port
 
     def health_check(self, spec: Obj) -> None:
@@ -231,6 +240,10 @@ def _give_ports(spec: Obj, ports: _Ports) -> list[FieldError]:
     """Give each port of a new service a port of the nodes; those with one number share it."""
     shared: dict[int, int] = {}
     entries = spec.get("ports") or ()
+    wanted: dict[int, int] = {}
+    for one in entries:
+        if one.get("nodePort"):
+            wanted.setdefault(one.get("port", 0), one["nodePort"])
     for at, port in enumerate(entries):
         number, own = port.get("port", 0), port.get("nodePort", 0)
         if not own and spec.get("allocateLoadBalancerNodePorts") is False:
@@ -238,8 +251,7 @@ def _give_ports(spec: Obj, ports: _Ports) -> list[FieldError]:
         if number in shared and own in (0, shared[number]):
             port["nodePort"] = shared[number]
             continue
-        same = () if number in shared else entries
-        asked = next((one["nodePort"] for one in same if one.get("port", 0) == number and one.get("nodePort")), own)
+        asked = own if number in shared else wanted.get(number, own)
         if asked and (why := ports.refusal(asked)):
             return [invalid_value(f"spec.ports[{at}].nodePort", asked, why)]
         port["nodePort"] = asked or ports.next()

@@ -77,7 +77,7 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
             entries.append(_before_first(kind, old, now))
         mine = _entry_of(entries, kind, subresource, options)
         before, mine["fieldsV1"] = mine.get("fieldsV1"), said(_above(kind, options.wanted, subresource), shape)
-        if changed or (mine["fieldsV1"] != before and not _has(old, options.wanted)):
+        if changed or (mine["fieldsV1"] != before and not _has(old, options.wanted, shape)):
             mine["time"] = rfc3339(now)
         for entry in entries:
             if entry is not mine:
@@ -100,12 +100,17 @@ def record(kind: Kind, old: Obj, new: Obj, subresource: str, options: Options, n
         new["metadata"].pop("managedFields", None)
 
 
-def _has(found: Any, wanted: Any) -> bool:
+def _has(found: Any, wanted: Any, shape: Shape | None, field: FieldType | None = None) -> bool:
     """Tell whether an object has all that is wanted: also what is written and then left out, as empty labels are."""
     if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(name in found and _has(found[name], value) for name, value in wanted.items())
-    if isinstance(wanted, list) and isinstance(found, list):
-        return all(any(_has(one, value) for one in found) for value in wanted)
+        fields = shape.fields if shape is not None and (field is None or field.form != "map") else {}
+        return all(
+            name in found and _has(found[name], value, inner.shape if (inner := fields.get(name)) else None, inner)
+            for name, value in wanted.items()
+        )
+    if isinstance(wanted, list) and isinstance(found, list) and field is not None and field.list_type != "atomic":
+        there = _by_key(found, field)
+        return all(key in there and _has(there[key], item, shape) for key, item in _by_key(wanted, field).items())
     return bool(found == wanted)
 
 

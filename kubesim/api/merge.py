@@ -6,6 +6,7 @@ there already stays before or between, as far as the two do not contradict each 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,24 +53,24 @@ def _entry(old: Obj | None, new: Obj | None, field: FieldType) -> Obj:
 def _paired(current: list[Any], wanted: list[Any], key: Callable[[Any], str]) -> Iterator[Pair]:
     """Yield each item of a merged list as what it is and what it should be."""
     there, asked = {key(item): item for item in current}, {key(item): item for item in wanted}
-    left, right = [*there], [*asked]
-    shared = [name for name in right if name in there]
+    left, right = deque(there), deque(asked)
+    shared = deque(name for name in right if name in there)
     while left or right:
         if left and right and left[0] == right[0]:
-            name = left.pop(0)
-            right.pop(0)
+            name = left.popleft()
+            right.popleft()
             yield there[name], asked[name]
         elif left and right and left[0] in asked and left[0] != next(iter(shared), ""):
-            left.pop(0)  # its turn comes where it is wanted
+            left.popleft()  # its turn comes where it is wanted
             continue
         elif left and left[0] not in asked:
-            yield there[left.pop(0)], None
+            yield there[left.popleft()], None
             continue
         elif not right:
-            left.pop(0)  # it has had its turn
+            left.popleft()  # it has had its turn
             continue
         else:
-            name = right.pop(0)
+            name = right.popleft()
             yield there.get(name), asked[name]
         if shared and shared[0] == name:
-            shared.pop(0)
+            shared.popleft()

@@ -5,6 +5,7 @@ All are pure: they return a new tree (parts of it shared with the old one) and c
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,6 +23,7 @@ DELETE_PRIMITIVE = "$deleteFromPrimitiveList/"
 RETAIN = "$retainKeys"
 MAX_COPIED = 30_000_000
 MAX_DEPTH = 200
+MISSING = object()
 
 
 def json_patch(obj: Obj, operations: Any) -> Obj:
@@ -37,10 +39,11 @@ def json_patch(obj: Obj, operations: Any) -> Obj:
     patched, copied = orjson.loads(orjson.dumps(obj)), 0
     try:
         for operation in operations:
-            copied += _copied(patched, operation)
+            plain, size = _without_copy(patched, _as_upstream(patched, operation))
+            copied += size
             if copied > MAX_COPIED:
                 raise _too_much_copied(copied)
-            patched = jsonpatch.JsonPatch([_as_upstream(patched, operation)]).apply(patched, in_place=True)
+            patched = jsonpatch.JsonPatch([plain]).apply(patched, in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError, AttributeError) as exc:
         raise ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {}) from exc
     if not isinstance(patched, dict):
@@ -61,11 +64,18 @@ def _as_upstream(obj: Any, operation: Any) -> Any:
     return rooted | {"op": "add"} if rooted.get("op") == "replace" and isinstance(parent, dict) else rooted
 
 
-def _copied(obj: Any, operation: Any) -> int:
-    """Return the bytes that a copy makes: repeated copies of the whole double the object with each."""
-    if not isinstance(operation, dict) or operation.get("op") != "copy":
-        return 0
-    return len(orjson.dumps(resolve_pointer(obj, operation.get("from", ""), None)))
+def _without_copy(obj: Any, operation: Any) -> tuple[Any, int]:
+    """Return a copy as an addition, and its bytes: repeated copies of the whole double the object with each."""
+    if not isinstance(operation, dict) or operation.get("op") != "copy" or not operation.get("path"):
+        return operation, 0
+    source = operation.get("from")
+    value = resolve_pointer(obj, source, MISSING) if isinstance(source, str) else MISSING
+    if value is MISSING:
+        return operation, 0
+    raw = orjson.dumps(value)
+    if len(raw) > MAX_COPIED:
+        return operation, len(raw)
+    return {"op": "add", "path": operation["path"], "value": orjson.loads(raw)}, len(raw)
 
 
 def _too_much_copied(size: int) -> ApiError:
@@ -154,7 +164,10 @@ def _plain_key(key: str) -> str:
 
 def _retained(target: Obj, keys: Any) -> Obj:
     """Copy a map, dropping what a ``$retainKeys`` list does not name."""
-    return dict(target) if keys is None else {key: value for key, value in target.items() if key in keys}
+    if keys is None:
+        return dict(target)
+    kept = _identities(keys)
+    return {key: value for key, value in target.items() if key in kept}
 
 
 def _merge_field(merged: Obj, key: str, patch: Obj, shape: Shape | None) -> None:
@@ -181,8 +194,10 @@ def _merge_list(old: Any, value: Any, order: Any, dropped: Any, field: Any) -> l
     if field is not None and field.merge_key and not _primitive(existing, value):
         return _merge_keyed(existing, value or [], order, field.merge_key, field.shape)
     if field is not None and field.primitive:
-        kept = [item for item in existing if item not in (dropped or ())]
-        fresh = [item for item in value or () if item not in kept]
+        gone = _identities(dropped or ())
+        kept = [item for item in existing if _identity(item) not in gone]
+        known = _identities(kept)
+        fresh = [item for item in value or () if _identity(item) not in known]
         return _ordered([*kept, *fresh], order or value or [], existing, lambda item: item)
     return existing if value is None else value
 
@@ -191,25 +206,36 @@ def _primitive(existing: list[Any], value: Any) -> bool:
     return any(not isinstance(item, dict) for item in (*existing, *(value or ())))
 
 
+def _identities(items: Iterable[Any]) -> set[Any]:
+    return set(map(_identity, items))
+
+
+def _identity(value: Any) -> Any:
+    """Return a hashable stand-in that is equal exactly for equal values of JSON."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if isinstance(value, dict | list) else value
+
+
 def _merge_keyed(existing: list[Obj], value: list[Obj], order: Any, key: str, shape: Shape | None) -> list[Obj]:
     """Merge lists whose entries are known by ``key``, honouring ``$patch: replace`` and ``$patch: delete``."""
     if any(entry.get(DIRECTIVE) == "replace" and key not in entry for entry in value):
         return [entry for entry in value if entry.get(DIRECTIVE) != "replace"]
-    merged = list(existing)
+    merged: list[Obj | None] = [*existing]
+    places: dict[Any, deque[int]] = defaultdict(deque)
+    for at, item in enumerate(existing):
+        places[_identity(item.get(key))].append(at)
     for entry in value:
         if key not in entry:
             raise bad_request(f"map: {go_print(entry)} does not contain declared merge key: {key}")
-        place = next((at for at, old in enumerate(merged) if old.get(key) == entry[key]), None)
-        new = _merge_map(merged[place] if place is not None else {}, entry, shape)
-        if place is None:
-            merged += [new] if new is not None else []
-        elif new is None:
-            del merged[place]
-        else:
-            merged[place] = new
+        same = places[_identity(entry[key])]
+        new = _merge_map((merged[same[0]] if same else None) or {}, entry, shape)
+        if same:
+            merged[same[0] if new is not None else same.popleft()] = new
+        elif new is not None:
+            same.append(len(merged))
+            merged.append(new)
     order = value if order is None else order
     names = [item[key] for item in order if isinstance(item, dict) and key in item]
-    return _ordered(merged, names, existing, lambda item: item.get(key))
+    return _ordered([item for item in merged if item is not None], names, existing, lambda item: item.get(key))
 
 
 def _ordered(items: list[Any], order: list[Any], before: list[Any], key: Callable[[Any], Any]) -> list[Any]:
@@ -222,13 +248,14 @@ def _ordered(items: list[Any], order: list[Any], before: list[Any], key: Callabl
     places = {name_of(item): place for place, item in enumerate(before)}
     rank = {name: place for place, name in enumerate(order) if isinstance(name, str | int)}
     named = sorted((item for item in items if name_of(item) in rank), key=lambda item: rank[name_of(item)])
-    rest = [item for item in items if name_of(item) not in rank]
+    rest = deque(item for item in items if name_of(item) not in rank)
     merged: list[Any] = []
-    while rest and named:
-        left, right = places.get(name_of(rest[0])), places.get(name_of(named[0]))
-        rest_first = left is not None and right is not None and left < right
-        merged.append(rest.pop(0) if rest_first else named.pop(0))
-    return merged + named + rest
+    for item in named:
+        right = places.get(name_of(item))
+        while rest and right is not None and (left := places.get(name_of(rest[0]))) is not None and left < right:
+            merged.append(rest.popleft())
+        merged.append(item)
+    return [*merged, *rest]
 
 
 def go_print(value: Any) -> str:

@@ -14,6 +14,7 @@ from kubesim import data
 from kubesim.gpu.collectives import membership, processes
 from kubesim.gpu.demand import on_cpu
 from kubesim.kubelet import python
+from kubesim.kubelet.environment import LONGEST_WORD, expand
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, Exit, Line, Output, Program, fixed
 from kubesim.shell.tools import TOOLS
@@ -25,7 +26,6 @@ OCI_ERROR = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: error during container init: exec: {cause}: unknown"
 )
-LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
 INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
 SERVERS = frozenset(
     {
@@ -78,7 +78,8 @@ def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, 
     if not command and args and args[0].startswith("-"):
         args = image.before_options + args
     words = command + args if command else image.entrypoint + (args or image.cmd)
-    return tuple(_substitute(word, dict(env)) for word in words)
+    known = dict(env)
+    return tuple(expand(word, known) for word in words) if known else words
 
 
 def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
@@ -127,15 +128,6 @@ def _field(item: dict[str, Any], pod: dict[str, Any]) -> str:
     if key and isinstance(value, dict):
         value = value.get(key.removesuffix("']"))
     return value if isinstance(value, str) else ""
-
-
-def _substitute(word: str, env: dict[str, str]) -> str:
-    for name, value in env.items():
-        reference = f"$({name})"
-        if len(word) + word.count(reference) * (len(value) - len(reference)) >= LONGEST_WORD:
-            return word.ljust(LONGEST_WORD)  # nothing can start with it, whatever it says
-        word = word.replace(reference, value)
-    return word
 
 
 def _path(image: Image, word: str) -> str | None:

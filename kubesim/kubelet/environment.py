@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,9 @@ from kubesim.kubelet.status import PodRecord
 
 MASTER_SERVICE = "kubernetes"
 LONGEST_WORD = 128 * 1024  # bytes: MAX_ARG_STRLEN of Linux, with the null at the end
+MAX_ENVIRONMENT = 2 << 20  # bytes of all variables together: ARG_MAX of Linux
+TOO_LONG = " " * LONGEST_WORD
+"""Stands for every text that no process can be started with, whatever it says."""
 _REFERENCE = re.compile(r"\$(\$|\([^()]*\))")
 _SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]")
 
@@ -48,14 +52,14 @@ class Sources:
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """Fill in $(NAME) where the name is known; $$ is a plain $. What would grow too long is cut: nothing runs it."""
+    """Fill in $(NAME) where the name is known; $$ is a plain $. Nothing can be started with what grows too long."""
 
     def one(match: re.Match[str]) -> str:
         word = match[1]
         return "$" if word == "$" else values.get(word[1:-1], match[0])
 
     grown = sum(len(values.get(match[1][1:-1], "")) for match in _REFERENCE.finditer(text))
-    return text.ljust(LONGEST_WORD) if len(text) + grown > 16 * LONGEST_WORD else _REFERENCE.sub(one, text)
+    return TOO_LONG if grown and len(text) + grown >= 2 * LONGEST_WORD else _REFERENCE.sub(one, text)
 
 
 async def environment(sources: Sources, record: PodRecord, spec: Obj) -> dict[str, str]:
@@ -64,10 +68,12 @@ async def environment(sources: Sources, record: PodRecord, spec: Obj) -> dict[st
     env: dict[str, str] = {}
     for source in spec.get("envFrom") or ():
         env |= await _from(sources, source)
+    known, size = ChainMap(env, services), 0
     for item in spec.get("env") or ():
         value = item.get("value") or ""
         if value:
-            env[item["name"]] = expand(value, services | env)
+            env[item["name"]] = expand(value, known) if size < MAX_ENVIRONMENT else TOO_LONG
+            size += len(env[item["name"]])
         elif item.get("valueFrom"):
             taken = await _value(sources, record, spec, item["valueFrom"])
             if taken is not None:

@@ -327,6 +327,9 @@ class Kubelets:
             worker = self._workers[key] = self._take_up(pod)
         if worker.gone:
             return
+        if (rest := worker.rest_s) > 0:
+            self._queue.add_after(key, rest)
+            return
         self._note(key, worker)
         again = await worker.sync(pod)
         if again is not None:

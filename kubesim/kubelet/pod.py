@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import behaviours, disposal, keeping, knocks, memory, timings
+from kubesim.kubelet.agenda import Agenda
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
@@ -73,6 +74,7 @@ class PodWorker:
         self._hooks: dict[str, asyncio.Task[None]] = {}
         self._resumed = False
         self._started_ending = False
+        self._agenda = Agenda(record, self.due, lambda container: STAGES[container.state].then(self, container))
         self._reporter = Reporter(host.client, record)
         self._storage = Storage(record, self.sandbox)
         status = record.pod.get("status", {})
@@ -81,6 +83,11 @@ class PodWorker:
         for container in record.containers:
             if container.state not in ("waiting", "pulling", "pullFailed", "pullWaiting", "refused"):
                 self.pulls.remember(record.spec(container)["image"])
+
+    @property
+    def rest_s(self) -> float:
+        """The seconds before which a large pod is not looked at again."""
+        return (self._agenda.not_before - self.now).total_seconds()
 
     async def sync(self, pod: Obj) -> float | None:
         """Bring the pod up to now; returns the seconds until the next stage is due, None for never."""
@@ -100,8 +107,7 @@ class PodWorker:
             self._hasten_ending()
         if not ending:
             await self._end_if_due()
-        while (due := self._next()) is not None and due[0] <= self.now:
-            await STAGES[due[1].state].then(self, due[1])
+        due = await self._agenda.run(self.now)
         if ending and not any(container.running for container in self.record.containers):
             await self._finish_ending()
             return None
@@ -110,7 +116,7 @@ class PodWorker:
             disposal.clear(self.sandbox)
         await self._reporter.report(self.now)
         later = (self._mounts.retry_at, self._deadline(), self._resizing.due, self._space_due())
-        dues = (due[0] if due else None, *later)
+        dues = (due, *later)
         moments = [at for at in dues if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
 
@@ -267,16 +273,8 @@ class PodWorker:
         image = self.record.images[self.record.spec(container)["image"]]
         return behaviours.interpreted(image, self.argv(container), self._architecture)
 
-    def _next(self) -> tuple[datetime, Container] | None:
-        """Return the container whose stage is due first."""
-        dues = []
-        for container in self.record.containers:
-            due = self._due(container)
-            if due is not None:
-                dues.append((due, container))
-        return min(dues, key=lambda item: item[0], default=None)
-
-    def _due(self, container: Container) -> datetime | None:
+    def due(self, container: Container) -> datetime | None:
+        """When a container leaves its state; None: not by itself."""
         if container.running and container in self._stops:
             return self._dies(container)
         if self._started_ending:
@@ -290,10 +288,7 @@ class PodWorker:
         """A container begins when volumes and sandbox are there and the init containers before it are through."""
         if not self._mounts.done or self.record.failure[0]:
             return None
-        before = [] if container.ephemeral else self.record.init
-        if container.init:
-            before = before[: before.index(container)]
-        if not all(self.record.passed(earlier) for earlier in before):
+        if not self._agenda.lets_begin(container):
             return None
         return self.record.bound_at + timedelta(seconds=timings.SANDBOX_S)
 

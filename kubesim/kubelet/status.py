@@ -41,6 +41,8 @@ class PodRecord:
     """What its processes had written before kubesim was started again."""
     resize: dict[str, Obj] = field(default_factory=dict)
     """The conditions of a change of its size, by type; that of its end by its kubelet, too."""
+    _indexed: Obj | None = None
+    _specs: dict[tuple[str, str], Obj] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,7 +87,7 @@ class PodRecord:
     @property
     def initialized(self) -> bool:
         """Whether every init container is through (a sidecar, once it runs)."""
-        return all(self.passed(container) for container in self.init)
+        return self.awaited is None
 
     def spec(self, container: Container) -> Obj:
         """Return the spec of a container; while it runs, with the image that it runs."""
@@ -95,8 +97,13 @@ class PodRecord:
         return {**found, "image": instance.image} if instance is not None and self.changed(container) else found
 
     def _wanted(self, container: Container) -> Obj:
-        found: Obj = next(item for item in self.pod["spec"][group(container)] if item["name"] == container.name)
-        return found
+        """Look a container's spec up by list and name, in an index that is built once for each version of the pod."""
+        spec = self.pod["spec"]
+        if self._indexed is not spec:
+            lists = ("initContainers", "containers", "ephemeralContainers")
+            self._specs = {(name, item["name"]): item for name in lists for item in spec.get(name) or ()}
+            self._indexed = spec
+        return self._specs[group(container), container.name]
 
     def asked(self, container: Container) -> Obj:
         """Return the resources that a container's pod asks for."""
@@ -127,6 +134,11 @@ class PodRecord:
             if spec["name"] not in known:
                 self.containers.append(Container(spec["name"], False, now, ephemeral=True))
 
+    @property
+    def awaited(self) -> Container | None:
+        """The first init container that is not through: it may run, and everything after it waits."""
+        return next((container for container in self.init if not self.passed(container)), None)
+
     def passed(self, container: Container) -> bool:
         """Whether the containers after this init container may begin."""
         return container.succeeded or (self.is_sidecar(container) and container.running and container.startup_done)
@@ -144,6 +156,7 @@ class PodRecord:
 def pod_status(record: PodRecord, now: datetime) -> Obj:
     """Return the complete status of a pod."""
     phase = _phase(record)
+    initializing = not record.initialized
     status: Obj = {
         "phase": phase,
         "conditions": _conditions(record, phase, now),
@@ -151,7 +164,7 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
         "hostIPs": [{"ip": record.host_ip}],
         "startTime": stamp(record.bound_at),
         "qosClass": record.pod.get("status", {}).get("qosClass") or qos_class(record.pod["spec"]),
-        "containerStatuses": [_container_status(record, container) for container in record.main],
+        "containerStatuses": [_container_status(record, container, initializing) for container in record.main],
     }
     if record.failure[0]:
         status |= {"reason": record.failure[0], "message": record.failure[1]}
@@ -159,9 +172,11 @@ def pod_status(record: PodRecord, now: datetime) -> Obj:
     if generation:
         status["observedGeneration"] = generation
     if record.init:
-        status["initContainerStatuses"] = [_container_status(record, container) for container in record.init]
+        status["initContainerStatuses"] = [_container_status(record, each, initializing) for each in record.init]
     if record.ephemeral:
-        status["ephemeralContainerStatuses"] = [_container_status(record, item) for item in record.ephemeral]
+        status["ephemeralContainerStatuses"] = [
+            _container_status(record, each, initializing) for each in record.ephemeral
+        ]
     if record.sandboxed or record.pod["spec"].get("hostNetwork"):
         status |= {"podIP": record.ip, "podIPs": [{"ip": record.ip}]}
     return status
@@ -275,12 +290,12 @@ def _condition(
     return condition
 
 
-def _container_status(record: PodRecord, container: Container) -> Obj:
+def _container_status(record: PodRecord, container: Container, initializing: bool) -> Obj:
     spec = record.spec(container)
     instance = container.instance
     name = (instance.image if instance is not None else "") or spec["image"]
     image = record.images.get(name) if instance is not None else None
-    state, last = _states(record, container)
+    state, last = _states(record, container, initializing)
     status: Obj = {
         "name": container.name,
         "state": state,
@@ -313,12 +328,12 @@ def _mount(mount: Obj) -> Obj:
     return shown | ({"readOnly": True, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else {})
 
 
-def _states(record: PodRecord, container: Container) -> tuple[Obj, Obj]:
+def _states(record: PodRecord, container: Container, initializing: bool) -> tuple[Obj, Obj]:
     """Return ``state`` and ``lastState``."""
     current, previous = container.instance, container.previous
     again = container.state == "creating" and record.pod["spec"].get("restartPolicy") != "Always"
     if container.state in WAITING or current is None or again:  # what is told to have ended could not run again
-        waiting = _waiting(record, container)
+        waiting = _waiting(record, container, initializing)
         return {"waiting": waiting}, _terminated(container.previous if container.state == "postStart" else current)
     if container.state == "crashLoop":
         delay = go_duration(container.backoff.delay)
@@ -329,7 +344,7 @@ def _states(record: PodRecord, container: Container) -> tuple[Obj, Obj]:
     return {"running": {"startedAt": stamp(current.started_at)}}, _terminated(previous)
 
 
-def _waiting(record: PodRecord, container: Container) -> Obj:
+def _waiting(record: PodRecord, container: Container, initializing: bool) -> Obj:
     image = record.spec(container)["image"]
     if container.state == "pullFailed":
         return {"reason": "ErrImagePull", "message": container.pull_error}
@@ -340,7 +355,6 @@ def _waiting(record: PodRecord, container: Container) -> Obj:
         return {"reason": container.refusal, "message": container.pull_error}
     if container.state == "configError":
         return {"reason": "CreateContainerConfigError", "message": container.config_error}
-    initializing = bool(record.init) and not record.initialized
     return {"reason": "PodInitializing" if initializing else "ContainerCreating"}
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import methodcaller
 from typing import Any
 
+import orjson
+
 from kubesim.admission.validation import metadata
 from kubesim.admission.validation.rules import PASSING, Place, check, check_of_missing, errors_of
 from kubesim.api.selectors import key_errors
@@ -91,23 +93,41 @@ def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator
 @check
 def once(values: list[Any], where: str, place: Place) -> Iterator[FieldError]:
     """A list that has no value twice."""
-    yield from (duplicate(f"{where}[{at}]", value) for at, value in enumerate(values) if value in values[:at])
+    first = first_places(values)
+    yield from (duplicate(f"{where}[{at}]", value) for at, value in enumerate(values) if first[identity(value)] < at)
 
 
 @check
 def first_of(value: Any, where: str, place: Place, field: str) -> Iterable[FieldError]:
     """A field of a list's entry that no entry before it has the same."""
-    return (duplicate(where, value),) if value in [entry.get(field) for entry in before(place)] else ()
+    return (duplicate(where, value),) if is_repeated(place, field, value) else ()
 
 
-def before(place: Place) -> list[Obj]:
-    """Return the entries of a list that come before the one at a place."""
+def is_repeated(place: Place, field: str, value: Any) -> bool:
+    """Tell whether an entry of a list that comes before the one at a place has the same in a field."""
     path, _, at = place.path.removesuffix("]").rpartition("[")
     above = place.above
     if above is None or at == "0":
-        return []
-    found: list[Obj] = dig(above.value, path[len(above.path) :].removeprefix("."))[: int(at)]
-    return found
+        return False
+
+    def find() -> dict[Any, int]:
+        return first_places(entry.get(field) for entry in dig(above.value, path[len(above.path) :].removeprefix(".")))
+
+    first: int = above.known(f"first {field} of {path}", find).get(identity(value), int(at))
+    return first < int(at)
+
+
+def first_places(values: Iterable[Any]) -> dict[Any, int]:
+    """Return where each value of a list stands first."""
+    first: dict[Any, int] = {}
+    for at, value in enumerate(values):
+        first.setdefault(identity(value), at)
+    return first
+
+
+def identity(value: Any) -> Any:
+    """Return a hashable stand-in that is equal exactly for equal values of JSON."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if isinstance(value, dict | list) else value
 
 
 @check

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubesim.admission.validation.checks import before
+from kubesim.admission.validation.checks import is_repeated
 from kubesim.admission.validation.forms import port_name_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import parse
@@ -59,7 +59,7 @@ def own_port_name(name: str, where: str, place: Place) -> Iterator[FieldError]:
     """The name of a port, which no port before it has."""
     wrong = list(port_name_errors(name)) if name else []
     yield from (invalid_value(where, name, why) for why in wrong)
-    if name and not wrong and name in [port.get("name") for port in before(place)]:
+    if name and not wrong and is_repeated(place, "name", name):
         yield duplicate(where, name)
 
 
@@ -90,18 +90,23 @@ def _taken_ports(ports: list[Obj], where: str, taken: set[str]) -> Iterator[Fiel
 @check
 def unlike_containers(name: str, where: str, place: Place, fields: Sequence[str]) -> Iterator[FieldError]:
     """The name of a container, which no container of other sorts has, and none before it."""
-    spec = place.above.value if place.above else {}
-    others = [*before(place), *(entry for field in fields for entry in spec.get(field) or ())]
-    if name in [entry.get("name", "") for entry in others]:
+    if is_repeated(place, "name", name) or name in names_in(place.above, fields):
         yield duplicate(where, name)
+
+
+def names_in(place: Place | None, fields: Sequence[str]) -> set[str]:
+    """Return the names of the entries of some lists of an object."""
+    if place is None:
+        return set()
+    entries = (entry for field in fields for entry in place.value.get(field) or ())
+    found: set[str] = place.known(f"names in {fields}", lambda: {entry.get("name", "") for entry in entries})
+    return found
 
 
 @check
 def target(name: str, where: str, place: Place) -> Iterator[FieldError]:
     """The container whose processes an ephemeral one is to see."""
-    spec = place.above.value if place.above else {}
-    names = [entry.get("name") for field in ("containers", "initContainers") for entry in spec.get(field) or ()]
-    if name and name not in names:
+    if name and name not in names_in(place.above, ("containers", "initContainers")):
         yield not_found_field(where, name)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kubesim.admission.validation.containers import names_in
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.admission.validation.selectors import label_selector
@@ -120,10 +121,10 @@ def with_above(value: str, where: str, place: Place, field: str, text: str) -> I
 @check
 def container_of_job(name: str, where: str, place: Place) -> Iterator[FieldError]:
     """The name of a container of the job's pods."""
-    job = place.above.above.value if place.above and place.above.above else {}
-    pod = (job.get("template") or {}).get("spec") or {}
-    holders = (*(pod.get("containers") or ()), *(pod.get("initContainers") or ()))
-    if name not in [holder.get("name", "") for holder in holders]:
+    job = place.above.above if place.above else None
+    pod = ((job.value.get("template") if job else None) or {}).get("spec") or {}
+    fields = ("containers", "initContainers")
+    if job is None or name not in job.known("names in template", lambda: names_in(Place(pod), fields)):
         why = "must be one of the container or initContainer names in the pod template"
         yield invalid_value(where, name, why)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from kubesim.admission.validation.checks import is_repeated
 from kubesim.admission.validation.forms import (
     PORT_RANGE,
     address,
@@ -45,9 +46,7 @@ def named_among(value: str | None, where: str, place: Place, path: str) -> Itera
 @check
 def unlike_those_before(value: str, where: str, place: Place, path: str) -> Iterator[FieldError]:
     """The name of a port, which no port before it has."""
-    at = int(place.path.removesuffix("]").rpartition("[")[2])
-    before = (dig(place.above.value, path) if place.above else None) or ()
-    if value and value in [port.get("name") for port in before[:at]]:
+    if value and is_repeated(place, "name", value):
         yield duplicate(where, value)
 
 

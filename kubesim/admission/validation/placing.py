@@ -54,7 +54,7 @@ def selected_once(keys: list[str], where: str, place: Place) -> Iterator[FieldEr
             why = "exists in both matchLabelKeys and labelSelector"
             yield invalid_value(f"{place.path}[{places[key]}]", key, why)
         known.add(key)
-    others = place.value.get("mismatchLabelKeys") or ()
+    others = set(place.value.get("mismatchLabelKeys") or ())
     for at, key in enumerate(keys):
         if key in others:
             yield invalid_value(f"{where}[{at}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
@@ -65,9 +65,13 @@ def unlike_those_after(entry: Obj, where: str, place: Place, fields: Sequence[st
     """An entry of a list, none of which after it has the same in some fields together."""
     path, _, at = place.path.removesuffix("]").rpartition("[")
     above = place.above
-    siblings = dig(above.value, path[len(above.path) :].removeprefix(".")) if above else ()
     shown = [entry.get(field, "") for field in fields]
-    if any([other.get(field, "") for field in fields] == shown for other in siblings[int(at) + 1 :]):
+
+    def find() -> dict[tuple[str, ...], int]:
+        siblings = dig(above.value, path[len(above.path) :].removeprefix(".")) if above else ()
+        return {tuple(other.get(field, "") for field in fields): number for number, other in enumerate(siblings)}
+
+    if above is not None and above.known(f"last {fields} of {path}", find)[tuple(shown)] > int(at):
         yield duplicate(f"{where}.{{{', '.join(fields)}}}", f"{{{', '.join(shown)}}}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from kubesim.admission.validation.checks import first_places
 from kubesim.admission.validation.forms import way_down
 from kubesim.admission.validation.podstatus import APPARMOR, MIRROR
 from kubesim.admission.validation.rules import Place, check, errors_of
@@ -63,11 +64,12 @@ def pod_annotations(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(f"{where}[{MIRROR}]", notes[MIRROR], why)
     if DELETION_COST in notes and not _is_cost(notes[DELETION_COST]):
         yield invalid_value(f"{where}[{DELETION_COST}]", notes[DELETION_COST], "must be a 32bit integer")
+    names = {entry.get("name") for _, entry in containers_of(spec, "")}
     for key, profile in sorted(notes.items()):
         if key == SECCOMP_POD or key.startswith(SECCOMP):
             yield from _seccomp_errors(profile, f"{where}.{key}", place)
         elif key.startswith(APPARMOR):
-            yield from _apparmor_errors(key.removeprefix(APPARMOR), profile, f"{where}[{key}]", spec)
+            yield from _apparmor_errors(key.removeprefix(APPARMOR), profile, f"{where}[{key}]", names)
 
 
 def _is_cost(text: str) -> bool:
@@ -82,8 +84,8 @@ def _seccomp_errors(profile: str, where: str, place: Place) -> Iterator[FieldErr
         yield invalid_value(where, profile, "must be a valid seccomp profile")
 
 
-def _apparmor_errors(name: str, profile: str, where: str, spec: Obj) -> Iterator[FieldError]:
-    if name not in [entry.get("name") for _, entry in containers_of(spec, "")]:
+def _apparmor_errors(name: str, profile: str, where: str, names: set[str | None]) -> Iterator[FieldError]:
+    if name not in names:
         yield invalid_value(where, name, "container not found")
     if profile not in APPARMOR_PROFILES and not profile.startswith("localhost/"):
         yield invalid_value(where, profile, f"invalid AppArmor profile name: {show(profile)}")
@@ -155,6 +157,7 @@ def host_network(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
 def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """Kernel parameters, each once, and none of a namespace that is the node's."""
     spec = place.above.value if place.above else {}
+    first = first_places(sysctl.get("name") for sysctl in values)
     for at, sysctl in enumerate(values):
         name, path = sysctl.get("name", ""), f"{where}[{at}].name"
         if not name:
@@ -162,7 +165,7 @@ def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
         elif len(name) > LONGEST_SYSCTL or not SYSCTL.fullmatch(name):
             why = f"must have at most {LONGEST_SYSCTL} characters and match regex ^{SYSCTL.pattern}$"
             yield invalid_value(path, name, why)
-        elif name in [earlier.get("name") for earlier in values[:at]]:
+        elif first[name] < at:
             yield duplicate(path, name)
         for field, beginnings in NAMESPACED.items():
             if spec.get(field) and name.replace("/", ".").startswith(beginnings):

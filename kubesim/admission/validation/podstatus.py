@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kubesim.admission.validation.checks import first_places
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.api.addresses import ADDRESS_TEXT, parsed
 from kubesim.api.selectors import key_errors
@@ -110,7 +111,8 @@ def _is_sidecar(name: Any, spec: Obj) -> bool:
 
 def _claim_errors(statuses: list[Obj], spec: Obj) -> Iterator[FieldError]:
     """The claims for which a pod was given objects are its own."""
-    names = [claim.get("name") for claim in spec.get("resourceClaims") or ()]
+    names = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    first = first_places(entry.get("name", "") for entry in statuses)
     for at, entry in enumerate(statuses):
         path, name, given = (
             f"status.resourceClaimStatuses[{at}].name",
@@ -119,7 +121,7 @@ def _claim_errors(statuses: list[Obj], spec: Obj) -> Iterator[FieldError]:
         )
         if name not in names:
             yield invalid_value(path, name, "must match the name of an entry in `spec.resourceClaims`")
-        if name in [earlier.get("name", "") for earlier in statuses[:at]]:
+        if first[name] < at:
             yield duplicate(path, name)
         if given is not None:
             yield from (invalid_value(path, given, why) for why in dns_errors(given, "subdomain"))

@@ -53,6 +53,14 @@ class Place:
             return self.path or name
         return f"{self.path}.{name}"
 
+    def known(self, key: str, find: Callable[[], Any]) -> Any:
+        """Return what is known of this object by a key; it is found once for all checks, however many entries ask."""
+        if self.facts is None:
+            self.facts = {}
+        if key not in self.facts:
+            self.facts[key] = find()
+        return self.facts[key]
+
 
 Check = Callable[..., Iterable[FieldError]]
 """Yields what is wrong with (value, full path, the place that holds it), and what the rule says beside."""

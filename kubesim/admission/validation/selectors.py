@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from kubesim.admission.validation.checks import first_places
 from kubesim.admission.validation.metadata import dns_errors, label_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.selectors import key_errors, value_errors
@@ -15,6 +17,9 @@ UNNAMED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 COMPARED = "must be specified single value when `operator` is 'Lt' or 'Gt'"
 ONE_NAME = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
 NO_OPERATOR = "not a valid selector operator"
+
+MAX_REPEATS_TOLD = 1_000
+"""Upstream tells of every pair of terms that are alike: of very many, no more than these."""
 
 
 @check
@@ -85,23 +90,28 @@ def _field_errors(entry: Obj, path: str) -> Iterator[FieldError]:
 @check
 def topologies(terms: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """Where volumes may be made: upstream takes a term without expressions for one that it knows already."""
-    known: list[dict[str, set[str]]] = [{} for _ in terms]
+    known = Counter({frozenset(): len(terms)})  # type: Counter[frozenset[tuple[str, frozenset[str]]]]
+    told = 0
     for at, term in enumerate(terms):
-        path, found = f"{where}[{at}].matchLabelExpressions", {}  # type: str, dict[str, set[str]]
+        path, found = f"{where}[{at}].matchLabelExpressions", {}  # type: str, dict[str, frozenset[str]]
         for number, entry in enumerate(term.get("matchLabelExpressions") or ()):
             yield from _topology_errors(entry, f"{path}[{number}]")
             if entry.get("key", "") in found:
                 yield duplicate(f"{path}[{number}].key", entry.get("key", ""))
-            found[entry.get("key", "")] = set(entry.get("values") or ())
-        yield from (duplicate(path, "") for other in known if other == found)
-        known.append(found)
+            found[entry.get("key", "")] = frozenset(entry.get("values") or ())
+        term_key = frozenset(found.items())
+        again = min(known[term_key], MAX_REPEATS_TOLD - told)
+        yield from (duplicate(path, "") for _ in range(again))
+        told += again
+        known[term_key] += 1
 
 
 def _topology_errors(entry: Obj, path: str) -> Iterator[FieldError]:
     values, key = entry.get("values") or [], entry.get("key", "")
     if not values:
         yield required(f"{path}.values")
+    first = first_places(values)
     for at, value in enumerate(values):
-        if value in values[:at]:
+        if first[value] < at:
             yield duplicate(f"{path}.values[{at}]", value)
     yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))

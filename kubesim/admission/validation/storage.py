@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
+from kubesim.admission.validation.checks import first_places
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.podchanges import difference
 from kubesim.admission.validation.rules import Place, check, check_of_missing
@@ -190,10 +191,11 @@ def short_portal(portal: str, where: str, place: Place) -> Iterator[FieldError]:
 def topology_keys(driver: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """Labels by which a driver tells nodes apart; upstream says of the driver what is wrong with them."""
     keys = driver.get("topologyKeys") or ()
+    first = first_places(keys)
     for at, key in enumerate(keys):
         if not key:
             yield required(where)
-        if key in keys[:at]:
+        if first[key] < at:
             yield duplicate(where, key)
         yield from (invalid_value(where, key, why) for why in key_errors(key))
 

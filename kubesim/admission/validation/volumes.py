@@ -93,7 +93,7 @@ def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
         if claim in made:
             why = "must not reference a PVC that gets created for an ephemeral volume"
             yield invalid_value(f"{where}[{at}].persistentVolumeClaim.claimName", claim, why)
-    place.facts = {"volumes": right}
+    place.facts = {**(place.facts or {}), "volumes": right}
 
 
 def _volume_errors(place: Place) -> list[FieldError]:
