@@ -2,18 +2,22 @@
 
 import os
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
+from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "interview_site.settings")
 pages = get_asgi_application()
 
-from sessions import access_enforcer  # noqa: E402 - needs the app registry
-from sessions.routing import websocket_urlpatterns  # noqa: E402 - needs the app registry
+# These need the app registry.
+from interview_site.proxies import TrustedProxies  # noqa: E402
+from interview_site.request_limits import RequestLimits  # noqa: E402
+from interview_site.socket_limits import ExactOrigins, SocketLimits, no_such_socket  # noqa: E402
+from sessions import access_enforcer  # noqa: E402
+from sessions.routing import websocket_urlpatterns  # noqa: E402
 
 stand_by = cache(access_enforcer.stand_by)
 
@@ -24,9 +28,12 @@ async def http(scope: Any, receive: Any, send: Any) -> None:
     await pages(scope, receive, send)
 
 
-application = ProtocolTypeRouter(
-    {
-        "http": http,
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
-    }
+sockets = [*websocket_urlpatterns, re_path("", cast(Any, no_such_socket))]
+application = TrustedProxies(
+    ProtocolTypeRouter(
+        {
+            "http": RequestLimits(http),
+            "websocket": ExactOrigins(AuthMiddlewareStack(SocketLimits(URLRouter(sockets)))),
+        }
+    )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -74,6 +74,23 @@ def host(name: str, default: str) -> str:
             f"Run: export {name}={default}"
         )
     return str(ip_address(value)) if _is_ip(value) else value
+
+
+def networks(name: str) -> list[str]:
+    """Return IP addresses and networks, separated by commas; none where the variable is unset."""
+    found = []
+    for value in filter(None, (part.strip() for part in text(name).split(","))):
+        try:
+            network = ip_network(value)
+        except ValueError:
+            network = None
+        if network is None or network.prefixlen == 0 or "%" in value:
+            raise BadEnvironment(
+                f"{name}: {value[:60]!r} is not an address or a network such as 10.0.0.0/24. "
+                f"Run: export {name}=127.0.0.1"
+            )
+        found.append(str(network.network_address) if network.num_addresses == 1 else str(network))
+    return found
 
 
 def url(name: str, default: str, schemes: Sequence[str]) -> str:

@@ -12,6 +12,11 @@ def no_probe(record: logging.LogRecord) -> bool:
     return "/readyz" not in record.getMessage()
 
 
+def no_scanner(record: logging.LogRecord) -> bool:
+    """Return whether a record tells of something else than bytes that are no HTTP: they are answered with 400."""
+    return record.msg != "Invalid HTTP request received."
+
+
 def brief(record: logging.LogRecord) -> bool:
     """Shorten a lost connection to Redis to one line: the libraries connect again by themselves."""
     error = record.exc_info[1] if record.exc_info else None

@@ -66,6 +66,8 @@ def _web() -> list[str]:
         *("-m", "uvicorn", "interview_site.asgi:application"),
         *("--host", settings.BIND),
         *("--port", str(settings.PORT)),
+        *("--http", "interview_site.http_protocol:LimitedHttpProtocol"),
+        "--no-proxy-headers",  # interview_site.proxies believes those that the settings name
         *("--log-level", "warning"),
         *("--timeout-graceful-shutdown", "2"),
         *("--lifespan", "off"),

@@ -27,6 +27,8 @@ PUBLIC_SCHEME = "https" if env.flag("PUBLIC_HTTPS") else "http"
 _url_host = f"[{PUBLIC_HOST}]" if ":" in PUBLIC_HOST else PUBLIC_HOST
 _default_port = {"http": 80, "https": 443}[PUBLIC_SCHEME]
 PUBLIC_URL = f"{PUBLIC_SCHEME}://{_url_host}" + (f":{PUBLIC_PORT}" if _default_port != PUBLIC_PORT else "")
+# Peers whose X-Forwarded-For and X-Forwarded-Proto are believed; nobody's else, not even from this machine.
+TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 
 DATA_DIR = env.folder("DATA_DIR", BASE_DIR / "data")
 
@@ -51,6 +53,9 @@ ALLOWED_HOSTS = sorted(
     f"[{name}]" if ":" in name else name for name in ({PUBLIC_HOST, BIND} | _LOCAL_NAMES) - EVERY_ADDRESS
 )
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+# Pages that may open a WebSocket, as browsers write an origin.
+_direct = {f"http://{name}" + (f":{PORT}" if PORT != 80 else "") for name in ALLOWED_HOSTS}
+ORIGINS = sorted({PUBLIC_URL} | (_direct if PUBLIC_SCHEME == "http" else set()))
 
 INSTALLED_APPS = [
     "interview_site.apps.SiteConfig",
@@ -154,7 +159,14 @@ LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_SCHEME == "https"
+SESSION_COOKIE_AGE = 16 * 3600  # a working day; a candidate's cookie has a time of its own
 SECURE_REFERRER_POLICY = "same-origin"
+SECURE_SSL_REDIRECT = PUBLIC_SCHEME == "https"  # only a trusted proxy can say that a request came without TLS
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$"]
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if PUBLIC_SCHEME == "https" else 0
+# As large as any body that is let in (interview_site.request_limits), so that none is written to the disk:
+# a scenario pack of 64 files of 64 KiB, and what an archive adds.
+FILE_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
 X_FRAME_OPTIONS = "DENY"
 
 LANGUAGE_CODE = "en"
@@ -169,16 +181,25 @@ FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "formatters": {
+        "line": {"()": "interview_site.masking.MaskingFormatter", "format": "%(levelname)s %(name)s: %(message)s"}
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["brief"]}},
     "filters": {
         "no_probe": {"()": CallbackFilter, "callback": logs.no_probe},
+        "no_scanner": {"()": CallbackFilter, "callback": logs.no_scanner},
         "brief": {"()": CallbackFilter, "callback": logs.brief},
     },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         **{name: {"level": "INFO"} for name in ("faults", "sessions", "interview_site")},
+        # Django's and uvicorn's own handlers know no mask: their loggers hand everything to the root's.
+        "django": {"handlers": [], "level": "INFO"},
+        "django.server": {"handlers": [], "propagate": True},
         "django.request": {"filters": ["no_probe"]},
+        "uvicorn": {"handlers": [], "propagate": True},
+        "uvicorn.error": {"handlers": [], "propagate": True, "filters": ["no_scanner"]},
+        "uvicorn.access": {"handlers": [], "propagate": False},
         "django.security.DisallowedHost": {"level": "CRITICAL"},  # scanners; they are answered with 400
         "urllib3": {"level": "ERROR"},  # its retries during an outage are told once, by our own loops
     },

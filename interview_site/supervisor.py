@@ -23,6 +23,7 @@ from honcho.manager import Manager
 from honcho.printer import Message, Printer
 from honcho.process import Process
 
+from interview_site import masking
 from interview_site.processes import Command
 
 ASKS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -94,7 +95,7 @@ class RestartingProcess(Process):  # type: ignore[misc]
 
 
 class Outlet:
-    """Standard output in whole lines; a closed terminal or pipe takes them silently."""
+    """Standard output in whole lines, without secrets; a closed terminal or pipe takes them silently."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -111,7 +112,7 @@ class Outlet:
 
     def flush(self) -> None:
         """Write what was kept, in one piece."""
-        text, self._text = self._text, ""
+        text, self._text = masking.mask(self._text), ""
         with suppress(OSError, ValueError):
             self._stream.write(text)
             self._stream.flush()

@@ -114,3 +114,17 @@ def test_a_folder_of_an_unknown_person_is_named(variable, tmp_path):
 def test_a_public_host_is_in_lower_case_as_browsers_send_it(variable):
     variable("Interviews.Example.COM")
     assert env.host("FAULTLINE_X", "127.0.0.1") == "interviews.example.com"
+
+
+def test_networks_are_addresses_and_networks_separated_by_commas(monkeypatch):
+    monkeypatch.setenv("X", " 10.0.0.0/24, 127.0.0.1 ,::1,")
+    assert env.networks("X") == ["10.0.0.0/24", "127.0.0.1", "::1"]
+    monkeypatch.delenv("X")
+    assert env.networks("X") == []
+
+
+@pytest.mark.parametrize("value", ["*", "10.0.0.1/24", "proxy.example.com", "0.0.0.0/0", "::/0", "10.0.0.0/99"])
+def test_a_network_that_is_none_or_everybody_is_refused(monkeypatch, value):
+    monkeypatch.setenv("X", value)
+    with pytest.raises(env.BadEnvironment, match="is not an address or a network"):
+        env.networks("X")

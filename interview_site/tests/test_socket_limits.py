@@ -1,0 +1,77 @@
+"""Sockets of one person, and messages of one socket."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.backends.base import SessionBase
+
+from interview_site import socket_limits
+from interview_site.socket_limits import MAX_MESSAGES, MAX_SOCKETS, SocketLimits
+
+
+async def accepting(scope, receive, send):
+    while (message := await receive())["type"] != "websocket.disconnect":
+        if message["type"] == "websocket.connect":
+            await send({"type": "websocket.accept"})
+
+
+class Cookies(SessionBase):
+    """A cookie session that is stored nowhere."""
+
+
+def socket(app, user=None, cookie=None):
+    return ApplicationCommunicator(
+        app, {"type": "websocket", "user": user or AnonymousUser(), "session": Cookies(cookie)}
+    )
+
+
+async def answer_to_connect(one):
+    await one.send_input({"type": "websocket.connect"})
+    return (await one.receive_output(5))["type"]
+
+
+async def leave(one):
+    await one.send_input({"type": "websocket.disconnect", "code": 1000})
+    await one.wait(5)
+
+
+@pytest.mark.parametrize("who", [{"user": User(pk=7)}, {"cookie": "a" * 32}])
+async def test_one_person_has_eight_sockets_and_others_have_theirs(who):
+    app = SocketLimits(accepting)
+    mine = [socket(app, **who) for _ in range(MAX_SOCKETS)]
+    assert {await answer_to_connect(one) for one in mine} == {"websocket.accept"}
+    assert await answer_to_connect(socket(app, **who)) == "websocket.close"
+    other = socket(app, user=User(pk=8))
+    assert await answer_to_connect(other) == "websocket.accept"
+    await leave(mine.pop())
+    again = socket(app, **who)
+    assert await answer_to_connect(again) == "websocket.accept"
+    for one in [*mine, other, again]:
+        await leave(one)
+    assert not app._open
+
+
+async def test_a_flood_of_messages_ends_the_socket():
+    one = socket(SocketLimits(accepting, clock=lambda: 5.0), user=User(pk=7))
+    await answer_to_connect(one)
+    for _ in range(MAX_MESSAGES):
+        await one.send_input({"type": "websocket.receive", "text": "x"})
+    assert await one.receive_nothing(0.01)
+    await one.send_input({"type": "websocket.receive", "text": "x"})
+    assert await one.receive_output(5) == {"type": "websocket.close", "code": socket_limits.REFUSED}
+    await one.wait(5)
+
+
+async def test_a_message_now_and_then_is_no_flood():
+    tenths = iter(range(1000))
+    one = socket(SocketLimits(accepting, clock=lambda: next(tenths) / 10), user=User(pk=7))
+    await answer_to_connect(one)
+    for _ in range(200):
+        await one.send_input({"type": "websocket.receive", "text": "x"})
+    await asyncio.sleep(0)
+    assert await one.receive_nothing(0.01)
+    await leave(one)
