@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from kubesim.auth.noderestriction import restrict
 from kubesim.auth.nodes import NodeAuthorizer
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
-from kubesim.auth.tokens import TokenSigner
+from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.auth.users import MASTERS, User
 from kubesim.availability import Availability
 from kubesim.changelog import ChangeLogError, Changes, State
@@ -131,18 +130,21 @@ class Secrets:
     signer: TokenSigner
 
     @classmethod
-    def create(cls) -> Secrets:
+    def create(cls, issuer: str = ISSUER) -> Secrets:
         """Make new ones."""
-        return cls(secrets.token_urlsafe(32), TokenSigner.create())
+        signer = TokenSigner.create(issuer)
+        return cls(signer.static_token(ADMIN_USER), signer)
 
     def dump(self) -> Obj:
         """Return them for the snapshot."""
-        return {"adminToken": self.admin_token, "signerKey": self.signer.pem().decode()}
+        key, issuer = self.signer.pem().decode(), self.signer.issuer
+        return {"adminToken": self.admin_token, "signerKey": key, "issuer": issuer}
 
     @classmethod
     def load(cls, saved: Obj) -> Secrets:
-        """Return those that ``dump`` wrote."""
-        return cls(saved["adminToken"], TokenSigner.from_pem(saved["signerKey"].encode()))
+        """Return those that ``dump`` wrote; before there were issuers, all clusters had the same."""
+        signer = TokenSigner.from_pem(saved["signerKey"].encode(), saved.get("issuer", ISSUER))
+        return cls(saved["adminToken"], signer)
 
 
 @contextmanager
@@ -180,13 +182,15 @@ class Cluster:
         self.activity = Activity(clock)
         self.changes = Changes()
         self.guard = Guard(self.store)
-        self._signer = keys.signer
+        self.signer = keys.signer
         self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem)
         self._caller = Caller(self.store, self.operations.registry, self.nodes.fabric, clock)
         self.operations.ask = self._caller.ask
         policies = StorePolicies(self.store, self.operations.registry)
         authorizer = Authorizer(policies, NodeAuthorizer(policies).refusal)
-        shared = server if urlsplit(server).path.strip("/") else ""
+        shared = keys.signer.issuer if keys.signer.issuer != ISSUER else ""
+        if urlsplit(server).path.strip("/"):
+            shared = server
         self._certifier = Certifier(ca.sign, authorizer, shared)
         self.operations.allows = authorizer.allows
         self.operations.checks += [Escalation(authorizer).check, self._certifier.check, restrict]
@@ -221,12 +225,13 @@ class Cluster:
         file: ClusterFile | None = None,
         *,
         keep: bool = False,
+        issuer: str = ISSUER,
     ) -> Cluster:
         """Start a fresh cluster; raises FileError for what ``file`` asks for in vain.
 
-        ``keep``: what changes is noted in ``changes`` from the first object on.
+        ``keep``: what changes is noted in ``changes`` from the first object on. ``issuer``: of its accounts' tokens.
         """
-        cluster = cls(spec, Secrets.create(), clock, server, ca)
+        cluster = cls(spec, Secrets.create(issuer), clock, server, ca)
         if keep:
             cluster._note_changes()
             cluster._note_spec()
@@ -253,18 +258,28 @@ class Cluster:
 
     @classmethod
     async def restore(
-        cls, state: State, clock: Clock, server: str, ca: CertificateAuthority, *, recording: bool = False
+        cls,
+        state: State,
+        clock: Clock,
+        server: str,
+        ca: CertificateAuthority,
+        *,
+        recording: bool = False,
+        path: str = "",
     ) -> Cluster:
         """Start a cluster from all that its ``changes`` ever were; raises ChangeLogError if they are no cluster.
 
         A ``recording`` is for reading only, and of its parts only the nodes are there: give it a stopped clock.
+        ``path``: where it is found below ``server`` if its tokens do not tell it from others.
         """
         with _readable():
             saved = Saved.read(state)
             spec = ClusterSpec.load(saved.cluster["spec"])
             if recording:
                 spec.without = frozenset(PARTS) - {"kubelets"}
-            cluster = cls(spec, Secrets.load(saved.cluster["secrets"]), clock, server, ca, recording=recording)
+            keys = Secrets.load(saved.cluster["secrets"])
+            place = server + path if keys.signer.issuer == ISSUER else server
+            cluster = cls(spec, keys, clock, place, ca, recording=recording)
             cluster.store.load((saved.version, saved.objects), cluster._kinds)
             cluster.activity.restore(saved.users)
         cluster._note_changes()
@@ -276,7 +291,7 @@ class Cluster:
         return cluster
 
     @staticmethod
-    def forked(state: State, name: str = "", deadline: datetime | None = None) -> State:
+    def forked(state: State, name: str = "", deadline: datetime | None = None, issuer: str = ISSUER) -> State:
         """Return a state as that of another cluster, with secrets of its own: nobody's tokens come along.
 
         Raises ChangeLogError for what is no cluster's.
@@ -284,7 +299,7 @@ class Cluster:
         with _readable():
             spec = ClusterSpec.load(Saved.read(state).cluster["spec"])
         spec.name, spec.deadline = name or spec.name, deadline
-        changed = {"spec": spec.dump(), "secrets": Secrets.create().dump()}
+        changed = {"spec": spec.dump(), "secrets": Secrets.create(issuer).dump()}
         return state | {key("cluster"): orjson.dumps(changed)}
 
     def _note_changes(self) -> None:
@@ -327,7 +342,7 @@ class Cluster:
             await controllers.start(
                 manager,
                 self.clock,
-                controllers.Keys(self._ca.decode(), self._certifier, self._signer),
+                controllers.Keys(self._ca.decode(), self._certifier, self.signer),
                 self.api.aggregator.pod_usage,
             )
         )

@@ -21,13 +21,14 @@ from kubesim.changelog import ChangeLogError
 from kubesim.clock import Clock
 from kubesim.cluster import PARTS, ClusterSpec
 from kubesim.gpu.nodes import PRODUCTS
+from kubesim.hosting import run_host
 from kubesim.kubeconfig import KubeconfigError
 from kubesim.located import FileError
 from kubesim.manual import Manual
 from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import PkiError
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
-from kubesim.serve import Address, ServeError, run_host, run_single
+from kubesim.serve import Address, ServeError, run_single
 
 REFUSALS = (ServeError, PkiError, ChangeLogError, KubeconfigError, FileError)
 Commands: TypeAlias = "argparse._SubParsersAction[Manual]"
@@ -228,6 +229,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     listener.raise_limit()
     try:
+        if given.command == "host":
+            return run_host(Address(given.bind, given.port, given.public_host), given.data, history=given.history)
         asyncio.run(_command(given))
     except REFUSALS as error:
         print(f"kubesim: {error}", file=sys.stderr)
@@ -254,9 +257,6 @@ async def _command(given: argparse.Namespace) -> None:
     if given.command == "replay":
         recordings = import_module("kubesim.recordings")
         await recordings.run_recording(given.data, given.at, address, given.kubeconfig)
-        return
-    if given.command == "host":
-        await run_host(address, given.data, history=given.history)
         return
     content = clusterfile.read(given.cluster_file) if given.cluster_file else None
     if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:

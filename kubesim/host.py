@@ -1,4 +1,4 @@
-"""Many clusters in one process, each under /clusters/<name>, and the control API that makes and drops them."""
+"""The clusters of a host: makes, keeps, restores, watches and drops them, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,141 +6,165 @@ import asyncio
 import logging
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+import signal
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
-from kubesim.clock import Clock, StoppedClock, Timer
-from kubesim.cluster import Cluster, ClusterSpec
-from kubesim.clusterfile import ClusterFile
-from kubesim.errors import ApiError
-from kubesim.history import History, Span
-from kubesim.kubeconfig import server_url
-from kubesim.pki import CertificateAuthority
+from kubesim.api.durations import parse_time
+from kubesim.clock import Clock, Timer
+from kubesim.errors import Obj
+from kubesim.processes import HostError, Process, Processes, ProcessGone
+from kubesim.times import micro
+from kubesim.watchdog import RestartPauses, Watchdog
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+ISSUER = "https://container.googleapis.com/v1/projects/ml-prod/locations/us-central1-a/clusters/"
+"""Before a cluster's name: who issues the tokens of its service accounts, in the form that GKE has."""
+ANSWER_S = 5.0
+STOP_S, DROP_S = 4.0, 1.0
+"""From asking a process to end to killing it; what is dropped has nothing left to write."""
 log = logging.getLogger("kubesim.host")
 
 
-class HostError(Exception):
-    """A control request that cannot be fulfilled: the HTTP code and a sentence that says what to do."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-@dataclass(slots=True)
+@dataclass
 class Tenant:
-    """A running cluster, its file, and the timer of its deadline."""
+    """A cluster of the host, whether its process runs or is being started again."""
 
-    cluster: Cluster
-    saver: Saver | None
-    """None for a recording, which is not kept."""
+    name: str
+    job: Obj
+    described: asyncio.Future[Obj]
+    """What its process told when it was ready for the first time; HostError where it could not be made."""
+    deadline: datetime | None = None
+    process: Process | None = None
     timer: Timer | None = None
+    restarts: int = 0
+    pauses: RestartPauses = field(default_factory=RestartPauses)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was ever ready."""
+        return self.described.done() and not self.described.cancelled() and self.described.exception() is None
+
+    def shown(self) -> Obj:
+        """Return it as the control API shows it; it has to be ready."""
+        told = self.described.result()
+        return {
+            "name": self.name,
+            **{key: told[key] for key in ("server", "kubeconfig", "createdAt", "nodes", "gpus")},
+            "deadline": micro(self.deadline) if self.deadline else None,
+            "restarts": self.restarts,
+        }
 
 
 class Host:
-    """Makes, keeps, restores and drops clusters."""
+    """Every cluster by name."""
 
-    def __init__(
-        self,
-        data: Path,
-        clock: Clock,
-        ca: CertificateAuthority,
-        public_host: str,
-        port: int,
-        *,
-        history: bool = False,
-    ) -> None:
+    def __init__(self, data: Path, clock: Clock, processes: Processes, server: str, *, history: bool = False) -> None:
         self._data = data / "clusters"
         self._clock = clock
-        self._ca = ca
-        self._public_host = public_host
-        self._port = port
+        self._processes = processes
+        self._server = server
         self._history = history
         self._tenants: dict[str, Tenant] = {}
-        self._making = asyncio.Lock()
-        self._overdue: Callable[[str], object] = lambda name: None
-        self.on_drop: Callable[[], object] = lambda: None
-        """Called when a cluster is gone."""
+        self._keys: dict[str, str] = {}
+        self._stopping = False
 
     @property
-    def ca(self) -> str:
-        """Return the CA certificate as PEM text."""
-        return self._ca.pem.decode()
+    def clusters(self) -> list[Tenant]:
+        """Return the clusters that are ready, by name."""
+        return [tenant for _, tenant in sorted(self._tenants.items()) if tenant.ready]
 
-    @property
-    def clusters(self) -> dict[str, Cluster]:
-        """Return the running clusters by name."""
-        return {name: tenant.cluster for name, tenant in sorted(self._tenants.items())}
-
-    def get(self, name: str) -> Cluster:
-        """Return a cluster; raises HostError 404."""
-        return self._tenant(name).cluster
-
-    def _tenant(self, name: str) -> Tenant:
+    def get(self, name: str) -> Tenant:
+        """Return a cluster that is ready; raises HostError 404."""
         tenant = self._tenants.get(name)
-        if tenant is None:
+        if tenant is None or not tenant.ready:
             raise HostError(404, f"There is no cluster named {name!r}; list them with GET /control/clusters.")
         return tenant
 
-    def find(self, name: str) -> Cluster | None:
-        """Return a cluster, or None."""
-        tenant = self._tenants.get(name)
-        return tenant.cluster if tenant else None
-
-    def on_overdue(self, call: Callable[[str], object]) -> None:
-        """Call ``call`` with the name of a cluster whose deadline has passed; it has to drop it."""
-        self._overdue = call
+    def find(self, *, issuer: str = "", key_id: str = "", name: str = "") -> Tenant | None:
+        """Return the cluster whose tokens have an issuer or are signed with a key, or that has a name; else None."""
+        if issuer.startswith(ISSUER):
+            return self._tenants.get(issuer.removeprefix(ISSUER))
+        return self._tenants.get(name or self._keys.get(key_id, ""))
 
     async def start(self) -> None:
         """Bring back every cluster that was kept; one that cannot be read is reported and left where it is."""
         self._data.mkdir(parents=True, exist_ok=True)
-        for folder in sorted(path for path in self._data.iterdir() if path.is_dir()):
-            try:
-                await self._restore(folder)
-            except (ChangeLogError, ApiError) as error:
-                log.error("the cluster in %s cannot be restored: %s", folder, error)
-
-    def end_streams(self) -> None:
-        """End every open watch and log of every cluster."""
-        for tenant in self._tenants.values():
-            tenant.cluster.guard.stop()
+        folders = sorted(path for path in self._data.iterdir() if path.is_dir())
+        found = [self._launch(folder.name, {}) for folder in folders if any(folder.glob("changes*.log"))]
+        for done in await asyncio.gather(*(_settled(tenant) for tenant in found)):
+            if done is not None:
+                log.error("%s", done.message)
 
     async def stop(self) -> None:
-        """Stop every cluster and write its last changes."""
-        for tenant in [*self._tenants.values()]:
-            self._disarm(tenant)
-            await _end(tenant)
-        self._tenants.clear()
+        """End every process; each writes its last changes."""
+        self._stopping = True
+        tenants = [*self._tenants.values()]
+        await asyncio.gather(*(self._end(tenant, STOP_S) for tenant in tenants))
 
-    async def create(self, spec: ClusterSpec, content: ClusterFile | None = None) -> tuple[Cluster, bool]:
-        """Return the cluster of this name and whether it is new, then with ``content``; raises HostError 422."""
-        async with self._making:
-            return await self._create(spec, content)
+    async def create(self, name: str, deadline: datetime | None, asked: Obj) -> tuple[Tenant, bool]:
+        """Return the cluster of this name and whether it is new, then as asked; raises HostError 422 and 507."""
+        self._check(name, deadline)
+        tenant, new = self._tenants.get(name), False
+        if tenant is None:
+            tenant, new = self._launch(name, {"fresh": True, "deadline": _text(deadline), "create": asked}), True
+        await asyncio.shield(tenant.described)
+        return tenant, new
 
-    async def _create(self, spec: ClusterSpec, content: ClusterFile | None) -> tuple[Cluster, bool]:
-        self._check(spec.name, spec.deadline)
-        tenant = self._tenants.get(spec.name)
-        if tenant is not None:
-            return tenant.cluster, False
-        if self._history:
-            try:
-                (self._data / spec.name / "history").mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise _full(error) from error
-        cluster = await Cluster.create(spec, self._clock, self._server(spec.name), self._ca, content, keep=True)
+    async def look_back(
+        self, name: str, source: str, moment: datetime | None, deadline: datetime | None, *, recording: bool
+    ) -> Tenant:
+        """Return a new cluster: another one as it was at a moment, to read (``recording``) or to go on from there.
+
+        Raises HostError 404, 409, 422 and 507.
+        """
+        self._check(name, deadline)
+        if name in self._tenants:
+            raise HostError(409, f"There is a cluster named {name!r} already; choose another name.")
+        await self.ask(source, "save")
+        job = {"source": str(self._data / source), "at": _text(moment), "recording": recording}
+        tenant = self._launch(name, {"fresh": True, "deadline": _text(deadline), **job})
+        await asyncio.shield(tenant.described)
+        return tenant
+
+    async def ask(self, name: str, call: str, *arguments: Any) -> Any:
+        """Return what a cluster's process answers; raises HostError 404, and 503 where it does not answer."""
+        process = self.get(name).process
         try:
-            await self._adopt(cluster, ChangeLog(self._data / spec.name))
-        except OSError as error:
-            self._tenants.pop(spec.name)
-            await cluster.stop()
-            raise _full(error) from error
-        return cluster, True
+            if process is None:
+                raise ProcessGone
+            return await process.call(call, *arguments, seconds=ANSWER_S)
+        except ProcessGone as error:
+            raise HostError(503, f"{name} does not answer; it is started again by itself. Try again.") from error
+
+    async def set_deadline(self, name: str, deadline: datetime | None) -> Tenant:
+        """Move a cluster's deadline; raises HostError 404 and 422. It holds whether its process answers or not."""
+        tenant = self.get(name)
+        if deadline is not None and deadline <= self._clock.now():
+            raise HostError(422, "deadline: give a time in the future, or delete the cluster.")
+        tenant.deadline = deadline
+        tenant.job["deadline"] = _text(deadline)
+        self._arm(tenant)
+        try:
+            await self.ask(name, "deadline", _text(deadline))
+        except HostError as error:
+            log.warning("%s will learn of its deadline when it is started again: %s", name, error.message)
+        return tenant
+
+    async def drop(self, name: str) -> None:
+        """End a cluster's process and forget the cluster; raises HostError 404."""
+        await self._drop(self.get(name))
+
+    async def _drop(self, tenant: Tenant) -> None:
+        if self._tenants.pop(tenant.name, None) is None:
+            return
+        if tenant.ready:
+            self._keys.pop(tenant.described.result()["keyId"], None)
+        await self._end(tenant, DROP_S)
+        shutil.rmtree(self._data / tenant.name, ignore_errors=True)
 
     def _check(self, name: str, deadline: datetime | None) -> None:
         """Raise HostError 422 for a name or a deadline that no cluster can have."""
@@ -149,106 +173,80 @@ class Host:
         if deadline is not None and deadline <= self._clock.now():
             raise HostError(422, "deadline: give a time in the future.")
 
-    async def history(self, name: str) -> Span:
-        """Return how far a cluster's past reaches; raises HostError 404 where there is none."""
-        self.get(name)
-        try:
-            return await asyncio.to_thread(History(self._data / name).span)
-        except ChangeLogError as error:
-            raise HostError(404, f"{name} has no history.") from error
-
-    async def look_back(
-        self, name: str, source: str, moment: datetime | None, deadline: datetime | None, *, recording: bool
-    ) -> Cluster:
-        """Return a new cluster: another one as it was at a moment, to read (``recording``) or to go on from there.
-
-        Raises HostError 404, 409, 422 and 507.
-        """
-        async with self._making:
-            return await self._look_back(name, source, moment, deadline, recording=recording)
-
-    async def _look_back(
-        self, name: str, source: str, moment: datetime | None, deadline: datetime | None, *, recording: bool
-    ) -> Cluster:
-        self._check(name, deadline)
-        if name in self._tenants:
-            raise HostError(409, f"There is a cluster named {name!r} already; choose another name.")
-        saver = self._tenant(source).saver
-        if saver is None:
-            raise HostError(422, f"from: {source} is a recording itself; name the cluster that it is of.")
-        await saver.save()
-        past = History(self._data / source)
-        try:
-            state = await asyncio.to_thread(past.at, moment)
-            at = moment or (await asyncio.to_thread(past.span)).last
-            state = Cluster.forked(state, name, deadline)
-        except ChangeLogError as error:
-            raise HostError(422, f"at: {error}") from error
-        if recording:
-            return await self._record(name, state, at)
-        file = ChangeLog(self._data / name)
-        try:
-            await asyncio.to_thread(file.append, state, self._clock.now())
-        except OSError as error:
-            raise _full(error) from error
-        cluster = await Cluster.restore(state, self._clock, self._server(name), self._ca)
-        await self._adopt(cluster, file)
-        return cluster
-
-    async def _record(self, name: str, state: State, at: datetime) -> Cluster:
-        """Take up a recording."""
-        clock = StoppedClock(at)
-        cluster = await Cluster.restore(state, clock, self._server(name), self._ca, recording=True)
-        self._tenants[name] = Tenant(cluster, None)
-        self._arm(self._tenants[name])
-        return cluster
-
-    def set_deadline(self, name: str, deadline: datetime | None) -> Cluster:
-        """Move a cluster's deadline; raises HostError 404 and 422."""
-        cluster = self.get(name)
-        if deadline is not None and deadline <= self._clock.now():
-            raise HostError(422, "deadline: give a time in the future, or delete the cluster.")
-        cluster.set_deadline(deadline)
-        self._arm(self._tenants[name])
-        return cluster
-
-    async def drop(self, name: str) -> None:
-        """Stop a cluster and forget it; raises HostError 404."""
-        self.get(name)
-        tenant = self._tenants.pop(name)
-        self._disarm(tenant)
-        await _end(tenant)
-        self.on_drop()
-        shutil.rmtree(self._data / name, ignore_errors=True)
-
-    def _server(self, name: str) -> str:
-        """Return a cluster's address."""
-        return server_url(self._public_host, self._port, f"/clusters/{name}")
-
-    async def _restore(self, folder: Path) -> None:
-        """Bring back one cluster."""
-        file = ChangeLog(folder)
-        saved = file.load()
-        if saved is None:
-            return
-        cluster = await Cluster.restore(saved, self._clock, self._server(folder.name), self._ca)
-        cluster.spec.name = folder.name
-        await self._adopt(cluster, file)
-
-    async def _adopt(self, cluster: Cluster, file: ChangeLog) -> None:
-        """Take up a running cluster, and keep it."""
-        saver = Saver(file, cluster.changes, self._clock)
-        self._tenants[cluster.spec.name] = tenant = Tenant(cluster, saver)
+    def _launch(self, name: str, job: Obj) -> Tenant:
+        """Begin to run a cluster."""
+        told = {"name": name, "folder": str(self._data / name), "server": self._server, "issuer": ISSUER + name}
+        described: asyncio.Future[Obj] = asyncio.get_running_loop().create_future()
+        tenant = Tenant(name, {**told, "history": self._history, **job}, described)
+        tenant.deadline = parse_time(job.get("deadline"))
+        self._tenants[name] = tenant
         self._arm(tenant)
-        await saver.start()
+        tenant.task = asyncio.create_task(self._keep_running(tenant), name=f"run {name}")
+        return tenant
+
+    async def _keep_running(self, tenant: Tenant) -> None:
+        """Run a cluster's process, and another one after it, until the cluster is dropped."""
+        while True:
+            process = tenant.process = await self._processes.fork(tenant.job)
+            watch = asyncio.create_task(Watchdog(tenant.name, process).watch(), name=f"watch {tenant.name}")
+            try:
+                if not await self._describe(tenant, process):
+                    return
+                status = await asyncio.shield(process.ended)
+            finally:
+                watch.cancel()
+                tenant.process = None
+            pause = tenant.pauses.next(asyncio.get_running_loop().time())
+            log.error("the process of %s ended with %s; starting it again in %s s", tenant.name, status, pause)
+            tenant.restarts += 1
+            await asyncio.sleep(pause)
+
+    async def _describe(self, tenant: Tenant, process: Process) -> bool:
+        """Learn what a process has made; False where it could not be made at all."""
+        try:
+            told = await process.call("describe")
+        except ProcessGone:
+            return True
+        except HostError as error:
+            process.signal(signal.SIGKILL)
+            if tenant.described.done():
+                log.error("%s cannot be started again: %s", tenant.name, error.message)
+                return True
+            self._tenants.pop(tenant.name, None)
+            self._disarm(tenant)
+            tenant.described.set_exception(error)
+            return False
+        if not tenant.described.done():
+            if "deadline" not in tenant.job:
+                tenant.deadline = parse_time(told["deadline"])
+                self._arm(tenant)
+            self._keys[told["keyId"]] = tenant.name
+            tenant.job["fresh"] = False
+            tenant.described.set_result(told)
+        return True
+
+    async def _end(self, tenant: Tenant, seconds: float) -> None:
+        """End a process for good."""
+        self._disarm(tenant)
+        process = tenant.process
+        if tenant.task is not None:
+            tenant.task.cancel()
+        if not tenant.described.done():
+            tenant.described.set_exception(HostError(404, f"{tenant.name} was dropped before it was ready."))
+            tenant.described.exception()
+        if process is None or process.ended.done():
+            return
+        process.signal(signal.SIGTERM)
+        await asyncio.wait([process.ended], timeout=seconds)
+        process.signal(signal.SIGKILL)
+        await asyncio.wait([process.ended], timeout=seconds)
 
     def _arm(self, tenant: Tenant) -> None:
         """Set the timer of a deadline."""
         self._disarm(tenant)
-        spec = tenant.cluster.spec
-        if spec.deadline is not None:
-            seconds = (spec.deadline - self._clock.now()).total_seconds()
-            tenant.timer = self._clock.call_later(seconds, lambda: self._overdue(spec.name))
+        if tenant.deadline is not None:
+            seconds = (tenant.deadline - self._clock.now()).total_seconds()
+            tenant.timer = self._clock.call_later(seconds, lambda: asyncio.ensure_future(self._drop(tenant)))
 
     def _disarm(self, tenant: Tenant) -> None:
         """Drop the timer of a deadline."""
@@ -257,12 +255,14 @@ class Host:
             tenant.timer = None
 
 
-def _full(error: OSError) -> HostError:
-    return HostError(507, f"{error.filename}: {error.strerror}; free some space for it.")
+async def _settled(tenant: Tenant) -> HostError | None:
+    """Return why a cluster could not be made, or None once it is ready."""
+    try:
+        await asyncio.shield(tenant.described)
+    except HostError as error:
+        return error
+    return None
 
 
-async def _end(tenant: Tenant) -> None:
-    """Stop a cluster and write its last changes."""
-    await tenant.cluster.stop()
-    if tenant.saver is not None:
-        await tenant.saver.stop()
+def _text(moment: datetime | None) -> str | None:
+    return micro(moment) if moment else None

@@ -1,4 +1,4 @@
-"""The two servers: one cluster at the root, or many under /clusters/<name>."""
+"""The server of one cluster at the URL root, and what it has in common with a host of many."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import signal
 import socket
 import ssl
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO, TypeVar
 
 from aiohttp import web
 
 from kubesim import garbage, kubeconfig
-from kubesim.api.answers import not_found, tell
+from kubesim.api.answers import tell
 from kubesim.api.bodies import MAX_BODY
 from kubesim.changelog import ChangeLog, Saver
 from kubesim.clock import Clock, RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.clusterfile import ClusterFile
-from kubesim.control import Control, control_token
 from kubesim.garbage import Sweeper
-from kubesim.host import Host
 from kubesim.kubeconfig import server_url
 from kubesim.listener import Listener, close
-from kubesim.manners import Runner
+from kubesim.malformed_http import Runner
 from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import CertificateAuthority
 
@@ -55,10 +55,18 @@ class Address:
         return self.public_host or self.bind
 
 
+ListenerT = TypeVar("ListenerT", bound=Listener)
+
+
 def listen(address: Address) -> Listener:
     """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
+    return bind(address, Listener)
+
+
+def bind(address: Address, kind: type[ListenerT]) -> ListenerT:
+    """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
     family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
-    found = Listener(family)
+    found = kind(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((address.bind, address.port))
@@ -71,16 +79,25 @@ def listen(address: Address) -> Listener:
 
 
 @contextmanager
-def taken(folder: Path) -> Iterator[None]:
+def taken(folder: Path, patience_s: float = 0.0) -> Iterator[None]:
     """Have a data folder for ourselves while the block lasts; raises ServeError where another program has it."""
     folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + patience_s
     with (folder / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            message = f"{folder} is in use by another kubesim; stop it, or choose another folder with --data"
-            raise ServeError(message) from error
+        while not _locked(file):
+            if time.monotonic() >= end:
+                message = f"{folder} is in use by another kubesim; stop it, or choose another folder with --data"
+                raise ServeError(message)
+            time.sleep(0.05)
         yield
+
+
+def _locked(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl.SSLContext:
@@ -90,12 +107,14 @@ def tls_context(authority: CertificateAuthority, host: str, clock: Clock) -> ssl
 
 
 @asynccontextmanager
-async def listening(handler: Handler, sock: Listener, context: ssl.SSLContext) -> AsyncIterator[None]:
+async def listening(
+    handler: Handler, sock: Listener, context: ssl.SSLContext | None, kind: type[Runner] = Runner
+) -> AsyncIterator[None]:
     """Serve ``handler`` on a socket until the block ends."""
     app = web.Application(client_max_size=MAX_BODY)
     app.router.add_route("*", r"/{path:[\s\S]*}", handler)
     app.on_response_prepare.append(tell)
-    runner = Runner(
+    runner = kind(
         app,
         access_log=None,
         handler_cancellation=True,
@@ -165,55 +184,6 @@ async def reachable(cluster: Cluster, sock: Listener, context: ssl.SSLContext) -
             cluster.guard.stop()
 
 
-@asynccontextmanager
-async def many(
-    address: Address, data: Path, clock: Clock, *, history: bool = False
-) -> AsyncIterator[tuple[Host, str, str]]:
-    """Run a host of clusters; yields it with its URL and the control token."""
-    sock = listen(address)
-    async with AsyncExitStack() as stack:
-        stack.callback(sock.close)
-        stack.enter_context(taken(data))
-        authority = CertificateAuthority.at(data, clock.now())
-        token = control_token(data)
-        port = sock.getsockname()[1]
-        host = Host(data, clock, authority, address.host, port, history=history)
-        control = Control(host, clock, token)
-        drops: set[asyncio.Task[None]] = set()
-
-        def drop(name: str) -> None:
-            task = asyncio.create_task(host.drop(name), name=f"drop {name}")
-            drops.add(task)
-            task.add_done_callback(drops.discard)
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            return await route(host, control, request)
-
-        host.on_overdue(drop)
-        await host.start()
-        stack.push_async_callback(host.stop)
-        sweeper = Sweeper(clock)
-        stack.callback(sweeper.stop)
-        host.on_drop = sweeper.dropped
-        await stack.enter_async_context(listening(handle, sock, tls_context(authority, address.host, clock)))
-        stack.callback(host.end_streams)
-        yield host, server_url(address.host, port), token
-
-
-async def route(host: Host, control: Control, request: web.Request) -> web.StreamResponse:
-    """Send a request to the control API or to the cluster that its path names."""
-    match request.path.split("/"):
-        case ["", "control", *rest]:
-            return await control.handle(request, rest)
-        case ["", "clusters", name, *rest]:
-            cluster = host.find(name)
-            if cluster is not None:
-                return await cluster.api.handle(request, "/" + "/".join(rest))
-        case ["", "healthz"]:
-            return web.Response(text="ok")
-    return not_found()
-
-
 async def run_single(
     spec_of: Callable[[Clock], ClusterSpec],
     address: Address,
@@ -235,16 +205,6 @@ async def run_single(
     async with single(spec_of(clock), address, clock, data, content, kubelets=kubelets) as cluster:
         kubeconfig.write(file, cluster.admin_kubeconfig())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)
-        await stop.wait()
-
-
-async def run_host(address: Address, data: Path, *, history: bool = False) -> None:
-    """``kubesim host``: run until SIGTERM or SIGINT."""
-    stop, clock = stop_signal(), RealClock()
-    garbage.spare_the_old()
-    async with many(address, data, clock, history=history) as (host, url, _):
-        count = len(host.clusters)
-        print(f"kubesim host is ready at {url} ({count} clusters; token in {data}/control-token)", flush=True)
         await stop.wait()
 
 

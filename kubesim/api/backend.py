@@ -20,6 +20,7 @@ from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
 from kubesim.clock import Clock
 from kubesim.errors import Obj
+from kubesim.forwarded import client_of
 from kubesim.network.fabric import Fabric
 from kubesim.store import Store
 from kubesim.streaming.remote import Wanted
@@ -88,5 +89,4 @@ class Backend:
 
     def asker(self, request: web.Request) -> User:
         """Return who sends a request, before any impersonation. Raises 401."""
-        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        return self.authenticator.authenticate(request.headers, self.clock.now(), certificate)
+        return self.authenticator.authenticate(request.headers, self.clock.now(), client_of(request).certificate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from kubesim.api.answers import json_response
-from kubesim.auth.tokens import ALGORITHM, ISSUER, TokenSigner
+from kubesim.auth.tokens import ALGORITHM, TokenSigner
 
 CACHED = "public, max-age=3600"
 CONFIGURATION = [".well-known", "openid-configuration"]
@@ -18,7 +18,7 @@ def answer(parts: list[str], signer: TokenSigner, address: str) -> web.Response 
         response = json_response(signer.key_set(), content_type="application/jwk-set+json")
     elif parts == CONFIGURATION:
         response = json_response({
-            "issuer": ISSUER,
+            "issuer": signer.issuer,
             "jwks_uri": f"https://{address}/{'/'.join(KEYS)}",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],

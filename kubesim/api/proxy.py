@@ -16,6 +16,7 @@ from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request
 from kubesim.api.streams import abort
 from kubesim.errors import ApiError, Obj
+from kubesim.forwarded import client_of
 from kubesim.network.fabric import REASONS, Request
 from kubesim.outside import Call, DialError, Outside, Target, addresses, kubelet_of
 from kubesim.schema.registry import Kind
@@ -136,7 +137,7 @@ async def _pass_on(backend: Backend, request: web.Request, info: RequestInfo, ta
         return web.Response(status=301, headers={"Location": f"{path}/{query}"})
     headers = {name.lower(): value for name, value in request.headers.items()}
     headers = {name: value for name, value in headers.items() if name not in HOP_BY_HOP}
-    headers |= {"x-forwarded-for": request.remote or "", "x-forwarded-uri": path}
+    headers |= {"x-forwarded-for": client_of(request).address, "x-forwarded-uri": path}
     fabric, inner = backend.nodes.fabric, (inner or "/") + query
     if fabric.leads_out(target.host):
         body = request.content.iter_any() if request.can_read_body else None

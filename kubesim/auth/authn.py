@@ -13,7 +13,7 @@ from multidict import CIMultiDictProxy
 from kubesim.api.durations import parse_time
 from kubesim.auth.attributes import Attributes, forbidden
 from kubesim.auth.rbac import Authorizer, Policies
-from kubesim.auth.tokens import ISSUER, Claims, Expired, InvalidToken, TokenSigner
+from kubesim.auth.tokens import Claims, Expired, InvalidToken, TokenSigner
 from kubesim.auth.users import ADMIN, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account_user
 from kubesim.errors import ApiError, Obj
 
@@ -36,6 +36,7 @@ class Authenticator:
         """``server``: the URL that client certificates must name, where clusters share an authority."""
         self._server = server
         self._signer = signer
+        self.issuer = signer.issuer
         self._admin_token = admin_token
         self._policies = policies
 
@@ -69,13 +70,13 @@ class Authenticator:
     def user_of(self, token: str, now: datetime) -> User | None:
         """Return the user of a token, or None when it is not valid (any more)."""
         try:
-            return self.identified(token, now, [ISSUER])[0]
+            return self.identified(token, now, [self.issuer])[0]
         except InvalidToken:
             return None
 
     def identified(self, token: str, now: datetime, audiences: Sequence[str]) -> tuple[User, list[str]]:
         """Return a token's user, and those of ``audiences`` it is for. Raises InvalidToken in upstream's words."""
-        if hmac.compare_digest(token.encode(), self._admin_token.encode()):
+        if hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._admin_token.encode()):
             return ADMIN, [*audiences]
         try:
             claims = self._signer.verify(token, now)

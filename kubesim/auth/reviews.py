@@ -11,7 +11,7 @@ from kubesim.api.status import FieldError, bad_request, invalid, invalid_value, 
 from kubesim.auth.attributes import Attributes
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.rbac import Authorizer
-from kubesim.auth.tokens import ISSUER, InvalidToken
+from kubesim.auth.tokens import InvalidToken
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -92,7 +92,8 @@ class Reviewer:
         """Return whose a token is."""
         if not spec.get("token"):
             raise bad_request("token is required for TokenReview in authentication")
-        wanted = [name for name in spec.get("audiences") or () if isinstance(name, str)] or [ISSUER]
+        named = [name for name in spec.get("audiences") or () if isinstance(name, str)]
+        wanted = named or [self._authenticator.issuer]
         try:
             user, audiences = self._authenticator.identified(str(spec.get("token", "")), now, wanted)
         except InvalidToken as error:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kubesim.api.status import bad_request, conflict, invalid, invalid_value, not_found
 from kubesim.auth.reviews import expiration
-from kubesim.auth.tokens import ISSUER, TokenSigner
+from kubesim.auth.tokens import TokenSigner
 from kubesim.errors import Obj
 from kubesim.schema.registry import Registry
 from kubesim.store import Store
@@ -34,7 +34,7 @@ def answer(
         raise invalid(replace(requests, kind="TokenRequest"), name, [error])
     seconds = expiration(requests, spec)
     audiences, bound = (
-        spec.get("audiences") or [ISSUER],
+        spec.get("audiences") or [signer.issuer],
         _bound(store, registry, namespace, spec.get("boundObjectRef")),
     )
     token = signer.issue(account, audiences, seconds, now, *bound)

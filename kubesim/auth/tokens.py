@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import secrets
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -56,26 +57,27 @@ class Claims:
 class TokenSigner:
     """Signs and checks the tokens of one cluster."""
 
-    def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
+    def __init__(self, key: ec.EllipticCurvePrivateKey, issuer: str = ISSUER) -> None:
         self._key = key
+        self.issuer = issuer
         self._public = key.public_key()
         spki = serialization.PublicFormat.SubjectPublicKeyInfo
         public = self._public.public_bytes(serialization.Encoding.DER, spki)
-        self._key_id = _base64(hashlib.sha256(public).digest())
+        self.key_id = _base64(hashlib.sha256(public).digest())
         self._signed_claims = lru_cache(KNOWN_TOKENS)(self._checked_claims)
 
     @classmethod
-    def create(cls) -> TokenSigner:
+    def create(cls, issuer: str = ISSUER) -> TokenSigner:
         """Return a signer with a fresh key."""
-        return cls(ec.generate_private_key(ec.SECP256R1()))
+        return cls(ec.generate_private_key(ec.SECP256R1()), issuer)
 
     @classmethod
-    def from_pem(cls, pem: bytes) -> TokenSigner:
+    def from_pem(cls, pem: bytes, issuer: str = ISSUER) -> TokenSigner:
         """Return the signer whose key is ``pem``; raises ValueError when that is no P-256 key."""
         key = serialization.load_pem_private_key(pem, None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the token key is not an elliptic-curve key")
-        return cls(key)
+        return cls(key, issuer)
 
     @property
     def key(self) -> ec.EllipticCurvePrivateKey:
@@ -94,7 +96,7 @@ class TokenSigner:
         point = {
             name: _base64(value.to_bytes(COORDINATE, "big")) for name, value in (("x", numbers.x), ("y", numbers.y))
         }
-        return {"keys": [{"use": "sig", "kty": "EC", "kid": self._key_id, "alg": ALGORITHM, "crv": "P-256", **point}]}
+        return {"keys": [{"use": "sig", "kty": "EC", "kid": self.key_id, "alg": ALGORITHM, "crv": "P-256", **point}]}
 
     def issue(self, account: Obj, audiences: list[str], seconds: int, now: datetime, *bound: Obj) -> str:
         """Return a token for a ServiceAccount object, valid for ``seconds`` while all of ``bound`` are there.
@@ -109,10 +111,10 @@ class TokenSigner:
         for found in bound:
             private[found["kind"].lower()] = {"name": found["name"], "uid": found.get("uid", "")}
         claims = {
-            "aud": audiences or [ISSUER],
+            "aud": audiences or [self.issuer],
             "exp": int((now + timedelta(seconds=seconds)).timestamp()),
             "iat": int(now.timestamp()),
-            "iss": ISSUER,
+            "iss": self.issuer,
             "jti": str(uuid.uuid4()),
             "kubernetes.io": private,
             "nbf": int(now.timestamp()),
@@ -133,8 +135,13 @@ class TokenSigner:
         claims = {f"{LEGACY_PREFIX}{name}": value for name, value in private.items()}
         return self._signed({"iss": LEGACY, **claims, "sub": subject})
 
+    def static_token(self, user: str) -> str:
+        """Return a token that is no ServiceAccount's: known by comparison, and in a form that names the issuer."""
+        claims = {"iss": self.issuer, "sub": user}
+        return f"{_encode({'alg': ALGORITHM, 'kid': self.key_id})}.{_encode(claims)}.{secrets.token_urlsafe(48)}"
+
     def _signed(self, claims: Obj) -> str:
-        signed = f"{_encode({'alg': ALGORITHM, 'kid': self._key_id})}.{_encode(claims)}"
+        signed = f"{_encode({'alg': ALGORITHM, 'kid': self.key_id})}.{_encode(claims)}"
         r, s = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(COORDINATE, "big") + s.to_bytes(COORDINATE, "big")
         return f"{signed}.{_base64(signature)}"
@@ -149,7 +156,7 @@ class TokenSigner:
         claims = self._signed_claims(token)
         try:
             if claims.get("iss") == LEGACY:
-                return _legacy(claims, now)
+                return _legacy(claims, self.issuer, now)
             account = claims["kubernetes.io"]["serviceaccount"]
             expires = datetime.fromtimestamp(claims["exp"], tz=now.tzinfo)
             found = Claims(
@@ -186,14 +193,14 @@ class TokenSigner:
         return claims
 
 
-def _legacy(claims: Obj, now: datetime) -> Claims:
+def _legacy(claims: Obj, audience: str, now: datetime) -> Claims:
     """Return what a token in a secret says: it is for the API server, and has no end of its own."""
     namespace, secret, name, uid = (
         claims[f"{LEGACY_PREFIX}{field}"]
         for field in ("namespace", "secret.name", "service-account.name", "service-account.uid")
     )
     forever = datetime.max.replace(tzinfo=now.tzinfo)
-    return Claims(namespace, name, uid, "", forever, (ISSUER,), {"secret": (secret, "")}, legacy=True)
+    return Claims(namespace, name, uid, "", forever, (audience,), {"secret": (secret, "")}, legacy=True)
 
 
 def _encode(value: Obj) -> str:

@@ -8,11 +8,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from urllib.parse import urlsplit
 
 from aiohttp import (
+    BaseConnector,
     ClientError,
     ClientSession,
     ClientTimeout,
     ClientWebSocketResponse,
     TCPConnector,
+    UnixConnector,
     WSMsgType,
     WSServerHandshakeError,
 )
@@ -46,6 +48,8 @@ class Door(HttpServer):
 
     def __init__(self, server: str, ca_pem: bytes) -> None:
         self._server = server
+        self.socket = ""
+        """The path of a Unix socket that leads there directly, without TLS; empty for none."""
         self._ca = ca_pem  # empty: the system's authorities
         self._session: ClientSession | None = None
         self._connections = Connections()
@@ -56,11 +60,15 @@ class Door(HttpServer):
         parts = urlsplit(self._server)
         return parts.hostname or "", parts.port or SERVICE_PORT
 
+    @property
+    def _base(self) -> str:
+        return "http://kubernetes" if self.socket else self._server
+
     async def respond(self, request: Request) -> Response:
         """Answer a request. Raises ``NetworkError``."""
         try:
             async with self._open().request(
-                request.method, self._server + request.target, headers=_sent(request.headers), data=request.body
+                request.method, self._base + request.target, headers=_sent(request.headers), data=request.body
             ) as answer:
                 kept = {name: value for name, value in answer.headers.items() if name.lower() in KEPT}
                 return Response(answer.status, await answer.read(), kept)
@@ -73,7 +81,7 @@ class Door(HttpServer):
         """Yield the pieces of a long answer. Raises ``NetworkError``."""
         forever = ClientTimeout(total=None)
         try:
-            async with self._open().get(self._server + path, headers=_sent(headers), timeout=forever) as answer:
+            async with self._open().get(self._base + path, headers=_sent(headers), timeout=forever) as answer:
                 async for piece in answer.content.iter_chunked(PIECE):
                     yield piece
         except ClientError as error:
@@ -82,7 +90,7 @@ class Door(HttpServer):
     @asynccontextmanager
     async def open(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[Messages]:
         """Open a WebSocket with numbered channels. Raises ``NetworkError`` and ``UpgradeError``."""
-        sent, url = _sent(headers), self._server + path
+        sent, url = _sent(headers), self._base + path
         session = self._open()
         try:
             socket = await session.ws_connect(url, headers=sent, protocols=(CHANNELS,), max_msg_size=LONGEST_MESSAGE)
@@ -103,10 +111,14 @@ class Door(HttpServer):
 
     def _open(self) -> ClientSession:
         if self._session is None:
-            context = ssl.create_default_context(cadata=self._ca.decode() or None)
-            connector = TCPConnector(ssl=context, limit=MOST_CONNECTIONS, socket_factory=self._connections.make)
-            self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=ANSWER_SECONDS))
+            self._session = ClientSession(connector=self._connector(), timeout=ClientTimeout(total=ANSWER_SECONDS))
         return self._session
+
+    def _connector(self) -> BaseConnector:
+        if self.socket:
+            return UnixConnector(self.socket, limit=MOST_CONNECTIONS)
+        context = ssl.create_default_context(cadata=self._ca.decode() or None)
+        return TCPConnector(ssl=context, limit=MOST_CONNECTIONS, socket_factory=self._connections.make)
 
 
 def _sent(headers: Mapping[str, str]) -> dict[str, str]:

@@ -41,7 +41,7 @@ class Nodes:
         self.fabric = Fabric()
         kind = operations.registry.by_resource("nodes")
         self._foreign = ForeignKubelets(lambda name: operations.get(kind, "", name), self.fabric)
-        self.fabric.door = self._door = Door(server, ca_pem)
+        self.fabric.door = self.door = Door(server, ca_pem)
 
     async def start(self, state: Obj) -> None:
         """Run the kubelets of all nodes there are; ``state`` is all that ``changes`` returned."""
@@ -60,7 +60,7 @@ class Nodes:
             await self._announcer.stop()
         if self._kubelets is not None:
             await self._kubelets.stop()
-        await self._door.close()
+        await self.door.close()
         await self.fabric.outside.close()
 
     def changes(self) -> Obj:

@@ -15,7 +15,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.logs import LogArguments
 from kubesim.listener import Listener, close
-from kubesim.manners import Runner
+from kubesim.malformed_http import Runner
 from kubesim.network.fabric import HttpServer, Request
 from kubesim.nodes.webhooks import Attempt, Guard
 from kubesim.nodes.webhooks import Refused as Unauthorized

@@ -1,91 +1,159 @@
-"""The host: control API, isolation, deadlines, restarts."""
+"""The host: control API, routing to clusters, deadlines, restarts."""
 
 import asyncio
-import ssl
-from contextlib import asynccontextmanager
-from datetime import timedelta
+import base64
+from datetime import UTC, datetime, timedelta
 from unittest.mock import ANY
 
+import orjson
 import pytest
-import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from kubesim.auth.certificates import CLIENT
+from kubesim.changelog import ChangeLog
 from kubesim.clock import RealClock
-from kubesim.serve import Address, many
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.pki import CertificateAuthority, _key_pem, name_of
+from kubesim.saved import key
+from kubesim.tests import hosts
+from kubesim.tests.hosts import make, token_of, until
 from kubesim.tests.live import session, trust_of
 from kubesim.times import micro
 
-
-@asynccontextmanager
-async def control(folder, bind="127.0.0.1", port=0):
-    """Run a host and yield (session of the control API, host)."""
-    async with many(Address(bind, port), folder, RealClock()) as (host, url, token):
-        context = trust_from(folder)
-        async with session(url, context, token) as client:
-            yield client, host
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+MAPS = "/api/v1/namespaces/default/configmaps"
+UNAUTHORIZED = {
+    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+    "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+}  # fmt: skip
 
 
-def trust_from(folder):
-    return ssl.create_default_context(cafile=str(folder / "ca.crt"))
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with hosts.running(tmp_path_factory.mktemp("host")) as host:
+        yield host
 
 
-async def make(client, **fields):
-    async with client.post(
-        "/control/clusters", json=fields if "from" in fields else {"nodes": 1, **fields}
-    ) as response:
-        return response.status, await response.json()
+async def names(client):
+    async with client.get("/control/clusters") as response:
+        return [found["name"] for found in (await response.json())["clusters"]]
 
 
-async def test_making_a_cluster_twice_gives_the_same_answer(tmp_path):
-    async with control(tmp_path) as (client, _):
-        first = await make(client, name="a")
-        second = await make(client, name="a")
+async def test_making_a_cluster_twice_gives_the_same_answer(host):
+    async with host.control() as client:
+        first = await make(client, name="twice")
+        second = await make(client, name="twice")
         async with client.get("/control/health") as response:
-            assert await response.json() == {"status": "ok", "clusters": 1}
+            assert (await response.json())["status"] == "ok"
     assert (first[0], second[0]) == (201, 200)
     assert first[1] == second[1]
-    assert first[1]["server"].endswith("/clusters/a")
-    assert (tmp_path / "ca.key").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "control-token").stat().st_mode & 0o777 == 0o600
+    assert first[1]["server"] == host.url
+    assert (host.folder / "ca.key").stat().st_mode & 0o777 == 0o600
+    assert (host.folder / "control-token").stat().st_mode & 0o777 == 0o600
 
 
-async def test_clusters_are_isolated_and_the_control_api_is_not_for_them(tmp_path):
-    async with control(tmp_path) as (client, _):
-        _, one = await make(client, name="one")
-        _, two = await make(client, name="two")
-        token = yaml.safe_load(one["kubeconfig"])["users"][0]["user"]["token"]
-        base = one["server"].removesuffix("/clusters/one")
-        assert two["server"] == f"{base}/clusters/two"
-        async with session(base, trust_of(one["kubeconfig"]), token) as user:
-            async with user.get("/clusters/one/api/v1/nodes") as response:
-                assert response.status == 200
-            async with user.get("/clusters/two/api/v1/nodes") as response:
-                assert response.status == 401
+async def test_the_token_tells_the_cluster_and_opens_no_other_nor_the_control_api(host):
+    async with host.control() as client:
+        made = {name: (await make(client, name=name))[1] for name in ("one", "two")}
+    for name, token in {name: token_of(found) for name, found in made.items()}.items():
+        async with host.client(token) as user:
+            async with user.post(MAPS, json={"metadata": {"name": f"of-{name}"}}) as response:
+                assert response.status == 201
             async with user.get("/control/clusters") as response:
-                assert response.status == 401
-        async with client.get("/control/clusters/one/activity") as response:
-            users = (await response.json())["users"]
-    assert users["kubernetes-admin"]["requests"] == 1
+                assert response.status == 404
+        async with host.client(token) as user, user.get("/clusters/two/api/v1/nodes") as response:
+            assert response.status == (200 if name == "two" else 401)
+    async with host.client(token_of(made["two"])) as user, user.get(MAPS) as response:
+        found = {item["metadata"]["name"] for item in (await response.json())["items"]}
+    assert found == {"of-two", "kube-root-ca.crt"}
+    async with host.control() as client, client.get("/control/clusters/one/activity") as response:
+        assert (await response.json())["users"]["kubernetes-admin"]["requests"] == 2
 
 
-async def test_a_dropped_cluster_is_gone_and_dropping_it_again_is_404(tmp_path):
-    async with control(tmp_path) as (client, _):
-        await make(client, name="a")
-        async with client.delete("/control/clusters/a") as response:
+async def test_an_account_is_found_by_its_tokens_issuer_and_by_a_browsers_websocket_protocol(host):
+    async with hosts.cluster(host, "issued") as admin:
+        async with admin.post("/api/v1/namespaces/default/serviceaccounts/default/token", json={}) as response:
+            token = (await response.json())["status"]["token"]
+        async with admin.get("/.well-known/openid-configuration") as response:
+            assert (await response.json())["issuer"].endswith("/clusters/issued")
+        async with host.client(token) as account, account.get("/api/v1/nodes") as response:
+            assert "system:serviceaccount:default:default" in (await response.json())["message"]
+        protocol = "base64url.bearer.authorization.k8s.io." + _base64url(token)
+        headers = {"Sec-WebSocket-Protocol": protocol}
+        async with host.client() as browser, browser.get("/api/v1/nodes", headers=headers) as response:
+            assert response.status in (401, 403)
+            assert response.headers.get("Audit-Id"), "the cluster itself answers"
+
+
+def _base64url(text):
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Authorization": "Bearer a.b.c"}, {"Authorization": "Basic eA=="}, {"Authorization": "Bearer x"}],
+    ids=["none", "no token", "basic", "opaque"],
+)
+@pytest.mark.parametrize("path", ["/api", "/control/clusters", "/control", "/clusters/none/api", "/"])
+async def test_strangers_are_answered_as_the_api_server_answers_them(host, path, headers):
+    async with host.client() as client, client.get(path, headers=headers) as response:
+        assert (response.status, await response.json()) == (401, UNAUTHORIZED)
+        assert "Server" not in response.headers
+
+
+async def test_probes_are_for_everybody(host):
+    async with host.client() as client:
+        for path in ("/healthz", "/livez", "/readyz"):
+            async with client.get(path) as response:
+                assert (response.status, await response.text()) == (200, "ok")
+
+
+@pytest.mark.parametrize("path", ["/control/clusters", "/api/v1/pods", "/clusters/odd/api/v1/pods"])
+async def test_a_token_that_is_no_text_is_refused_as_any_other(host, path):
+    async with hosts.cluster(host, "odd"):
+        request = b"GET %b HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer \xe9\r\n\r\n"
+        head, _, body = (await host.raw(request % path.encode())).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 401 Unauthorized\r\n")
+    assert orjson.loads(body) == UNAUTHORIZED
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"GARBAGE\r\n\r\n", b"400 Bad Request"),
+        (b"\0[]\nGET / HTTP/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"GET / HTTP/1.1\r\nLong: " + b"x" * 70_000, b"431 Request Header Fields Too Large"),
+    ],
+)
+async def test_what_is_no_request_is_refused_as_gos_server_does(host, data, told):
+    answer = await host.raw(data)
+    assert answer.startswith(b"HTTP/1.1 " + told)
+    assert answer.endswith(told)
+
+
+async def test_a_dropped_cluster_is_gone_and_dropping_it_again_is_404(host):
+    async with host.control() as client:
+        _, made = await make(client, name="dropped")
+        async with client.delete("/control/clusters/dropped") as response:
             assert response.status == 200
-        async with client.delete("/control/clusters/a") as response:
+        async with client.delete("/control/clusters/dropped") as response:
             assert response.status == 404
-        async with client.get("/clusters/a/api") as response:
-            assert response.status == 404
-    assert not (tmp_path / "clusters" / "a").exists()
+    async with host.client(token_of(made)) as user, user.get("/api") as response:
+        assert response.status == 401
+    assert not (host.folder / "clusters" / "dropped").exists()
 
 
-async def test_a_cluster_is_dropped_at_its_deadline(tmp_path):
-    async with control(tmp_path) as (client, host):
-        soon = micro(RealClock().now() + timedelta(seconds=0.3))
-        await make(client, name="a", deadline=soon)
-        async with asyncio.timeout(30):
-            while host.clusters:
-                await asyncio.sleep(0.02)
+async def test_a_cluster_is_dropped_at_its_deadline(host):
+    async with host.control() as client:
+        soon = micro(datetime.now(UTC) + timedelta(seconds=1.5))
+        assert (await make(client, name="short", deadline=soon))[0] == 201
+
+        async def dropped():
+            return "short" not in await names(client)
+
+        await until(dropped)
 
 
 @pytest.mark.parametrize(
@@ -96,104 +164,168 @@ async def test_a_cluster_is_dropped_at_its_deadline(tmp_path):
         (b"{}", 422, "name"),
         (b'{"name":"A b"}', 422, "name"),
         (b'{"name":"../x"}', 422, "name"),
-        (b'{"name":"a","nodes":-1}', 422, "nodes"),
-        (b'{"name":"a","nodes":true}', 422, "nodes"),
-        (b'{"name":"a","gpus":"8"}', 422, "gpus"),
-        (b'{"name":"a","deadline":"soon"}', 422, "deadline"),
-        (b'{"name":"a","deadline":"2020-01-01T00:00:00Z"}', 422, "deadline"),
-        (b'{"name":"a","deadline":"9999-12-31T23:59:59-14:00"}', 422, "deadline"),
-        (b'{"name":"a","addons":["toaster"]}', 422, "addons"),
-        (b'{"name":"a","addons":[{}]}', 422, "addons"),
-        (b'{"name":"a","colour":"red"}', 422, "colour"),
-        (b'{"name":"a","from":"b"}', 404, "no cluster named"),
-        (b'{"name":"a","from":"b","nodes":1}', 422, "nodes: leave it out"),
-        (b'{"name":"a","from":"b","recording":"yes"}', 422, "recording"),
-        (b'{"name":"a","from":"b","at":"noon"}', 422, "at: give"),
+        (b'{"name":"bad","nodes":-1}', 422, "nodes"),
+        (b'{"name":"bad","nodes":true}', 422, "nodes"),
+        (b'{"name":"bad","gpus":"8"}', 422, "gpus"),
+        (b'{"name":"bad","deadline":"soon"}', 422, "deadline"),
+        (b'{"name":"bad","deadline":"2020-01-01T00:00:00Z"}', 422, "deadline"),
+        (b'{"name":"bad","deadline":"9999-12-31T23:59:59-14:00"}', 422, "deadline"),
+        (b'{"name":"bad","addons":["toaster"]}', 422, "addons"),
+        (b'{"name":"bad","addons":[{}]}', 422, "addons"),
+        (b'{"name":"bad","colour":"red"}', 422, "colour"),
+        (b'{"name":"bad","from":"b"}', 404, "no cluster named"),
+        (b'{"name":"bad","from":"b","nodes":1}', 422, "nodes: leave it out"),
+        (b'{"name":"bad","from":"b","recording":"yes"}', 422, "recording"),
+        (b'{"name":"bad","from":"b","at":"noon"}', 422, "at: give"),
     ],
 )
-async def test_a_bad_request_is_answered_with_a_sentence(tmp_path, body, code, word):
-    async with control(tmp_path) as (client, host):
+async def test_a_bad_request_is_answered_with_a_sentence(host, body, code, word):
+    async with host.control() as client:
         async with client.post("/control/clusters", data=body) as response:
             assert response.status == code
             assert word in (await response.json())["error"]
-        assert not host.clusters
+        assert "bad" not in await names(client)
 
 
-async def test_a_cluster_is_made_with_the_addons_that_are_asked_for(tmp_path):
-    async with control(tmp_path) as (client, host):
-        await make(client, name="a", addons=["coredns"])
-        assert host.get("a").store.get(
-            host.get("a").operations.registry.by_resource("services"), "kube-system", "kube-dns"
-        )
+async def test_a_cluster_is_made_with_the_addons_that_are_asked_for(host):
+    async with (
+        hosts.cluster(host, "addons", addons=["coredns"]) as admin,
+        admin.get("/api/v1/namespaces/kube-system/services/kube-dns") as response,
+    ):
+        assert response.status == 200
 
 
 async def test_a_cluster_begins_where_another_was_to_go_on_or_to_be_read(tmp_path):
-    async with control(tmp_path) as (client, host):
-        await make(client, name="a", nodes=1)
-        there = host.get("a")._client("somebody")
-        await there.create("configmaps", {"metadata": {"name": "early"}}, namespace="default")
-        await host._tenants["a"].saver.save()
-        async with client.get("/control/clusters/a/history") as response:
-            moment = (await response.json())["to"]
-        await there.create("configmaps", {"metadata": {"name": "late"}}, namespace="default")
-        found = {}
-        for name, more in {"then": {"at": moment}, "now": {}, "film": {"at": moment, "recording": True}}.items():
-            status, _ = await make(client, name=name, **{"from": "a"}, **more)
-            assert status == 201
-            stored = host.get(name).store.list(
-                host.get(name).operations.registry.by_resource("configmaps"), "default"
-            )
-            found[name] = {obj["metadata"]["name"] for obj in stored} - {"kube-root-ca.crt"}
-        assert found == {"then": {"early"}, "now": {"early", "late"}, "film": {"early"}}
-        assert await make(client, name="now", **{"from": "a"}) == (409, {"error": ANY})
-        tokens = {cluster._keys.admin_token for cluster in host.clusters.values()}
-        assert len(tokens) == 4
-    async with control(tmp_path) as (_, host):
-        assert sorted(host.clusters) == ["a", "now", "then"]
+    with hosts.running(tmp_path) as host:
+        async with host.control() as client:
+            _, made = await make(client, name="a")
+            async with host.client(token_of(made)) as admin:
+                await write(admin, "early")
+                moment = await until(lambda: written(client, host.folder))
+                await write(admin, "late")
+            found, tokens = {}, {token_of(made)}
+            for name, more in {"then": {"at": moment}, "now": {}, "film": {"at": moment, "recording": True}}.items():
+                status, made = await make(client, name=name, **{"from": "a"}, **more)
+                assert status == 201, made
+                tokens.add(token_of(made))
+                async with host.client(token_of(made)) as admin:
+                    found[name] = await present(admin)
+                    async with admin.post(MAPS, json={"metadata": {"name": "new"}}) as response:
+                        assert response.status == (403 if name == "film" else 201)
+            assert found == {"then": {"early"}, "now": {"early", "late"}, "film": {"early"}}
+            assert await make(client, name="now", **{"from": "a"}) == (409, {"error": ANY})
+            assert len(tokens) == 4
+    with hosts.running(tmp_path) as host:
+        async with host.control() as client:
+            assert await names(client) == ["a", "now", "then"]
+
+
+async def write(admin, name):
+    async with admin.post(MAPS, json={"metadata": {"name": name}}) as response:
+        assert response.status == 201
+
+
+async def present(admin):
+    async with admin.get(MAPS) as response:
+        items = (await response.json())["items"]
+    return {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
+
+
+async def written(client, folder):
+    """Return the last moment of a history that knows of the early object already."""
+    if b'"early"' not in (folder / "clusters" / "a" / "changes.log").read_bytes():
+        return None
+    async with client.get("/control/clusters/a/history") as response:
+        return (await response.json())["to"]
 
 
 async def test_everything_survives_a_restart(tmp_path):
-    async with control(tmp_path) as (client, host):
-        _, made = await make(client, name="a")
-        port = host._port
-        maps = "/clusters/a/api/v1/namespaces/default/configmaps"
-        token = yaml.safe_load(made["kubeconfig"])["users"][0]["user"]["token"]
-        bearer = {"Authorization": f"Bearer {token}"}
-        async with client.post(maps, json={"metadata": {"name": "kept"}}, headers=bearer) as response:
-            assert response.status == 201
-    async with control(tmp_path, port=port) as (client, _):
-        async with client.get(f"{maps}/kept", headers=bearer) as response:
-            assert response.status == 200
-        async with client.get("/control/clusters/a") as response:
-            assert await response.json() == made
+    with hosts.running(tmp_path) as host:
+        async with host.control() as client:
+            _, made = await make(client, name="a", deadline=micro(datetime.now(UTC) + timedelta(hours=1)))
+        async with host.client(token_of(made)) as admin:
+            await write(admin, "kept")
+        port = host.port
+    with hosts.running(tmp_path, "--port", port) as host:
+        async with host.client(token_of(made)) as admin:
+            assert await present(admin) == {"kept"}
+        assert await hosts.shown(host, "a") == made
+
+
+async def test_a_cluster_from_before_there_were_issuers_is_found_at_its_path_with_its_old_tokens(tmp_path):
+    kubeconfig, issued = await old_cluster(tmp_path)
+    with hosts.running(tmp_path) as host:
+        shown = await hosts.shown(host, "old")
+        assert shown["server"] == f"{host.url}/clusters/old"
+        assert token_of(shown) == token_of({"kubeconfig": kubeconfig})
+        trust = trust_of(shown["kubeconfig"])
+        async with session(host.url, trust, token_of(shown)) as admin:
+            for _ in range(2):  # the second time on a connection that was passed on
+                async with admin.get(f"/clusters/old{MAPS}") as response:
+                    assert response.status == 200
+        async with session(host.url, trust, issued) as account, account.get(f"/clusters/old{MAPS}") as response:
+            assert "system:serviceaccount:default:default" in (await response.json())["message"]
+        async with session(host.url, trust, issued) as account, account.get(MAPS) as response:
+            assert response.status == 403, "its key tells it, too"
+
+
+async def old_cluster(folder):
+    """Keep a cluster as was done before its tokens had an issuer of their own: its kubeconfig and a token."""
+    clock = RealClock()
+    authority = CertificateAuthority.at(folder, clock.now())
+    spec = ClusterSpec("old", clock.now(), nodes=1)
+    cluster = await Cluster.create(spec, clock, "https://127.0.0.1:1/clusters/old", authority, keep=True)
+    account = cluster.store.get(cluster.operations.registry.by_resource("serviceaccounts"), "default", "default")
+    assert account is not None, "the controllers make it at once"
+    issued = cluster.signer.issue(account, [], 3600, clock.now())
+    state = cluster.changes.take()
+    kept = orjson.loads(state[key("cluster")])
+    assert kept["secrets"].pop("issuer")
+    state[key("cluster")] = orjson.dumps(kept)
+    ChangeLog(folder / "clusters" / "old").append(state, clock.now())
+    await cluster.stop()
+    return cluster.admin_kubeconfig(), issued
 
 
 async def test_on_another_address_nothing_says_localhost(tmp_path):
-    async with control(tmp_path, bind="127.0.0.2") as (client, host):
-        _, made = await make(client, name="a")
-        _, writer = await asyncio.open_connection("127.0.0.2", host._port, ssl=trust_from(tmp_path))
-        names = writer.get_extra_info("peercert")["subjectAltName"]
+    with hosts.running(tmp_path, "--bind", "127.0.0.2") as host:
+        async with host.control() as client:
+            _, made = await make(client, name="a")
+        _, writer = await asyncio.open_connection("127.0.0.2", host.port, ssl=host.trust)
+        found = writer.get_extra_info("peercert")["subjectAltName"]
         writer.close()
         await writer.wait_closed()
-    assert names == (("IP Address", "127.0.0.2"),)
+    assert found == (("IP Address", "127.0.0.2"),)
     assert "127.0.0.1" not in str(made)
     assert "localhost" not in str(made)
 
 
-async def test_many_who_make_the_same_cluster_at_once_get_the_same_one(tmp_path):
-    async with control(tmp_path) as (client, host):
-        answers = await asyncio.gather(*(make(client, name="a") for _ in range(8)))
+async def test_many_who_make_the_same_cluster_at_once_get_the_same_one(host):
+    async with host.control() as client:
+        answers = await asyncio.gather(*(make(client, name="crowd") for _ in range(8)))
         assert sorted(code for code, _ in answers) == [200] * 7 + [201]
         assert len({answer["kubeconfig"] for _, answer in answers}) == 1
-        assert len(host.clusters) == 1
 
 
-async def test_a_token_that_is_no_text_is_refused_as_any_other(tmp_path):
-    async with many(Address("127.0.0.1", 0), tmp_path, RealClock()) as (_, url, _):
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", int(url.rpartition(":")[2]), ssl=trust_from(tmp_path)
-        )
-        writer.write(b"GET /control/clusters HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
-        writer.close()
-        await writer.wait_closed()
+async def test_a_client_certificate_leads_to_the_cluster_that_signed_it(host, tmp_path):
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(name_of("ada")).sign(key, hashes.SHA256())
+    pem = base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+    async with hosts.cluster(host, "signed") as admin:
+        asked = {"request": pem, "signerName": CLIENT, "usages": ["client auth"]}
+        async with admin.post(REQUESTS, json={"metadata": {"name": "ada"}, "spec": asked}) as response:
+            assert response.status == 201
+            found = await response.json()
+        found["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Mine", "message": "Yes"}]}
+        async with admin.put(f"{REQUESTS}/ada/approval", json=found) as response:
+            assert response.status == 200
+
+        async def signed():
+            async with admin.get(f"{REQUESTS}/ada") as response:
+                return (await response.json())["status"].get("certificate")
+
+        (tmp_path / "ada.pem").write_bytes(_key_pem(key) + base64.b64decode(await until(signed)))
+        trust = host.trust
+        trust.load_cert_chain(tmp_path / "ada.pem")
+        async with session(host.url, trust, "") as ada, ada.get("/api/v1/nodes") as response:
+            assert 'User "ada" cannot list resource' in (await response.json())["message"]

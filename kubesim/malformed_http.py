@@ -41,7 +41,7 @@ class _Refusal(web.Response):
         self.headers[hdrs.CONNECTION] = "close"
 
 
-class _Handler(RequestHandler):
+class Handler(RequestHandler):
     """One connection."""
 
     def handle_error(
@@ -57,7 +57,8 @@ class _Handler(RequestHandler):
 class _Server(web.Server):
     """Makes the connections."""
 
-    def __init__(self, like: web.Server) -> None:
+    def __init__(self, like: web.Server, handler: type[Handler]) -> None:
+        self._handler = handler
         super().__init__(
             like.request_handler,
             request_factory=like.request_factory,
@@ -68,11 +69,13 @@ class _Server(web.Server):
 
     def __call__(self) -> RequestHandler:
         """Return what serves a new connection."""
-        return _Handler(self, loop=self._loop, **self._kwargs)
+        return self._handler(self, loop=self._loop, **self._kwargs)
 
 
 class Runner(web.AppRunner):
     """Runs an application for clients that know Go's servers."""
 
+    handler = Handler
+
     async def _make_server(self) -> web.Server:
-        return _Server(await super()._make_server())
+        return _Server(await super()._make_server(), self.handler)

@@ -9,7 +9,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from kubesim.manners import Runner
+from kubesim.malformed_http import Runner
 
 
 @pytest.fixture

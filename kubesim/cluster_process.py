@@ -1,0 +1,234 @@
+"""One cluster of a host, in a process of its own: its API on one Unix socket, and what the host asks on another."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from kubesim import clusterfile, garbage
+from kubesim.api.durations import parse_time
+from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
+from kubesim.clock import Clock, RealClock, StoppedClock
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.errors import ApiError, Obj
+from kubesim.forwarded import ForwardedRunner
+from kubesim.garbage import Sweeper
+from kubesim.heartbeat import Heartbeat
+from kubesim.history import History
+from kubesim.listener import Listener
+from kubesim.pki import CertificateAuthority
+from kubesim.serve import listening
+from kubesim.times import micro
+
+MAX_LINE = 1 << 20
+LEGACY_PATH = "/clusters/{name}"
+"""Where clusters were found before their tokens told them from one another."""
+
+
+class ProcessError(Exception):
+    """Why something cannot be done: an HTTP status and a sentence."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def run(authority: CertificateAuthority, job: Obj, api: Listener, control: Listener) -> None:
+    """Run the cluster that ``job`` describes until SIGTERM."""
+    asyncio.run(ClusterProcess(authority, job).serve(api, control))
+
+
+class ClusterProcess:
+    """Makes or restores a cluster, serves it, and answers the host."""
+
+    def __init__(self, authority: CertificateAuthority, job: Obj) -> None:
+        self._authority = authority
+        self._job = job
+        self._name: str = job["name"]
+        self._folder = Path(job["folder"])
+        self._saver: Saver | None = None
+        self._clock: Clock
+        self._made: asyncio.Future[Cluster]
+
+    async def serve(self, api: Listener, control: Listener) -> None:
+        """Serve until a signal; a cluster that cannot be made is only told of."""
+        loop = asyncio.get_running_loop()
+        self._clock = RealClock()
+        self._made = loop.create_future()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        garbage.spare_the_old()
+        async with AsyncExitStack() as stack:
+            stack.callback(Heartbeat(Path(self._job["page"])).start())
+            server = await asyncio.start_unix_server(self._answer, sock=control, limit=MAX_LINE)
+            stack.callback(server.close)
+            try:
+                cluster = await self._make()
+            except ProcessError as error:
+                self._made.set_exception(error)
+                self._made.exception()
+            else:
+                stack.push_async_callback(self._end, cluster)
+                cluster.nodes.door.socket = str(api.getsockname())
+                await stack.enter_async_context(listening(self._handle, api, None, ForwardedRunner))
+                stack.callback(cluster.guard.stop)
+                stack.callback(Sweeper(self._clock).stop)
+                self._made.set_result(cluster)
+            await stop.wait()
+
+    async def _end(self, cluster: Cluster) -> None:
+        await cluster.stop()
+        if self._saver is not None:
+            await self._saver.stop()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request for the cluster: at the root, or below the path that clusters once had."""
+        cluster = self._made.result()
+        prefix, path = LEGACY_PATH.format(name=self._name), request.path
+        if path == prefix or path.startswith(prefix + "/"):
+            path = path.removeprefix(prefix) or "/"
+        response = await cluster.api.handle(request, path)
+        if response.status == 401:
+            # Its next token may be another cluster's, to which only a new connection leads.
+            response.force_close()
+        return response
+
+    async def _make(self) -> Cluster:
+        """Return the cluster, restored where it was kept. Raises ProcessError."""
+        try:
+            if source := self._job.get("source"):
+                return await self._look_back(Path(source))
+            file = ChangeLog(self._folder)
+            saved = None if self._job.get("fresh") else await asyncio.to_thread(file.load)
+            if saved is not None:
+                return await self._adopt(await self._restored(saved), file)
+            return await self._adopt(await self._created(), file)
+        except (ChangeLogError, ApiError) as error:
+            raise ProcessError(500, f"the cluster in {self._folder} cannot be restored: {error}") from error
+        except OSError as error:
+            raise ProcessError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
+
+    async def _created(self) -> Cluster:
+        asked = self._job["create"]
+        if self._job["history"]:
+            (self._folder / "history").mkdir(parents=True, exist_ok=True)
+        spec = ClusterSpec(
+            name=self._name,
+            created_at=self._clock.now(),
+            nodes=asked["nodes"],
+            gpus=asked["gpus"],
+            deadline=parse_time(self._job["deadline"]),
+        )
+        content = clusterfile.with_addons(asked["addons"])
+        issuer = self._job["issuer"]
+        return await Cluster.create(
+            spec, self._clock, self._job["server"], self._authority, content, keep=True, issuer=issuer
+        )
+
+    async def _restored(self, saved: State, clock: Clock | None = None) -> Cluster:
+        """Return a cluster as it was kept, with the deadline that it has by now."""
+        server, path = self._job["server"], LEGACY_PATH.format(name=self._name)
+        recording = clock is not None
+        cluster = await Cluster.restore(
+            saved, clock or self._clock, server, self._authority, recording=recording, path=path
+        )
+        cluster.spec.name = self._name
+        if "deadline" in self._job:
+            cluster.set_deadline(parse_time(self._job["deadline"]))
+        return cluster
+
+    async def _adopt(self, cluster: Cluster, file: ChangeLog) -> Cluster:
+        """Keep a cluster from now on."""
+        self._saver = Saver(file, cluster.changes, self._clock)
+        try:
+            await self._saver.start()
+        except OSError:
+            await cluster.stop()
+            raise
+        return cluster
+
+    async def _look_back(self, source: Path) -> Cluster:
+        """Return another cluster as it was at a moment, to read or to go on from there."""
+        moment, past, file = parse_time(self._job["at"]), History(source), ChangeLog(self._folder)
+        deadline, issuer = parse_time(self._job["deadline"]), self._job["issuer"]
+        anew = self._job["recording"] or self._job["fresh"]
+        kept = None if anew else await asyncio.to_thread(file.load)
+        if kept is not None:
+            return await self._adopt(await self._restored(kept), file)
+        try:
+            state = await asyncio.to_thread(past.at, moment)
+            state = Cluster.forked(state, self._name, deadline, issuer)
+            at = moment or (await asyncio.to_thread(past.span)).last
+        except ChangeLogError as error:
+            raise ProcessError(422, f"at: {error}") from error
+        if self._job["recording"]:
+            return await self._restored(state, StoppedClock(at))
+        await asyncio.to_thread(file.append, state, self._clock.now())
+        return await self._adopt(await self._restored(state), file)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one question of the host."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            asked = orjson.loads(await reader.readline())
+            try:
+                answer = {"answer": await self._calls()[asked["call"]](*asked["arguments"])}
+            except ProcessError as error:
+                answer = {"error": [error.code, error.message]}
+            writer.write(orjson.dumps(answer) + b"\n")
+            await writer.drain()
+        writer.close()
+
+    def _calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
+        return {
+            "describe": self._describe,
+            "deadline": self._set_deadline,
+            "activity": self._activity,
+            "history": self._history,
+            "save": self._save,
+        }
+
+    async def _describe(self) -> Obj:
+        """Return what the control API tells of the cluster, once it is ready. Raises ProcessError."""
+        cluster = await asyncio.shield(self._made)
+        spec, signer = cluster.spec, cluster.signer
+        return {
+            "server": cluster.server,
+            "kubeconfig": cluster.admin_kubeconfig(),
+            "createdAt": micro(spec.created_at),
+            "deadline": micro(spec.deadline) if spec.deadline else None,
+            "nodes": spec.nodes,
+            "gpus": spec.gpus,
+            "keyId": signer.key_id,
+        }
+
+    async def _set_deadline(self, deadline: str | None) -> None:
+        (await asyncio.shield(self._made)).set_deadline(parse_time(deadline))
+
+    async def _activity(self) -> Obj:
+        return (await asyncio.shield(self._made)).activity.report()
+
+    async def _history(self) -> Obj:
+        try:
+            span = await asyncio.to_thread(History(self._folder).span)
+        except ChangeLogError as error:
+            raise ProcessError(404, f"{self._name} has no history.") from error
+        return {"from": micro(span.first), "to": micro(span.last), "batches": span.batches}
+
+    async def _save(self) -> None:
+        """Write what has changed, for others to read."""
+        await asyncio.shield(self._made)
+        if self._saver is None:
+            raise ProcessError(422, f"from: {self._name} is a recording itself; name the cluster that it is of.")
+        try:
+            await self._saver.save()
+        except OSError as error:
+            raise ProcessError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error

@@ -1,0 +1,148 @@
+"""``kubesim host``: the warmed parent, its front, and a process for each cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import pkgutil
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from aiohttp import web
+
+import kubesim
+from kubesim import cluster_process, clusterfile
+from kubesim.api.answers import tell
+from kubesim.clock import RealClock
+from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.control import Control, control_token
+from kubesim.forkserver import ForkServer
+from kubesim.front import Front, FrontListener
+from kubesim.host import Host
+from kubesim.kubeconfig import server_url
+from kubesim.listener import close
+from kubesim.malformed_http import Runner
+from kubesim.pki import CertificateAuthority
+from kubesim.processes import Processes
+from kubesim.serve import Address, bind, taken, tls_context
+
+MAX_BODY = 1 << 20
+MAX_MESSAGE = 4 << 20
+PATIENCE_S = 5.0
+"""For the processes of a killed host, which go by themselves, to let go of its folder."""
+ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings", "protobuf_generate"})
+"""Parts of the names of modules that no cluster's process needs."""
+
+
+def run_host(address: Address, data: Path, *, history: bool = False) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit status."""
+    with (
+        bind(address, FrontListener) as sock,
+        taken(data, PATIENCE_S),
+        tempfile.TemporaryDirectory(prefix="kubesim-") as folder,
+    ):
+        _note_sockets(data / "sockets", Path(folder))
+        authority = CertificateAuthority.at(data, datetime.now(UTC))
+        control_token(data)
+        asyncio.run(_make_a_cluster(authority))
+        gc.collect()
+        ours, fronts = socket.socketpair()
+        run = partial(cluster_process.run, authority)
+        server = ForkServer(ours, Path(folder), run, _read_modules())
+        front = partial(_run_front, fronts, sock, address, data, Path(folder), authority, history=history)
+        return server.serve(front, fronts, sock)
+
+
+def _note_sockets(link: Path, folder: Path) -> None:
+    """Note where the sockets are, whose paths have to be short; those of a killed host are removed."""
+    with suppress(OSError):
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder)
+
+
+async def _make_a_cluster(authority: CertificateAuthority) -> None:
+    """Make a cluster once: what every cluster reads and computes first, its fork will have already."""
+    clock = RealClock()
+    content = clusterfile.with_addons(list(clusterfile.known_addons()))
+    spec = ClusterSpec("warm", clock.now(), nodes=1)
+    cluster = await Cluster.create(spec, clock, "https://127.0.0.1:1", authority, content)
+    await cluster.stop()
+
+
+def _read_modules() -> Iterator[object]:
+    """Read one module after another that is otherwise read when it is first needed."""
+    for found in pkgutil.walk_packages(kubesim.__path__, "kubesim."):
+        if ELSEWHERE.isdisjoint(found.name.split(".")):
+            yield import_module(found.name)
+    gc.collect()
+
+
+def _run_front(
+    channel: socket.socket,
+    sock: FrontListener,
+    address: Address,
+    data: Path,
+    folder: Path,
+    authority: CertificateAuthority,
+    *,
+    history: bool,
+) -> None:
+    gc.enable()
+    asyncio.run(_front(channel, sock, address, data, folder, authority, history=history))
+
+
+async def _front(
+    channel: socket.socket,
+    sock: FrontListener,
+    address: Address,
+    data: Path,
+    folder: Path,
+    authority: CertificateAuthority,
+    *,
+    history: bool,
+) -> None:
+    """Route connections to clusters until the fork server says stop, or is gone."""
+    clock, stop = RealClock(), asyncio.Event()
+    url = server_url(address.host, sock.getsockname()[1])
+    token = control_token(data)
+    processes = Processes(folder)
+    processes.on_stop = stop.set
+    reader, writer = await asyncio.open_connection(sock=channel, limit=MAX_MESSAGE)
+    await processes.connect(reader, writer)
+    host = Host(data, clock, processes, url, history=history)
+    control = Control(host, authority.pem.decode())
+    async with AsyncExitStack() as stack:
+        runner = _runner(control)
+        await runner.setup()
+        stack.push_async_callback(close, runner, sock)
+        stack.push_async_callback(host.stop)
+        await host.start()
+        assert runner.server is not None
+        front = Front(host, sock, runner.server, token)
+        server = await front.serve(tls_context(authority, address.host, clock))
+        stack.callback(server.close)
+        count = len(host.clusters)
+        print(f"kubesim host is ready at {url} ({count} clusters; token in {data}/control-token)", flush=True)
+        await stop.wait()
+
+
+def _runner(control: Control) -> web.AppRunner:
+    """Return what serves the control API on connections that it is given."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = await control.handle(request, request.path.split("/")[2:])
+        response.force_close()  # only a new connection leads to a cluster
+        return response
+
+    app = web.Application(client_max_size=MAX_BODY)
+    app.router.add_route("*", r"/{path:[\s\S]*}", handle)
+    app.on_response_prepare.append(tell)
+    return Runner(app, access_log=None, max_line_size=65536, max_field_size=65536)
