@@ -25,7 +25,7 @@ leave() {
 trap leave EXIT
 trap 'exit 130' INT TERM
 
-$python -m kubesim serve --nodes 4 --kubeconfig "$folder/config" &
+$python deploy/testcluster/conformance/kubesim_with_agnhost.py serve --nodes 4 --kubeconfig "$folder/config" &
 kubesim=$!
 until [ -s "$folder/config" ]; do kill -0 $kubesim || exit 1; sleep 0.2; done
 $suite --kubeconfig "$folder/config" --write docs/parity-conformance.md "$@"

@@ -26,13 +26,13 @@ OCI_ERROR = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: error during container init: exec: {cause}: unknown"
 )
-INTERPRETED = frozenset({"agnhost", "agnhost-2", "nnp", "sysctl"})
+INTERPRETED = frozenset({"nnp", "sysctl"})
 SERVERS = frozenset(
     {
         "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
         "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus",
         "nvidia-device-plugin", "gpu-feature-discovery", "gpu-operator", "metrics-server", "coredns", "kube-proxy",
-        "nvidia-mig-manager",
+        "nvidia-mig-manager", "agnhost",
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""
@@ -92,7 +92,7 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     ):
         return False
     name = argv[0].rpartition("/")[2]
-    if name in INTERPRETED or _serves_files(image, argv):
+    if name in INTERPRETED or name in TOOLS.added or _serves_files(image, argv):
         return True
     known = _is_server(image, name) or name.startswith("python") or name == "pause" or name.endswith(".sh")
     known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())

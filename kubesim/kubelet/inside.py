@@ -11,7 +11,7 @@ from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
-from kubesim.kubelet import agnhost, behaviours, memory, servers, tools
+from kubesim.kubelet import behaviours, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
@@ -33,7 +33,7 @@ BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "d
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
 PACKAGES = "/usr/local/lib/python3.11/site-packages"
-OWN = ("agnhost", "nnp", "sysctl")
+OWN = ("nnp", "sysctl")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
 DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 510, 0), ("nvidia-uvm-tools", 510, 1))
@@ -98,7 +98,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     played = work.play
     own: dict[str, Tool] = {"python": work.python, "python3": work.python} if image.scripts else {}
     own |= {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
-    made.tools = ChainMap({"agnhost": agnhost.run, "workload": played, **own}, TOOLS)  # type: ignore[arg-type]
+    made.tools = ChainMap({"workload": played, **own}, TOOLS)  # type: ignore[arg-type]
     made.join(host.fabric.share)
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)
     made.memory = int(quantity.parse(host.node.capacity.get("memory", "4Gi")))
@@ -201,8 +201,7 @@ def _add_program(files: Files, path: str) -> None:
     """Put a program of the catalogue where the shell's image has none."""
     folder, name = _folder(files, path)
     if folder.get(name) is None:
-        own = "agnhost" if name.startswith("agnhost") else name
-        tool = own if own in (*OWN, *TOOLS) else "workload"
+        tool = name if name in OWN or name in TOOLS else "workload"
         folder.put(name, File(mode=0o755, program=f"image:{tool}", data=b"\x7fELF"))
 
 

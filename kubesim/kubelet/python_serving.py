@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote, unquote
 
-from kubesim.kubelet.agnhost_serving import serve
+from kubesim.kubelet.serving import serve
 from kubesim.network.fabric import Duplex, HttpServer, Request, Response
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory, Link

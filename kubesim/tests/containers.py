@@ -1,8 +1,9 @@
 """What tests of containers have in common: entering them, and reading what they print."""
 
 from kubesim.shell.machine import Stdio
+from kubesim.tests.agnhost import IMAGE
 
-AGNHOST = "registry.k8s.io/e2e-test-images/agnhost:2.53"
+AGNHOST = IMAGE
 
 
 class Sink:

@@ -6,6 +6,7 @@ from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import behaviours, images
 from kubesim.kubelet.images import PullError, parse_reference, pull
 from kubesim.kubelet.programs import Exit, Program
+from kubesim.shell.tools import TOOLS
 
 
 def program(image: str, *argv: str, **env: str) -> Program:
@@ -133,3 +134,10 @@ def test_training_logs_over_time():
 )  # fmt: skip
 def test_what_is_no_reference_is_told_as_the_parser_of_references_tells_it(text, why):
     assert wrong_reference(text) == (f'couldn\'t parse image name "{text}": {why}' if why else "")
+
+
+def test_the_suites_own_image_serves_in_silence_where_its_programs_are_not_loaded(monkeypatch):
+    monkeypatch.setattr(TOOLS, "added", set())
+    image, argv = pull("registry.k8s.io/e2e-test-images/agnhost:2.53", "amd64"), ("/agnhost", "netexec")
+    assert not behaviours.interpreted(image, argv, "amd64")
+    assert behaviours.program(image, argv, (), "amd64", seed="a").exit is None

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
 
 from kubesim.streaming.dictionary import DICTIONARY
+from kubesim.tests.agnhost import IMAGE as AGNHOST
 from kubesim.tests.live import serving
 
 EXEC = "/api/v1/namespaces/default/pods/web/exec"
 PODS = "/api/v1/namespaces/default/pods"
-AGNHOST = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,9 @@ class Tools(Mapping[str, Tool]):
     The modules are read when the first tool is asked for: a cluster answers before that. A new module needs no entry.
     """
 
+    def __init__(self) -> None:
+        self.added: set[str] = set()
+
     def __getitem__(self, name: str) -> Tool:
         return self._found[name]
 
@@ -31,5 +34,10 @@ class Tools(Mapping[str, Tool]):
         themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
         return {name: tool for tools in themes for name, tool in tools.items()}
 
+    def add(self, name: str, tool: Tool) -> None:
+        """Add the program of an image that is no part of the product, as a test suite's own."""
+        self.added.add(name)
+        self._found[name] = tool
 
-TOOLS: Mapping[str, Tool] = Tools()
+
+TOOLS = Tools()

@@ -9,11 +9,11 @@ import pytest
 from kubernetes import client, config
 from kubernetes.stream import stream
 
+from kubesim.tests.agnhost import IMAGE as AGNHOST
 from kubesim.tests.contract.tools import namespace_name
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.usefixtures("containers")]
 
-AGNHOST = "registry.k8s.io/e2e-test-images/agnhost:2.53"
 PODS = f"""
 apiVersion: v1
 kind: Pod

@@ -1,4 +1,7 @@
-"""``agnhost`` of the Kubernetes project's test images: the subcommands that pods are made of."""
+"""``agnhost`` of the Kubernetes project's test images: the subcommands that the suite's pods are made of.
+
+It is no part of kubesim: ``register`` lets the containers of this process run it. Elsewhere its image serves nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,18 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
-from kubesim.kubelet.agnhost_identity import issuer_discovery
-from kubesim.kubelet.agnhost_serving import SIGNALLED, Handler, Handlers, serve, signalled, text
-from kubesim.kubelet.agnhost_webhooks import conversion_webhook, webhook
-from kubesim.kubelet.guestbook import Guestbook, query
+from kubesim.kubelet.serving import SIGNALLED, serve, signalled
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import TEXTS, FileError, StartError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.handles import Capture, Handle
 from kubesim.shell.machine import Process
+from kubesim.shell.tools import TOOLS
+
+from .guestbook import Guestbook, query
+from .identity import issuer_discovery
+from .serving import Handler, Handlers, text
+from .webhooks import conversion_webhook, webhook
 
 NEW_FILE = b"mount-tester new file\n"
 LONGEST_OUTPUT = 1 << 20
@@ -428,3 +434,9 @@ COMMANDS: dict[str, Command] = {
     "test-webserver": test_webserver,
     "webhook": webhook,
 }
+
+
+def register() -> None:
+    """Let containers whose image has the program run it."""
+    TOOLS.add("agnhost", run)
+    TOOLS.add("agnhost-2", run)

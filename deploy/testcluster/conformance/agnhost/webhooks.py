@@ -10,10 +10,12 @@ from typing import Any
 import orjson
 
 from kubesim.errors import Obj
-from kubesim.kubelet.agnhost_serving import Handler, Handlers, serve
+from kubesim.kubelet.serving import serve
 from kubesim.network.fabric import Request, Response
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process
+
+from .serving import Handler, Handlers
 
 Judge = Callable[[Obj], Obj]
 PORT = 443
