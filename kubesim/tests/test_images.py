@@ -140,4 +140,4 @@ def test_the_suites_own_image_serves_in_silence_where_its_programs_are_not_loade
     monkeypatch.setattr(TOOLS, "added", set())
     image, argv = pull("registry.k8s.io/e2e-test-images/agnhost:2.53", "amd64"), ("/agnhost", "netexec")
     assert not behaviours.interpreted(image, argv, "amd64")
-    assert behaviours.program(image, argv, (), "amd64", seed="a").exit is None
+    assert behaviours.program(image, argv, (), "amd64", seed="a").ending is None

@@ -7,6 +7,9 @@ import json
 import pytest
 
 from kubesim.shell.errors import UpgradeError
+from kubesim.shell.kubectl import verbs
+from kubesim.shell.kubectl.client import KubectlError
+from kubesim.shell.kubectl.flags import parse
 from kubesim.shell.kubectl.verbs import VERBS
 from kubesim.tests import shell_world
 
@@ -106,3 +109,19 @@ async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answe
         _, status = await shell_world.run(f"timeout 1 kubectl {verb} pod x", made=made)
         assert status in (0, 1, 2, 124)
         made.stop()
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("kustomize .", "kustomize"),
+        ("proxy --port=8001", "proxy"),
+        ("auth reconcile -f rights.yaml", "auth reconcile"),
+        ("cluster-info dump", "cluster-info dump"),
+        ("apply -f web.yaml --prune --all", "--prune"),
+        ("apply -k .", "kustomize"),
+    ],
+)
+def test_what_only_a_candidates_own_kubectl_has_is_named(line, what):
+    with pytest.raises(KubectlError, match=f"error: this kubectl was built without {what}$"):
+        verbs._check_left_out(parse(line.split()))

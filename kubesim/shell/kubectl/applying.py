@@ -7,12 +7,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.shell.files import Directory, File
-from kubesim.shell.kubectl import pruning
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
-from kubesim.shell.kubectl.pruning import LAST
 from kubesim.shell.kubectl.results import complain, dry, headless, report, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, located, place, sources
 from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
@@ -20,6 +18,7 @@ from kubesim.shell.machine import Process
 
 APPLY = "application/apply-patch+yaml"
 MANAGER = "kubectl-client-side-apply"
+LAST = "kubectl.kubernetes.io/last-applied-configuration"
 MISSING = (
     "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should "
     "only be "
@@ -74,18 +73,15 @@ def patch_to(kind: Resource, before: Obj, wanted: Obj) -> tuple[Obj, str]:
 async def apply(process: Process, client: Client, opts: Flags) -> int:
     """Bring objects to what manifests say."""
     _check_apply(opts)
-    pruned = await pruning.kinds(client, opts) if opts.on("prune") else []
-    status, applied = 0, []
+    status = 0
     for obj, source in await sources(process, opts):
         try:
             kind = await client.of_object(obj, source)
             wanted = located(client, kind, obj)
             how = _apply_there if opts.on("server-side") else _apply
-            applied.append(await how(process, client, opts, kind, wanted, source))
+            await how(process, client, opts, kind, wanted, source)
         except KubectlError as error:
             status = await complain(process, error)
-    if pruned and not status:
-        await pruning.prune(process, client, opts, pruned, applied)
     return status
 
 
@@ -103,11 +99,6 @@ def _check_apply(opts: Flags) -> None:
     if opts.on("server-side") and dry(opts) == "client":
         raise KubectlError(
             "error: --dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)"
-        )
-    if opts.on("prune") and not (opts.on("all") or opts.get("selector")):
-        raise KubectlError(
-            "error: all resources selected for prune without explicitly passing --all. To prune all resources, pass "
-            "the --all flag. If you did not mean to prune all resources, specify a label selector"
         )
 
 

@@ -10,10 +10,10 @@ import yaml
 
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import File
+from kubesim.shell.kubectl.applying import LAST
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
-from kubesim.shell.kubectl.pruning import LAST
 from kubesim.shell.kubectl.results import headless, report, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
 from kubesim.shell.kubectl.texts import compact, to_yaml

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,6 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.kustomize_names import hashed
 from kubesim.shell.kubectl.objects import (
     BAD_QUANTITY,
     QUANTITY,
@@ -25,6 +25,7 @@ from kubesim.shell.kubectl.objects import (
     wrong,
 )
 from kubesim.shell.kubectl.rights import SPECIAL
+from kubesim.shell.kubectl.texts import compact
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
@@ -37,6 +38,7 @@ BAD_KEY = (
 RULE = re.compile(
     r"(?P<host>[\w\*\-\.]*)(?P<path>/.*)?=(?P<service>[\w\-]+):(?P<port>[\w\-]+)(?P<tls>,tls(?:=(?P<secret>[\w\-]+))?)?"
 )
+HASH_LETTERS = str.maketrans("013ae", "ghkmt")
 
 
 async def deployment(process: Process, client: Client, opts: Flags) -> Obj:
@@ -197,7 +199,7 @@ def _suffixed(obj: Obj, opts: Flags) -> Obj:
     if not opts.on("append-hash"):
         return obj
     name = obj["metadata"]["name"]
-    return {**obj, "metadata": {**obj["metadata"], "name": f"{name}-{hashed(obj, name)}"}}
+    return {**obj, "metadata": {**obj["metadata"], "name": f"{name}-{_hashed(obj, name)}"}}
 
 
 async def secret(process: Process, client: Client, opts: Flags) -> Obj:
@@ -468,3 +470,13 @@ GENERATORS: dict[str, tuple[Generator, str]] = {
     "service externalname": (service, "ExternalName service:"),
 }
 """What makes an object, and what a refusal says could not be created; "" where only the refusal is shown."""
+
+
+def _hashed(obj: Obj, name: str) -> str:
+    """Return the suffix of a generated object's name: ten letters that follow from what it holds and its ``name``."""
+    found: dict[str, Any] = {"kind": obj["kind"], "name": name, "data": obj.get("data", "")}
+    if obj["kind"] == "Secret":
+        found["type"] = obj.get("type", "")
+    if obj.get("binaryData"):
+        found["binaryData"] = obj["binaryData"]
+    return hashlib.sha256(compact(found).encode()).hexdigest()[:10].translate(HASH_LETTERS)

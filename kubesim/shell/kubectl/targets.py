@@ -13,7 +13,6 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.kustomizing import Builder
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.jq import documents
@@ -142,13 +141,6 @@ async def sources(process: Process, opts: Flags) -> list[tuple[Obj, str]]:
     if not opts.files:
         raise KubectlError("error: must specify one of -f and -k")
     found: list[tuple[Any, str]] = []
-    if folder := opts.get("kustomize"):
-        if opts.all("filename"):
-            raise KubectlError("error: only one of -f or -k can be specified")
-        builder = Builder(process)
-        found += [(obj, folder) for obj in builder.build(folder)]
-        for text in builder.warnings:
-            await process.error(f"# Warning: {text}\n")
     for name in opts.words("filename"):
         for path in _paths(process, name, opts.on("recursive")):
             text = await _read(process, path)

@@ -17,18 +17,14 @@ from kubesim.shell.kubectl import (
     debugging,
     deleting,
     describe,
-    dumping,
     editing,
     eventing,
     explaining,
     forwarding,
     get,
-    kustomizing,
     logs,
     making,
     nodes,
-    proxying,
-    reconciling,
     results,
     rights,
     rollout,
@@ -94,15 +90,12 @@ VERBS: dict[str, Verb] = {
     "rollout undo": rollout.undo,
     "auth can-i": rights.can_i,
     "auth whoami": rights.whoami,
-    "auth reconcile": reconciling.reconcile,
     "certificate approve": rights.certify,
     "certificate deny": rights.certify,
     "api-resources": about.api_resources,
     "api-versions": about.api_versions,
     "version": about.version,
     "cluster-info": about.cluster_info,
-    "cluster-info dump": dumping.dump,
-    "proxy": proxying.proxy,
     "top pod": usage.top,
     "top node": usage.top,
 }
@@ -122,13 +115,14 @@ LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
     "config set-credentials": configuring.set_entry,
     "config set": configuring.set_value,
     "config unset": configuring.set_value,
-    "kustomize": kustomizing.kustomize,
     "plugin list": configuring.plugins,
     "completion": about.completion,
     "alpha": about.alpha,
     "options": about.options,
 }
 """The verbs that ask no server."""
+LEFT_OUT = ("auth reconcile", "cluster-info dump", "kustomize", "proxy")
+"""Commands that only a candidate's own kubectl has; so it is with two flags."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 """What comes of objects that are not what their kind says: custom ones, answers of servers that others register."""
 
@@ -139,6 +133,7 @@ async def run(process: Process) -> int:
         if process.argv[1:2] in (["__complete"], ["__completeNoDesc"]):
             return await completing.answer(process, _client)
         opts = parse(process.argv[1:])
+        _check_left_out(opts)
         if opts.command not in {*VERBS, *LOCAL} or opts.on("help") and opts.command != "alpha":
             await process.write(about.usage_of(" ".join(opts.args) if opts.command == "help" else opts.command))
             return int(opts.command in GROUPS and not opts.on("help"))
@@ -161,6 +156,14 @@ async def run(process: Process) -> int:
         await process.flush()
         await process.error(f"error: unable to decode an object of an unexpected shape: {error}\n")
         return 1
+
+
+def _check_left_out(opts: Flags) -> None:
+    """Raise KubectlError for what this kubectl does not have."""
+    wanted = opts.command if opts.command in LEFT_OUT else ""
+    wanted = wanted or "--prune" * opts.on("prune") or "kustomize" * ("kustomize" in opts.given)
+    if wanted and not opts.on("help"):
+        raise KubectlError(f"error: this kubectl was built without {wanted}")
 
 
 async def _warned(process: Process, count: int) -> int:
