@@ -1,4 +1,4 @@
-// The keyboard of the live page, its panes on a small screen, and the Presenting switch.
+// The keyboard of the live page, and its panes on a small screen.
 (() => {
   const desk = document.querySelector(".desk");
   const inText = (target) => target.matches("textarea, select, input:not([type=radio], [type=checkbox])") || target.isContentEditable;
@@ -55,20 +55,14 @@
     if (event.ctrlKey && event.key === "Enter" && event.target.form) return event.target.form.requestSubmit();
     if (event.ctrlKey || event.metaKey || event.altKey || off() || inText(event.target)) return;
     if (document.querySelector("dialog[open]") || !keys[event.key]) return;
+    if (event.key !== "?" && document.documentElement.classList.contains("presenting")) return;
     event.preventDefault();
     keys[event.key]();
   });
 
-  function present(on) {
-    document.documentElement.classList.toggle("presenting", on);
-    localStorage.setItem("presenting", on ? "yes" : "no");
-    byId("presenting")?.setAttribute("aria-pressed", String(on));
-  }
-
   document.addEventListener("click", (event) => {
     const chosen = event.target.closest("[data-pane-button]");
     if (chosen) pane(chosen.dataset.paneButton);
-    if (event.target.closest("#presenting, [data-end-presenting]")) present(!document.documentElement.classList.contains("presenting"));
     const item = event.target.closest("[data-goes-to]");
     if (item) {
       event.preventDefault();
@@ -86,6 +80,5 @@
     box.checked = !off();
     box.addEventListener("change", () => localStorage.setItem("single-keys", box.checked ? "on" : "off"));
   }
-  byId("presenting")?.setAttribute("aria-pressed", String(document.documentElement.classList.contains("presenting")));
   if (desk) pane("middle");
 })();
