@@ -1,4 +1,4 @@
-"""What a session needs in a cluster before any fault: its namespaces, and an identity with least privilege.
+"""A session's place in a cluster before any fault: namespaces with limits, and an identity with least privilege.
 
 The names tell nothing. Reading is wide inside the session's namespaces: ``kubectl get all`` and ``top`` answer.
 Secrets, access rules, quotas, and everything through which they can be reached, are out.
@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from faults.engine import Change, Create, Record
+from faults import guardrails
+from faults.engine import Change, Create, Patch, Record, Target
+from faults.guardrails import Guardrails
 
 Obj = dict[str, Any]
 SERVICE_ACCOUNT = "platform-oncall"
+DEFAULT_ACCOUNT = "default"  # the cluster makes one in every namespace
 ROLE = "workload-operator"
 CLUSTER_ROLE = "node-viewer"
 _READ = ["get", "list", "watch"]
@@ -21,16 +24,27 @@ GRANTING_KINDS = ("RoleBinding", "ClusterRoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def changes(namespaces: Sequence[str]) -> list[Change]:
-    """Return the changes that build it, bindings last: nothing is granted before it is all there."""
-    objects = [
-        *(_namespace(name) for name in namespaces),
+def changes(namespaces: Sequence[str], rails: Guardrails | None = None) -> list[Change]:
+    """Return the changes that build it, bindings last: nothing is granted before it is all there.
+
+    Without ``rails`` it is what runs of earlier versions were made of: a step is known by its place in the list.
+    """
+    limits = foundation(namespaces, rails)
+    identity = [
         _service_account(namespaces[0]),
-        *(_role(name) for name in namespaces),
-        _cluster_role(),
+        *(_role(name, rails) for name in namespaces),
+        _cluster_role(rails, namespaces),
         *(_role_binding(name, namespaces[0]) for name in namespaces),
-        _cluster_role_binding(namespaces[0]),
+        _cluster_role_binding(namespaces[0], rails),
     ]
+    tokens = [_without_token(name) for name in namespaces] if rails else []
+    return [*limits, *tokens, *(Create(obj, injector="environment") for obj in identity)]
+
+
+def foundation(namespaces: Sequence[str], rails: Guardrails | None) -> list[Change]:
+    """Return the first of these changes: after them the cluster itself has to act before the rest can be made."""
+    limits = guardrails.objects(rails, namespaces) if rails else []
+    objects = [*(_namespace(name, rails) for name in namespaces), *limits]
     return [Create(obj, injector="environment") for obj in objects]
 
 
@@ -44,8 +58,15 @@ def username(namespace: str) -> str:
     return f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}"
 
 
-def _namespace(name: str) -> Obj:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+def _namespace(name: str, rails: Guardrails | None) -> Obj:
+    labels = {"labels": guardrails.namespace_labels(rails)} if rails else {}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **labels}}
+
+
+def _without_token(namespace: str) -> Change:
+    """Keep the token of the account that pods run under out of them: it would outlive the candidate's rights."""
+    account = Target("v1", "ServiceAccount", namespace, DEFAULT_ACCOUNT)
+    return Patch(account, {"automountServiceAccountToken": False}, injector="environment")
 
 
 def _service_account(namespace: str) -> Obj:
@@ -57,12 +78,13 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Obj:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
-def _role(namespace: str) -> Obj:
+def _role(namespace: str, rails: Guardrails | None) -> Obj:
+    debugging = [_rule("", ["pods/ephemeralcontainers"], ["get", "update", "patch"])]
     rules = [
         _rule("", ["pods", "services", "configmaps"], _READ + _WRITE),
         _rule("", ["pods/log", "pods/status", "events", "endpoints"], _READ),
         _rule("", ["pods/exec", "pods/attach", "pods/portforward"], ["get", "create"]),
-        _rule("", ["pods/ephemeralcontainers"], ["get", "update", "patch"]),
+        *(debugging if rails is None or rails.ephemeral_containers else []),
         _rule("", ["replicationcontrollers"], _READ),
         _rule("apps", ["deployments"], _READ + _WRITE),
         _rule("apps", ["deployments/scale"], ["get", "update", "patch"]),
@@ -78,9 +100,18 @@ def _role(namespace: str) -> Obj:
     return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
 
 
-def _cluster_role() -> Obj:
+def _cluster_role(rails: Guardrails | None, namespaces: Sequence[str]) -> Obj:
+    """Reading of nodes and namespaces; on a shared cluster of one's own only, since the list names the others'."""
     rules = [_rule("", ["nodes", "namespaces"], _READ), _rule("metrics.k8s.io", ["nodes"], ["get", "list"])]
-    return {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": CLUSTER_ROLE}, "rules": rules}
+    if rails and rails.shared:
+        own = {**_rule("", ["namespaces"], ["get"]), "resourceNames": list(namespaces)}
+        rules = [_rule("", ["nodes"], _READ), own, rules[1]]
+    name = _cluster_scoped_name(rails)
+    return {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+
+
+def _cluster_scoped_name(rails: Guardrails | None) -> str:
+    return CLUSTER_ROLE + (rails.suffix if rails else "")
 
 
 def _role_binding(namespace: str, home: str) -> Obj:
@@ -88,9 +119,10 @@ def _role_binding(namespace: str, home: str) -> Obj:
     return _binding("RoleBinding", meta, {"apiGroup": _RBAC, "kind": "Role", "name": ROLE}, home)
 
 
-def _cluster_role_binding(home: str) -> Obj:
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": CLUSTER_ROLE}
-    return _binding("ClusterRoleBinding", {"name": CLUSTER_ROLE}, role, home)
+def _cluster_role_binding(home: str, rails: Guardrails | None) -> Obj:
+    name = _cluster_scoped_name(rails)
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+    return _binding("ClusterRoleBinding", {"name": name}, role, home)
 
 
 def _binding(kind: str, meta: Obj, role: Obj, home: str) -> Obj:

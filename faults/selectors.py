@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from faults import crypto
+from faults import crypto, environment
 from faults.checks import Reader
 from faults.engine import Change
-from faults.environment import changes as environment_changes
 from faults.errors import FaultError
+from faults.guardrails import Guardrails
 from faults.injectors import changes as fault_changes
 from faults.kube.client import Kube, Resource
 from faults.kube.config import parse
@@ -38,13 +38,18 @@ def bound_pack(run: FaultRun) -> Pack:
 def changes_of(run: FaultRun) -> list[Change]:
     """Return what a run changes in its cluster; the same list every time."""
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
-        return environment_changes(namespaces_of(run))
+        return environment.changes(namespaces_of(run), guardrails_of(run))
     return fault_changes(bound_pack(run).inject)
 
 
 def namespaces_of(run: FaultRun) -> list[str]:
     """Return the real namespaces of a run, each once; the first is the candidate's own."""
     return list(dict.fromkeys(run.namespaces.values()))
+
+
+def guardrails_of(run: FaultRun) -> Guardrails | None:
+    """Return the limits that an environment was planned with; None for one of an earlier version."""
+    return Guardrails.load(run.parameters)
 
 
 def kube_for(cluster: Cluster) -> Kube:

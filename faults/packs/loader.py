@@ -85,6 +85,7 @@ def _objects(name: str, text: str) -> list[Obj]:
 
 def _check_whole(source: Source) -> None:
     document = source.document
+    _check_rights(document)
     _check_parameters(document)
     _check_files(source)
     _check_placeholders(source)
@@ -93,6 +94,12 @@ def _check_whole(source: Source) -> None:
         for number, row in enumerate(document[list_name]):
             _check_condition(row, f"{list_name}.{number}")
     _check_needs(document)
+
+
+def _check_rights(document: Obj) -> None:
+    """More rights only where nobody else's work is in reach."""
+    if document.get("rights") and "shared" in document["requires"]["tiers"]:
+        raise PackError(DOCUMENT, "rights", "cannot be granted on shared clusters; remove shared from requires.tiers")
 
 
 def _check_parameters(document: Obj) -> None:

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 Obj = dict[str, Any]
+PRIVILEGED_PODS = "privileged-pods"
+EPHEMERAL_CONTAINERS = "ephemeral-containers"
+DIRECT_PLACEMENT = "direct-placement"
+RIGHTS = (PRIVILEGED_PODS, EPHEMERAL_CONTAINERS, DIRECT_PLACEMENT)
+"""Rights beyond the candidate's usual ones: no Pod Security, ``kubectl debug``, pods with a ``nodeName``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Pack:
     tags: tuple[str, ...]
     source: str
     requires: Requires
+    rights: tuple[str, ...]
     namespaces: Mapping[str, str]
     parameters: Mapping[str, Parameter]
     inject: tuple[InjectStep, ...]
@@ -69,6 +70,7 @@ class Pack:
             tags=tuple(document["tags"]),
             source=document["source"],
             requires=building.requires(document["requires"]),
+            rights=tuple(document.get("rights", [])),
             namespaces=dict(namespaces),
             parameters=building.parameters(document["parameters"]),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),

@@ -15,6 +15,7 @@ from faults.errors import Conflict, Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import render
 from faults.models import Cluster, FaultRun, Step
+from faults.services.establishing import establish
 from faults.services.work import working
 
 MAX_DELETIONS = 5  # of one binding in one go; beyond that somebody else is at work
@@ -117,7 +118,7 @@ def restore_access(*, run: FaultRun) -> None:
     """Give the rights back. Raises LeaseHeld and ClusterError: try again."""
     if _active(run):
         with working(run.pk, _holder()) as work:
-            work.engine().apply(selectors.changes_of(run), mend=True)
+            establish(work, run)
 
 
 def access_is_open(*, run: FaultRun) -> bool:

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from faults import selectors
 from faults.errors import FaultError
+from faults.guardrails import Guardrails
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 
 
-def plan_environment_run(*, cluster: Cluster, namespaces: Mapping[str, str], deadline: datetime) -> FaultRun:
-    """Plan a session's namespaces (logical name -> real name) and the candidate's identity in the first of them."""
+def plan_environment_run(
+    *,
+    cluster: Cluster,
+    namespaces: Mapping[str, str],
+    deadline: datetime,
+    packs: Iterable[Pack] = (),
+) -> FaultRun:
+    """Plan a session's namespaces (logical name -> real name) and the candidate's identity in the first of them.
+
+    The limits of the namespaces follow from the cluster's tier and from what the session's packs ask for.
+    """
     if not namespaces:
         raise FaultError("An environment needs at least one namespace.")
+    needed = list(packs)
+    rails = Guardrails.plan(
+        tier=cluster.tier,
+        home=next(iter(namespaces.values())),
+        gpus=sum(pack.requires.nodes * pack.requires.gpus for pack in needed),
+        rights=[right for pack in needed for right in pack.rights],
+    )
     return FaultRun.objects.create(
-        purpose=FaultRun.Purpose.ENVIRONMENT, cluster=cluster, namespaces=dict(namespaces), deadline=deadline
+        purpose=FaultRun.Purpose.ENVIRONMENT,
+        cluster=cluster,
+        namespaces=dict(namespaces),
+        parameters=rails.dump(),
+        deadline=deadline,
     )
 
 

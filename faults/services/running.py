@@ -14,6 +14,7 @@ from faults.clock import Clock, RealClock
 from faults.engine import Stuck, compare, fingerprint, no_failpoint, orphans, settle
 from faults.errors import ClusterError
 from faults.models import Cluster, FaultRun, Step
+from faults.services.establishing import establish
 from faults.services.work import Failpoint, Report, Work, silent, working
 
 Status = FaultRun.Status
@@ -95,7 +96,10 @@ def _inject(work: Work, run: FaultRun) -> None:
         work.report("Taking the fingerprint", "Looking at everything the session may touch")
         picture = fingerprint(work.kube(), selectors.namespaces_of(run))
         work.update(fingerprint_before=picture, mirrored_deadline=run.deadline)
-    work.engine().apply(selectors.changes_of(run), lambda line: work.report("Injecting", line), mend=True)
+    if run.purpose == FaultRun.Purpose.ENVIRONMENT:
+        establish(work, run)
+    else:
+        work.engine().apply(selectors.changes_of(run), lambda line: work.report("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
 

@@ -19,7 +19,7 @@ from faults.engine import compare, fingerprint
 from faults.errors import Forbidden, Invalid, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import parse
-from faults.models import FaultRun
+from faults.models import Cluster, FaultRun
 from faults.services import seed_catalog
 from faults.tests.conftest import deadline
 from faults.tests.variants import PACKS, TELLS, parameters
@@ -141,6 +141,23 @@ def test_a_seed_decides_the_variant_and_every_variant_is_drawn(pack, cluster):
     assert [drawn(seed) for seed in range(24)] == [drawn(seed) for seed in range(24)]
     every = list(parameters(pack))
     assert {tuple(drawn(seed).items()) for seed in range(24)} == {tuple(values.items()) for values in every}
+
+
+@pytest.mark.parametrize(
+    "pack", [pack for pack in PACKS if "shared" in pack.requires.tiers], ids=lambda pack: pack.slug
+)
+def test_it_works_under_the_limits_of_a_shared_cluster(pack, prepare, cluster, kube):
+    Cluster.objects.filter(pk=cluster.pk).update(tier=Cluster.Tier.SHARED)
+    cluster.refresh_from_db()
+    environment, run = prepare(pack, {})
+    break_it(run)
+    bound = selectors.bound_pack(run)
+    access = services.candidate_access(run=environment, seconds=600)
+    services.apply_solution(run=run, solution=bound.solutions[0], kubeconfig=access.kubeconfig)
+    wait_until_repaired(bound, kube)
+    Cluster.objects.filter(pk=cluster.pk).update(tier=Cluster.Tier.PRACTICE)
+    assert services.revert_run(run_id=run.pk, holder="proof").residue == []
+    assert services.revert_run(run_id=environment.pk, holder="proof").residue == []
 
 
 def verdicts(rows, kube):

@@ -57,6 +57,18 @@ def test_the_digest_follows_the_contents_not_the_order(files):
     assert packs.digest({"a": "bc"}) != packs.digest({"ab": "c"})
 
 
+def test_more_rights_are_asked_for_by_name_and_never_on_shared_clusters(edit):
+    def asking(*rights, tiers=("practice", "dedicated")):
+        return edit(lambda d: d.update(rights=list(rights), requires={**d["requires"], "tiers": list(tiers)}))
+
+    assert packs.parse(asking("privileged-pods", "direct-placement")).rights == (
+        "privileged-pods",
+        "direct-placement",
+    )
+    assert "cannot be granted on shared clusters" in refused(asking("ephemeral-containers", tiers=["shared"]))
+    assert "rights" in refused(asking("root"))
+
+
 def test_binding_fills_in_names_everywhere(varied):
     bound = varied.bind({"workloads": "team-7"}, {"job": "vision-train"})
     job = bound.inject[1].spec["objects"][0]

@@ -11,6 +11,7 @@ from faults import services as fault_services
 from faults.clock import RealClock
 from faults.errors import FaultError, NotFound
 from faults.models import Cluster, FaultRun
+from faults.packs import Pack
 from sessions import clock, events
 from sessions.models import InterviewSession
 from sessions.services import phases
@@ -45,11 +46,17 @@ def run_preparation(*, session_id: int) -> None:
         _become_ready(session_id)
 
 
+def session_packs(session: InterviewSession) -> list[Pack]:
+    """Return the packs of a session's scenarios, in order."""
+    scenarios = session.scenarios.select_related("scenario_version")
+    return [fault_selectors.pack_of(scenario.scenario_version) for scenario in scenarios]
+
+
 def session_namespaces(session: InterviewSession) -> dict[str, str]:
     """Return the union of the packs' namespaces: logical name -> real name."""
     union: dict[str, str] = {}
-    for scenario in session.scenarios.select_related("scenario_version"):
-        for logical, real in fault_selectors.pack_of(scenario.scenario_version).namespaces.items():
+    for pack in session_packs(session):
+        for logical, real in pack.namespaces.items():
             union[logical if union.get(logical, real) == real else real] = real
     return union
 
@@ -79,6 +86,7 @@ def _environment_run(session: InterviewSession) -> FaultRun:
             cluster=_cluster_of(session),
             namespaces=session_namespaces(session),
             deadline=clock.fault_deadline(session),
+            packs=session_packs(session),
         )
         session.save(update_fields=["environment"])
     return session.environment

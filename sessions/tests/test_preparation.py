@@ -210,10 +210,12 @@ def test_a_quota_in_the_way_is_named_and_a_retry_works_once_it_is_gone(preparing
         "spec": {"hard": {"count/jobs.batch": "0"}},
     }
 
+    refused = [quota]
+
     def with_quota(run):
         kube = fault_selectors.kube_for(run.cluster)
-        if run.purpose == FaultRun.Purpose.FAULT and not kube.list("v1", "ResourceQuota", "ml-training"):
-            kube.create(quota)
+        if run.purpose == FaultRun.Purpose.FAULT and refused:
+            kube.create(refused.pop())
         return refusing(run)
 
     monkeypatch.setattr(fault_selectors, "changes_of", with_quota)

@@ -1,0 +1,246 @@
+"""Limits on a session's namespaces: Pod Security, quota, limit range, network policy, and an admission policy.
+
+Pod Security decides what a pod may do to its node; the admission policy adds what Pod Security has no control for:
+tokens, node names, runtime classes. The objects look as a platform team's do. They are frozen into the run that
+makes them (``FaultRun.parameters``), so that a session keeps the limits that it was prepared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from faults.packs.model import DIRECT_PLACEMENT, EPHEMERAL_CONTAINERS, PRIVILEGED_PODS
+
+Obj = dict[str, Any]
+SHARED = "shared"
+QUOTA = "workload-quota"
+LIMIT_RANGE = "container-defaults"
+NETWORK_POLICY = "namespace-isolation"
+POLICY = "workload-policy"
+NO_TOKENS = "service account tokens may not be mounted"
+MAX_PODS = 50
+MAX_CONTAINERS = 20
+MIN_GPUS = 8
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_NODE_LOCAL_DNS = "169.254.20.10/32"  # the one link-local address that pods may ask, and only for names
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrails:
+    """How strict a session's namespaces are.
+
+    ``suffix`` ends the names of cluster-scoped objects where several sessions share a cluster; ``rights`` are those
+    that the session's packs ask for by name.
+    """
+
+    shared: bool
+    gpus: int
+    suffix: str
+    rights: tuple[str, ...]
+
+    @classmethod
+    def plan(cls, *, tier: str, home: str, gpus: int, rights: Sequence[str]) -> Guardrails:
+        """Return the limits for a tier. ``gpus`` is what the scenarios need; nobody is kept from asking for more
+        than a cluster of one's own has, since a pod that stays Pending is part of the subject."""
+        shared = tier == SHARED
+        granted = () if shared else tuple(sorted(set(rights)))
+        return cls(shared, max(2 * gpus, MIN_GPUS if shared else 8 * MIN_GPUS), f"-{home}" if shared else "", granted)
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any]) -> Guardrails | None:
+        """Read what ``dump`` wrote; None for a run of before there were limits."""
+        return cls(**{**data, "rights": tuple(data["rights"])}) if data else None
+
+    def dump(self) -> Obj:
+        """Return it as JSON."""
+        return {**asdict(self), "rights": list(self.rights)}
+
+    @property
+    def level(self) -> str:
+        """The Pod Security level that is enforced."""
+        if self.shared:
+            return "restricted"
+        return "privileged" if PRIVILEGED_PODS in self.rights else "baseline"
+
+    @property
+    def ephemeral_containers(self) -> bool:
+        """Whether the candidate may add containers to running pods."""
+        return EPHEMERAL_CONTAINERS in self.rights
+
+
+def namespace_labels(rails: Guardrails) -> dict[str, str]:
+    """Return the labels of Pod Security; warnings as well, since templates of pods are never refused."""
+    levels = {"enforce": rails.level, "warn": rails.level, "audit": "restricted"}
+    return {f"pod-security.kubernetes.io/{mode}": level for mode, level in levels.items()}
+
+
+def objects(rails: Guardrails, namespaces: Sequence[str]) -> list[Obj]:
+    """Return everything that limits the namespaces."""
+    inside = [
+        make
+        for name in namespaces
+        for make in (_quota(rails, name), _limit_range(rails, name), _network_policy(name, namespaces))
+    ]
+    return [*inside, _policy(rails, namespaces), _policy_binding(rails)]
+
+
+def probe(namespace: str) -> Obj:
+    """Return a pod that nothing but the admission policy refuses: where it is, the policy is in force."""
+    context = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "main", "image": "busybox", "securityContext": context}
+    token = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "admission-check", "namespace": namespace},
+        "spec": {"containers": [container], "volumes": [token]},
+    }
+
+
+def _quota(rails: Guardrails, namespace: str) -> Obj:
+    hard = {
+        "pods": str(MAX_PODS),
+        "count/pods": "200",
+        "count/replicasets.apps": "200",
+        "count/deployments.apps": "30",
+        "count/jobs.batch": "50",
+        "configmaps": "60",
+        "services": "30",
+        "services.loadbalancers": "0",  # would be bought from the cloud, and outlive the cluster
+        "services.nodeports": "0" if rails.shared else "5",
+        "persistentvolumeclaims": "10",
+        "requests.nvidia.com/gpu": str(rails.gpus),
+    }
+    if rails.shared:
+        hard |= {"requests.cpu": "32", "requests.memory": "128Gi", "limits.memory": "256Gi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": QUOTA, "namespace": namespace},
+        "spec": {"hard": hard},
+    }
+
+
+def _limit_range(rails: Guardrails, namespace: str) -> Obj:
+    """Requests for those who state none. Limits only on shared clusters: elsewhere they would change the scenario."""
+    limit: Obj = {"type": "Container", "defaultRequest": {"cpu": "50m", "memory": "64Mi"}}
+    if rails.shared:
+        limit |= {"default": {"cpu": "1", "memory": "1Gi"}, "max": {"cpu": "16", "memory": "128Gi"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": LIMIT_RANGE, "namespace": namespace},
+        "spec": {"limits": [limit]},
+    }
+
+
+def _network_policy(namespace: str, namespaces: Sequence[str]) -> Obj:
+    """Selecting every pod in both directions denies all that is not named: no metadata server, no other tenant."""
+    tenants = _peer(namespaces)
+    dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    spec = {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [tenants, _peer(["monitoring"])]}],
+        "egress": [
+            {"to": [tenants]},
+            {"to": [_peer(["kube-system"]), {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], "ports": dns},
+        ],
+    }
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": NETWORK_POLICY, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def _peer(namespaces: Sequence[str]) -> Obj:
+    return {"namespaceSelector": _selector(namespaces)}
+
+
+def _selector(namespaces: Sequence[str]) -> Obj:
+    return {"matchExpressions": [{"key": _NAME_LABEL, "operator": "In", "values": list(namespaces)}]}
+
+
+def _policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
+    return {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": POLICY + rails.suffix},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "namespaceSelector": _selector(namespaces),
+                "resourceRules": [_rule(["CREATE"], "pods"), _rule(["CREATE", "UPDATE"], "services")],
+            },
+            "variables": [
+                {"name": "isPod", "expression": "request.resource.resource == 'pods'"},
+                {"name": "containers", "expression": f"variables.isPod ? {_CONTAINERS} : []"},
+            ],
+            "validations": [
+                {"expression": expression, "message": message, "reason": "Forbidden"}
+                for message, expression in _validations(rails).items()
+            ],
+        },
+    }
+
+
+def _policy_binding(rails: Guardrails) -> Obj:
+    name = POLICY + rails.suffix
+    return {
+        "apiVersion": _ADMISSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+
+
+def _rule(operations: list[str], resource: str) -> Obj:
+    return {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
+
+
+_CONTAINERS = "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
+
+
+def _validations(rails: Guardrails) -> dict[str, str]:
+    """Return message -> expression."""
+    rules = {
+        NO_TOKENS: _of_pods(
+            "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.projected) || !has(v.projected.sources)"
+            " || v.projected.sources.all(s, !has(s.serviceAccountToken)))"
+        ),
+        "the priority of system components is not available": _of_pods(
+            "!has(object.spec.priorityClassName) || !object.spec.priorityClassName.startsWith('system-')"
+        ),
+        f"a pod may have at most {MAX_CONTAINERS} containers": f"size(variables.containers) <= {MAX_CONTAINERS}",
+        "external IPs are not available": (
+            "variables.isPod || !has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0"
+        ),
+        "this runtime class is not available": _of_pods(
+            "!has(object.spec.runtimeClassName)"
+            + ("" if rails.shared else " || object.spec.runtimeClassName == 'nvidia'")
+        ),
+    }
+    if DIRECT_PLACEMENT not in rails.rights:
+        rules["nodeName may not be set: pods are placed by the scheduler"] = _of_pods(
+            "!has(object.spec.nodeName) || object.spec.nodeName == ''"
+        )
+    if rails.shared:
+        rules["GPUs are requested through limits, and libraries are not preloaded"] = (
+            "variables.containers.all(c, !has(c.env)"
+            " || c.env.all(e, !(e.name in ['NVIDIA_VISIBLE_DEVICES', 'LD_PRELOAD'])))"
+        )
+    return rules
+
+
+def _of_pods(expression: str) -> str:
+    return f"!variables.isPod || {expression}"

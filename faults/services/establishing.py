@@ -1,0 +1,71 @@
+"""Building a session's environment, in two steps: between them the cluster has to act.
+
+A namespace gets its default service account, and a quota its first count, from controllers. A pod that comes before
+them is refused with 403 ("status unknown for quota"), which nobody could tell from a real refusal. An admission
+policy is in force only once the API server has noticed it, up to a second later: a dry run tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from faults import environment, guardrails, selectors
+from faults.clock import RealClock
+from faults.engine import Change
+from faults.errors import ClusterError, Forbidden, NotFound
+from faults.kube.client import Kube
+from faults.models import FaultRun
+from faults.services.work import Work
+
+LOOK_S = 0.05
+PATIENCE_S = 20.0
+WAITING = ("Injecting", "Waiting for the namespaces' accounts, quotas and policies")
+
+
+def establish(work: Work, run: FaultRun) -> None:
+    """Make an environment's changes, or those of them that have gone. Raises ClusterError."""
+    namespaces, rails = selectors.namespaces_of(run), selectors.guardrails_of(run)
+    changes, kube = selectors.changes_of(run), work.kube()
+    if rails is not None:
+        _apply(work, changes[: len(environment.foundation(namespaces, rails))])
+        _await(work, lambda: all(_has_account(kube, name) for name in namespaces))
+    _apply(work, changes)
+    if rails is not None:
+        _await(work, lambda: all(_quota_counts(kube, name) and _policy_acts(kube, name) for name in namespaces))
+
+
+def _apply(work: Work, changes: Sequence[Change]) -> None:
+    work.engine().apply(changes, lambda line: work.report("Injecting", line), mend=True)
+
+
+def _await(work: Work, true: Callable[[], bool]) -> None:
+    waited, clock = 0.0, RealClock()
+    while not true():
+        if waited >= PATIENCE_S:
+            raise ClusterError(
+                "The cluster does not make the namespaces' accounts, quotas and policies ready.", retryable=True
+            )
+        work.beat(*WAITING)
+        clock.wait(LOOK_S)
+        waited += LOOK_S
+
+
+def _has_account(kube: Kube, namespace: str) -> bool:
+    try:
+        kube.get("v1", "ServiceAccount", environment.DEFAULT_ACCOUNT, namespace)
+    except NotFound:
+        return False
+    return True
+
+
+def _quota_counts(kube: Kube, namespace: str) -> bool:
+    quota = kube.get("v1", "ResourceQuota", guardrails.QUOTA, namespace)
+    return bool((quota.get("status") or {}).get("hard"))
+
+
+def _policy_acts(kube: Kube, namespace: str) -> bool:
+    try:
+        kube.create(guardrails.probe(namespace), dry_run=True)
+    except Forbidden as exc:
+        return guardrails.NO_TOKENS in exc.message
+    return False
