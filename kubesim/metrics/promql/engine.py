@@ -16,7 +16,6 @@ import promql_parser as ast
 from kubesim.metrics.promql import functions, over_time
 from kubesim.metrics.promql.aggregations import aggregate
 from kubesim.metrics.promql.binary import SETS, Matching, scalars, sets, vectors, with_scalar
-from kubesim.metrics.promql.complaints import complaint
 from kubesim.metrics.promql.values import (
     NAME,
     Match,
@@ -54,13 +53,13 @@ class Moment:
 
 
 def parse(query: str) -> Any:
-    """Return the syntax tree. Raises QueryError (bad_data) with the parser's words."""
+    """Return the syntax tree. Raises QueryError (bad_data) with the parser's words, which know no places."""
     if len(query) > LONGEST or len(_OPERATORS.findall(query)) > MOST_OPERATORS:
         raise QueryError("bad_data", 'invalid parameter "query": the query is too long; ask in parts')
     try:
         return ast.parse(query)
     except ValueError as error:
-        raise QueryError("bad_data", f'invalid parameter "query": {complaint(query, str(error))}') from error
+        raise QueryError("bad_data", f'invalid parameter "query": 1:1: parse error: {error}') from error
 
 
 def instant(source: Source, query: str, at: float) -> Value:
