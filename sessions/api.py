@@ -6,7 +6,9 @@ was stale); an unknown or foreign session is 404.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +25,8 @@ from pydantic import AwareDatetime
 
 from faults.api import router as faults_router
 from faults.models import ScenarioVersion
-from sessions import clock, selectors, services
-from sessions.errors import SessionError, StaleEdit
+from sessions import clock, limits, selectors, services
+from sessions.errors import SessionError, StaleEdit, TooOften
 from sessions.models import InterviewSession, PlanVersion, QuestionVersion
 from sessions.typing import HttpRequest
 
@@ -118,7 +120,7 @@ class StrictParser(Parser):
         return body
 
 
-REFUSED = {409: Problem, 422: Problem}
+REFUSED = {409: Problem, 422: Problem, 429: Problem}
 
 
 @router.get("", response=list[SessionOut])
@@ -175,13 +177,37 @@ def change_session(request: HttpRequest, uuid: UUID, action: str) -> Any:
     session = selectors.session_for(request.user, uuid)
     if action not in ACTIONS:
         raise SessionError(f"There is no action {action!r}. There are: {', '.join(ACTIONS)}, extend.", "action")
+    if action in limits.INJECTING:
+        limits.require(limits.INJECTIONS, str(session.uuid))
     return ACTIONS[action](session=session, actor=request.user)
+
+
+def _for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Let staff alone read the API's description; a program is told so in JSON instead of a sign-in page."""
+
+    @wraps(view)
+    def guarded(request: DjangoHttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        user = request.user
+        if not user.is_authenticated:
+            return _problem(request, "Unauthorized", 401)
+        if not (user.is_active and user.is_staff):
+            return _problem(request, "Only staff may read the API's description.", 403)
+        return view(request, *args, **kwargs)
+
+    return guarded
 
 
 def make_api() -> NinjaAPI:
     """Return the API with its refusals in one shape."""
     # Without the page of the documentation, which loads from a CDN.
-    api = NinjaAPI(title="Faultline", version="1", urls_namespace="api", docs_url=None, parser=StrictParser())
+    api = NinjaAPI(
+        title="Faultline",
+        version="1",
+        urls_namespace="api",
+        docs_url=None,
+        parser=StrictParser(),
+        docs_decorator=_for_staff,
+    )
     api.add_router("/sessions", router)
     api.add_router("/faults", faults_router)
     api.add_exception_handler(SessionError, _refused)
@@ -201,7 +227,16 @@ def _problem(request: DjangoHttpRequest, message: str, status: int) -> HttpRespo
 
 def _refused(request: DjangoHttpRequest, exc: Any) -> HttpResponse:
     body = {"message": exc.message, "field": exc.field}
-    return api.create_response(request, body, status=409 if isinstance(exc, StaleEdit) else 422)
+    response = api.create_response(request, body, status=_status_of(exc))
+    if isinstance(exc, TooOften):
+        response.headers["Retry-After"] = str(exc.retry_after)
+    return response
+
+
+def _status_of(exc: SessionError) -> int:
+    if isinstance(exc, TooOften):
+        return 429
+    return 409 if isinstance(exc, StaleEdit) else 422
 
 
 def _invalid(request: DjangoHttpRequest, exc: Any) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 SessionError        the request cannot be done; names the field it is about
   StaleEdit         somebody else (or another tab) saved first; nothing was overwritten
+  TooOften          the same was asked for too often; it may be tried again after ``retry_after`` seconds
 """
 
 from __future__ import annotations
@@ -26,3 +27,11 @@ class StaleEdit(SessionError):
             "This was changed elsewhere since you opened it. Your text is kept here: compare, then save.", field
         )
         self.current = current
+
+
+class TooOften(SessionError):
+    """The same was asked for too often; it may be tried again after ``retry_after`` seconds."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

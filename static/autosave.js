@@ -134,8 +134,9 @@
     const { elt: form, xhr } = event.detail;
     if (!form.matches("form[data-autosave]") || !form.isConnected) return;
     if (xhr.status === 409) resolve(form);
-    if (xhr.status !== 0 && xhr.status < 500) return;
-    tell(form, "Not saved yet: no connection. Kept on this computer and tried again.");
+    const busy = xhr.status === 429;
+    if (xhr.status !== 0 && !busy && xhr.status < 500) return;
+    tell(form, `Not saved yet: ${busy ? "too many changes at once" : "no connection"}. Kept on this computer and tried again.`);
     again(form);
   });
   addEventListener("online", () => {

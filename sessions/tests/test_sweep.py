@@ -21,7 +21,8 @@ EVERYBODY = set(PEOPLE)
 SIGNED_IN = {"mallory", *INTERVIEWERS}
 # Who may reach the view behind an address; everybody else is sent to sign in, or told that there is nothing.
 RULES = [
-    (r"^(healthz|readyz|login/|logout/|join/<str:token>/|api/openapi\.json)$", EVERYBODY),
+    (r"^(healthz|readyz|login/|logout/|join/<str:token>/)$", EVERYBODY),
+    (r"^api/openapi\.json$", {"root"}),
     (r"^admin/login/$", EVERYBODY),
     (r"^admin/", {"root"}),
     (r"^api/faults/runs/", {"root"}),

@@ -1,7 +1,13 @@
 from __future__ import annotations
 
-import pytest
+import socket
+import ssl
 
+import pytest
+from faults.kube.config import render
+
+from faults import crypto
+from faults.errors import FaultError, Forbidden, Unreachable
 from sessions import services
 from sessions.selectors import CANDIDATE_KEY, pack_for
 
@@ -87,3 +93,37 @@ def test_the_tab_names_the_state_and_never_the_task(candidate, live, ada):
     page = candidate.get(url(live)).content.decode()
     assert "<title>Paused: " in page
     assert "favicon-paused.svg" in page
+
+
+@pytest.fixture
+def hanging_host(settings, monkeypatch):
+    """A host of practice clusters that takes connections and never answers."""
+    monkeypatch.setattr("faults.kube.client.TIMEOUT", (0.1, 0.1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings.KUBESIM_URL = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        yield settings.KUBESIM_URL
+
+
+def test_a_cluster_that_hangs_is_a_clear_page(candidate, live, hanging_host):
+    ca_pem = ssl.DER_cert_to_PEM_cert(ssl.create_default_context().get_ca_certs(binary_form=True)[0])
+    names = {"namespace": "training", "user": "sam", "cluster": "gpu-test"}
+    live.cluster.kubeconfig = crypto.seal(render(server=hanging_host, ca_pem=ca_pem, token="x", **names))
+    live.cluster.save()
+    live.environment.namespaces = {"home": "training"}
+    live.environment.save()
+    candidate.raise_request_exception = False
+    answer = candidate.get(f"{url(live)}kubeconfig/")
+    assert answer.status_code == 503
+    assert "The cluster does not answer right now." in answer.content.decode()
+
+
+@pytest.mark.parametrize("error", [Unreachable("no answer"), Forbidden("no"), FaultError("lease")])
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}])
+def test_whatever_view_asks_a_cluster_answers_503_where_it_fails(candidate, live, monkeypatch, error, headers):
+    def fails(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr("sessions.views.candidate.progress.candidate_screen", fails)
+    answer = candidate.get(url(live), headers=headers)
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert "The cluster does not answer right now" in answer.content.decode()

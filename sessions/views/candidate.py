@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from faults.errors import FaultError
+from faults.errors import ClusterError, FaultError
 from sessions import clock, presence, selectors, services
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
@@ -39,7 +39,7 @@ def candidate_kubeconfig(request: HttpRequest, uuid: UUID) -> HttpResponse:
         access = services.candidate_credentials(session=session)
     except SessionError as exc:
         return _page(request, session, status=409, error=exc.message)
-    except FaultError:
+    except (ClusterError, FaultError):
         sentence = "The cluster does not answer right now. Try again in a moment, and tell your interviewer."
         return _page(request, session, status=503, error=sentence)
     response = HttpResponse(access.kubeconfig, content_type="application/yaml")

@@ -11,6 +11,8 @@ from sessions import limits, selectors, services
 from sessions.errors import SessionError
 from sessions.typing import HttpRequest
 
+COOKIE_S = 7 * 24 * 3600  # who joins early still has the page on the day
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
@@ -28,6 +30,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     limits.forgive(limits.JOIN_ADDRESS, address)
     request.session.cycle_key()
     selectors.bind_candidate(request.session, session)
+    request.session.set_expiry(COOKIE_S)
     return redirect("candidate-page", session.uuid)
 
 

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from sessions import scorecards, selectors
+from sessions import limits, scorecards, selectors
 from sessions.scorecards import Scorecard
 from sessions.typing import HttpRequest
 
@@ -53,6 +53,7 @@ def json(request: HttpRequest, uuid: UUID) -> HttpResponse:
 
 def _card(request: HttpRequest, uuid: UUID) -> Scorecard:
     session = selectors.session_for(request.user, uuid)
+    limits.require(limits.EXPORTS, str(request.user.pk))
     return scorecards.build_scorecard(session=session, viewer=request.user)
 
 

@@ -12,7 +12,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 from django_htmx.http import trigger_client_event
 
-from sessions import selectors, services
+from sessions import limits, selectors, services
 from sessions.errors import SessionError
 from sessions.forms import CreditForm, first_error
 from sessions.models import InterviewSession
@@ -47,6 +47,8 @@ def session_action(request: HttpRequest, uuid: UUID, action: str) -> HttpRespons
     if action not in ACTIONS:
         raise Http404("There is no such action.")
     session = selectors.session_for(request.user, uuid)
+    if action in limits.INJECTING:
+        limits.require(limits.INJECTIONS, str(session.uuid))
     before = screen_of(session)
     error = None
     try:

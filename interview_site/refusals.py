@@ -1,0 +1,19 @@
+"""Answers of middleware that refuse a request, in the form that its sender reads: a page, a toast, or JSON."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+
+
+def refuse(request: HttpRequest, *, status: int, title: str, text: str, retry_after: int) -> HttpResponse:
+    """Return an answer that says what to do. htmx swaps no such answer; ``app.js`` shows its text as a toast."""
+    if request.path.startswith("/api/"):
+        response: HttpResponse = JsonResponse({"message": text, "field": ""}, status=status)
+    elif "HX-Request" in request.headers:
+        response = HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
+    else:
+        response = render(request, "refused.html", {"title": title, "text": text}, status=status)
+    response.headers["Retry-After"] = str(retry_after)
+    response.headers["Cache-Control"] = "no-store"
+    return response
