@@ -4,10 +4,10 @@ import socket
 import ssl
 
 import pytest
-from faults.kube.config import render
 
 from faults import crypto
 from faults.errors import FaultError, Forbidden, Unreachable
+from faults.kube.config import render
 from sessions import services
 from sessions.selectors import CANDIDATE_KEY, pack_for
 
