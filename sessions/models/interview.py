@@ -58,6 +58,9 @@ class InterviewSession(models.Model):
     release_asked_at = models.DateTimeField(null=True, blank=True)
     released_at = models.DateTimeField(null=True, blank=True, help_text="Faults reverted and the cluster let go.")
     residue = models.JSONField(null=True, blank=True, help_text="Differences left at the release; [] is clean.")
+    outage_count = models.PositiveSmallIntegerField(
+        default=0, help_text="Rows of the ledger; most sessions have none."
+    )
     timeline_seal = models.CharField(
         max_length=64, blank=True, help_text="HMAC over the newest event's number and hash; see sessions.events."
     )
@@ -200,6 +203,27 @@ class ClockEntry(models.Model):
         return f"{self.kind} at {self.at:%H:%M:%S}"
 
 
+class Outage(models.Model):
+    """A time in which the environment did not answer, through no fault of the candidate."""
+
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="outages")
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    reason = models.CharField(max_length=300)
+    credited_s = models.PositiveIntegerField(default=0, help_text="Session time given back for it, in seconds.")
+
+    class Meta:
+        ordering = ["session", "began_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session"], condition=Q(ended_at__isnull=True), name="one_outage_at_a_time"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.began_at:%H:%M:%S}: {self.reason}"
+
+
 class HintRelease(models.Model):
     """A hint that was given, in the words that were shown."""
 
@@ -236,7 +260,28 @@ class CheckState(models.Model):
     checked_at = models.DateTimeField(null=True, blank=True)
     passing_since = models.DateTimeField(null=True, blank=True)
     held_at = models.DateTimeField(null=True, blank=True, help_text="When it had passed for as long as it must hold.")
-    broken_at = models.DateTimeField(null=True, blank=True, help_text="For a guard: when it first failed.")
+    failing_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when it has failed without a break, outside any grace period."
+    )
+    failed_at = models.DateTimeField(null=True, blank=True, help_text="When its failing began to count.")
+    grace_until = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Until then nothing counts as failed: we could not look, or have just begun to.",
+    )
+    told = models.CharField(
+        max_length=8,
+        choices=Verdict.choices,
+        default=Verdict.NOT_RUN,
+        help_text="The verdict that was last an event.",
+    )
+    broken_at = models.DateTimeField(
+        null=True, blank=True, help_text="For a guard: since when it failed, the first time that this counted."
+    )
+    broken_finding = models.TextField(blank=True, help_text="For a guard: what was seen then.")
+    change = models.TextField(blank=True, help_text="What changed before it failed: object, field, before and after.")
+    changed_by = models.CharField(max_length=120, blank=True, help_text="The field manager, or that it is not known.")
+    traceable = models.BooleanField(default=False, help_text="Whether a tool such as kubectl asked for the change.")
 
     class Meta:
         ordering = ["scenario", "id"]

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from faults.errors import ClusterError, Unreachable
+from sessions.observer.changes import ChangeLog
 
 Obj = dict[str, Any]
 Kind = tuple[str, str]  # apiVersion and kind
@@ -24,6 +25,7 @@ class Cache:
     def __init__(self, kinds: Iterable[Kind], now: Callable[[], datetime], on_change: Callable[[Kind], None]) -> None:
         self._now = now
         self._on_change = on_change
+        self.changes = ChangeLog(now)
         self._lock = threading.Lock()
         self._objects: dict[Kind, dict[str, Obj]] = {kind: {} for kind in kinds}
         self._synced: set[Kind] = set()
@@ -35,6 +37,8 @@ class Cache:
         uid = obj["metadata"]["uid"]
         with self._lock:
             known = self._objects[kind]
+            if kind in self._synced:  # a first list is no change
+                self.changes.note(kind, known.get(uid), None if change == "DELETED" else obj)
             if change == "DELETED":
                 known.pop(uid, None)
             else:
@@ -86,6 +90,13 @@ class Cache:
             return self._heard
 
     @property
+    def silence(self) -> tuple[datetime, str] | None:
+        """Since when the cluster as a whole has given no sign of life, and why; None while it answers."""
+        with self._lock:
+            trouble = self._stale.get(None)
+            return (min(self._heard or trouble[0], trouble[0]), trouble[1]) if trouble else None
+
+    @property
     def stale_since(self) -> datetime | None:
         """Since when something is missing; None while all is well."""
         with self._lock:
@@ -110,6 +121,6 @@ class Cache:
 
 
 def _slim(obj: Obj) -> Obj:
-    """Drop what no condition and no panel reads, which is half of most objects."""
+    """Drop what no condition and no panel reads, which is half of most objects; ``ChangeLog`` has seen it before."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": meta}

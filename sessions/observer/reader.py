@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from sessions.observer.cache import Cache
+from sessions.observer.label_selectors import matches
 
 
 class LogSource(Protocol):
@@ -38,18 +39,3 @@ class CacheReader:
     def logs(self, namespace: str, pod: str, container: str = "", previous: bool = False) -> str:
         """Return a container's log, asked for now."""
         return self._source.logs(namespace, pod, container, previous)
-
-
-def matches(selector: str, labels: dict[str, str]) -> bool:
-    """Whether labels satisfy an equality selector: ``a=b``, ``a==b``, ``a!=b``, ``a``, ``!a``, joined by commas."""
-    return all(_term(term.strip(), labels) for term in selector.split(",") if term.strip())
-
-
-def _term(term: str, labels: dict[str, str]) -> bool:
-    if "!=" in term:
-        key, value = term.split("!=", 1)
-        return labels.get(key.strip()) != value.strip()
-    if "=" in term:
-        key, value = term.replace("==", "=", 1).split("=", 1)
-        return labels.get(key.strip()) == value.strip()
-    return term[1:].strip() not in labels if term.startswith("!") else term in labels

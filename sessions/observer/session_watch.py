@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 
 from faults import selectors as fault_selectors
 from faults import services as fault_services
-from faults.checks import Condition, ObjectRead
+from faults.checks import GRACE, Condition, ObjectRead
 from faults.errors import ClusterError, FaultError
 from faults.kube.client import Kube
 from faults.models import FaultRun
@@ -23,7 +23,9 @@ from sessions.models import CheckState, InterviewSession, SessionScenario
 from sessions.observer import checking
 from sessions.observer.cache import Kind, Obj
 from sessions.observer.cluster import ClusterWatch
-from sessions.observer.reader import CacheReader, matches
+from sessions.observer.label_selectors import matches
+from sessions.observer.outages import OutageWatch
+from sessions.observer.reader import CacheReader
 from sessions.observer.rows import live_state
 from sessions.observer.screens import CLUSTER_PANELS
 
@@ -64,6 +66,8 @@ class SessionWatch:
         self._stop = threading.Event()
         self._done: dict[str, datetime] = {}
         self._trouble = ""
+        self._outages = OutageWatch(session.pk)
+        self._counts_from = now() + GRACE
         self._refresh(session)
         self.cluster = ClusterWatch(kube, self._kinds(), now, self._changed)
         self._thread = threading.Thread(target=self._run, name=f"checks {self.uuid[:8]}", daemon=True)
@@ -97,6 +101,9 @@ class SessionWatch:
         session = InterviewSession.objects.select_related("environment").get(pk=self.session_id)
         self._refresh(session)
         self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
+        self._safely(
+            partial(self._outages.look, self.cluster.cache.silence, self.cluster.cache.complete, self._now())
+        )
         if session.state in _AT_WORK and session.first_request_at is None:
             self._every("ask", ASK, partial(self._notice_candidate, session))
         if session.state == State.LIVE and self.cluster.cache.complete:
@@ -170,7 +177,8 @@ class SessionWatch:
         now = self._now()
         states = {state.key: state for state in CheckState.objects.filter(scenario=scenario)}
         if checking.is_worth_recording(states, pack, outcomes, now):
-            checking.record(scenario, pack, outcomes, now)
+            cause_of = self.cluster.cache.changes.cause_of
+            checking.record(scenario, pack, outcomes, now, cause_of=cause_of, counts_from=self._counts_from)
             self._mark(self.session_id, ("checks", "run"))
 
 

@@ -15,6 +15,7 @@ from faults.errors import ClusterError, FaultError
 from faults.models import FaultRun
 from faults.packs import PackError
 from sessions import services
+from sessions.observer.outages import AbsenceWatch
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
@@ -27,8 +28,9 @@ class Sweeper:
     def __init__(self, now: Callable[[], datetime], steady: Callable[[], float] = steady_s) -> None:
         self._now = now
         self._steps = ClockSteps(now, _newest_run, steady)
+        self._absence = AbsenceWatch(now, steady)
         self._stop = threading.Event()
-        groups: list[tuple[Duty, ...]] = [(self._relay, self._housekeep), (self._reconcile,)]
+        groups: list[tuple[Duty, ...]] = [(self._relay, self._look_for_absence, self._housekeep), (self._reconcile,)]
         self._threads = [
             threading.Thread(target=self._run, args=group, name=f"sweeper {number}", daemon=True)
             for number, group in enumerate(groups)
@@ -64,6 +66,9 @@ class Sweeper:
 
     def _reconcile(self) -> None:
         reconciler.tick(self._steps.look(), self._steps.since)
+
+    def _look_for_absence(self) -> None:
+        self._absence.look()
 
     def _housekeep(self) -> None:
         services.housekeep(self._now())

@@ -14,6 +14,7 @@ from sessions.panels.subject import (
     Context,
     Subject,
     clock_of,
+    outages_of,
     questions_of,
     released_hints,
     scenarios_of,
@@ -38,6 +39,7 @@ class CheckRow:
     holding: bool
     held: int
     hold: int
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def checks(subject: Subject) -> Context:
     return {
         "groups": groups,
         "checked_at": max(times, default=None),
+        "outages": outages_of(subject.session),
         "passed": sum(group["passed"] for group in groups),
         "total": sum(len(group["checks"]) for group in groups),
     }
@@ -229,6 +232,7 @@ def _check_row(check: Check, state: CheckState | None, scenario: SessionScenario
         holding=holding,
         held=held,
         hold=round(check.hold),
+        cause=words.cause_in_words(state),
     )
 
 
@@ -252,6 +256,7 @@ def _guard_row(guard: Check, state: CheckState | None) -> CheckRow:
         holding=False,
         held=0,
         hold=0,
+        cause=words.cause_in_words(state),
     )
 
 

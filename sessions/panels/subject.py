@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Prefetch, prefetch_related_objects
 
 from sessions import clock
-from sessions.models import Assessment, HintRelease, InterviewSession, SessionQuestion, SessionScenario
+from sessions.models import Assessment, HintRelease, InterviewSession, Outage, SessionQuestion, SessionScenario
 
 if TYPE_CHECKING:
     from sessions.live import LiveState
@@ -103,6 +103,14 @@ def clock_of(session: InterviewSession, now: datetime) -> Context:
         "budget_ms": clock.budget_s(session) * 1000,
         "running": clock.is_running(session),
     }
+
+
+def outages_of(session: InterviewSession) -> list[Outage]:
+    """Return the ledger of outages, the oldest first, fetched once and only where there are any."""
+    if not session.outage_count:
+        return []
+    _fetch(session, Prefetch("outages", Outage.objects.order_by("began_at")))
+    return list(session.outages.all())
 
 
 def started_at_of(session: InterviewSession) -> datetime | None:

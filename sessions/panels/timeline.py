@@ -47,6 +47,8 @@ _WORDS = {
     "session.resumed": "Resumed",
     "session.extended": "Extended",
     "session.credited": "Time credited",
+    "outage.began": "Environment does not answer",
+    "outage.ended": "Environment answers again",
     "session.quiet_began": "Quiet time began",
     "session.quiet_ended": "Quiet time ended",
     "session.ended": "Ended",

@@ -62,6 +62,7 @@ ICONS: Final = {
 }
 NOT_RUN: Final = Chip("hollow", "Not run", "grey")
 ERROR: Final = Chip("octagon", "Check error", "red")
+UNTRACED: Final = "Not traceable to the candidate."
 HIDDEN: Final = Chip("dashed", "Not shown", "grey")
 REGRESSED: Final = Chip("back", "Regressed", "orange")
 
@@ -86,7 +87,7 @@ def check_chip(state: CheckState | None, hold_s: float, now: datetime, *, was_fi
     if state.verdict == CheckState.Verdict.ERROR:
         return ERROR
     if state.verdict == CheckState.Verdict.FAIL:
-        return REGRESSED if was_fixed else Chip("triangle", "Fail", "amber")
+        return REGRESSED if was_fixed and state.failed_at else Chip("triangle", "Fail", "amber")
     if state.held_at or not hold_s:
         return Chip("tick", "Pass", "green")
     return Chip("ring", f"Holding {held_seconds(state, hold_s, now)}/{hold_s:.0f} s", "teal")
@@ -98,9 +99,24 @@ def guard_chip(state: CheckState | None) -> Chip:
         return NOT_RUN
     if state.verdict == CheckState.Verdict.ERROR:
         return ERROR
-    if state.verdict == CheckState.Verdict.FAIL:
+    if state.verdict == CheckState.Verdict.FAIL and state.failed_at:
         return Chip("back", "Fail: broken", "orange")
-    return Chip("back", "Pass, was broken", "orange") if state.broken_at else Chip("tick", "Pass", "green")
+    if state.broken_at:
+        return Chip("back", "Pass, was broken", "orange")
+    failing = state.verdict == CheckState.Verdict.FAIL
+    return Chip("ring", "Fails, not counted yet", "grey") if failing else Chip("tick", "Pass", "green")
+
+
+def cause_in_words(state: CheckState | None) -> str:
+    """Return what changed before a failure that counts, and by whom; empty where nothing failed."""
+    if state is None or not (state.failed_at or state.broken_at):
+        return ""
+    if not state.guard and not state.change:
+        return ""  # most checks fail from the start: that is the fault
+    if not state.change:
+        return f"No change is known that explains it. {UNTRACED}"
+    told = f"{state.change} (by {state.changed_by})"
+    return told if state.traceable else f"{told}. {UNTRACED}"
 
 
 def held_seconds(state: CheckState, hold_s: float, now: datetime) -> int:

@@ -22,6 +22,7 @@ from sessions.models import (
     ClockEntry,
     HintRelease,
     InterviewSession,
+    Outage,
     SessionQuestion,
     SessionScenario,
 )
@@ -101,6 +102,7 @@ def _session(session: InterviewSession) -> dict[str, Any]:
         "extended_s": _seconds(entries, ClockEntry.Kind.EXTEND),
         "credited_s": _seconds(entries, ClockEntry.Kind.CREDIT),
         "clock": [_clock_entry(session, entry) for entry in entries],
+        "outages": [_outage(session, outage) for outage in session.outages.order_by("began_at")],
     }
 
 
@@ -180,7 +182,26 @@ def _check(session: InterviewSession, check: Check, state: CheckState | None) ->
 
 
 def _guard(session: InterviewSession, check: Check, state: CheckState | None) -> dict[str, Any]:
-    return {**_verdict(check, state), "broken": _moment(session, state.broken_at if state else None)}
+    return {
+        **_verdict(check, state),
+        "broken": _moment(session, state.broken_at if state else None),
+        "broken_finding": state.broken_finding if state else "",
+        "cause": _cause(state) if state and state.broken_at else None,
+    }
+
+
+def _cause(state: CheckState) -> dict[str, Any]:
+    """Return what is known of why a guard broke; ``traceable`` says whether it can be held against anybody."""
+    return {"change": state.change, "changed_by": state.changed_by, "traceable": state.traceable}
+
+
+def _outage(session: InterviewSession, outage: Outage) -> dict[str, Any]:
+    return {
+        "began": _moment(session, outage.began_at),
+        "ended": _moment(session, outage.ended_at),
+        "reason": outage.reason,
+        "credited_s": outage.credited_s,
+    }
 
 
 def _verdict(check: Check, state: CheckState | None) -> dict[str, Any]:

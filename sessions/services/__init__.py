@@ -33,6 +33,7 @@ from sessions.services.lifecycle import (
     start,
 )
 from sessions.services.notes import add_note
+from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.preparation import run_preparation
 from sessions.services.quiet import begin_quiet, end_quiet
 from sessions.services.release import run_release
@@ -50,6 +51,7 @@ __all__ = [
     "StaleEdit",
     "access_orders",
     "add_note",
+    "begin_outage",
     "begin_quiet",
     "candidate_credentials",
     "consume_join_token",
@@ -57,6 +59,7 @@ __all__ = [
     "credit",
     "end",
     "end_now",
+    "end_outage",
     "end_quiet",
     "extend",
     "grants_of_session",
@@ -65,6 +68,7 @@ __all__ = [
     "mark_asked",
     "note_first_request",
     "pause",
+    "note_absence",
     "prepare",
     "record_end",
     "release",

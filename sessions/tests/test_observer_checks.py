@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from faults import selectors
+from faults import checks, selectors
 from faults.checks import Outcome
 from faults.models import FaultRun
 from sessions import services
 from sessions.models import CheckState
 from sessions.observer import checking
+from sessions.observer.changes import Cause
+from sessions.panels import words
 
 PASS, FAIL, NOT_RUN = Outcome("pass", "as wanted"), Outcome("fail", "image arm64"), Outcome("not_run", "Waits")
 BROKEN = {"job-complete": FAIL, "training-output": NOT_RUN, "same-work": NOT_RUN}
@@ -32,8 +34,8 @@ def pack(observed):
 def record(observed, pack, time):
     """Write down one look, ``seconds`` after the one before."""
 
-    def look(checks, guards=WELL, seconds=0):
-        checking.record(observed, pack, {**checks, **guards}, time.advance(seconds))
+    def look(checks, guards=WELL, seconds=0, **more):
+        checking.record(observed, pack, {**checks, **guards}, time.advance(seconds), **more)
         return {state.key: state for state in CheckState.objects.filter(scenario=observed)}
 
     return look
@@ -72,6 +74,9 @@ def test_a_repair_that_breaks_again_regresses(record, observed, live, kinds):
     record(REPAIRED, seconds=10)
     record(BROKEN, seconds=5)
     observed.refresh_from_db()
+    assert observed.held_at is not None  # a roll-out, perhaps
+    record(BROKEN, seconds=10)
+    observed.refresh_from_db()
     observed.run.refresh_from_db()
     assert (observed.held_at, observed.run.status) == (None, FaultRun.Status.ACTIVE)
     assert observed.fixed_at is not None
@@ -87,16 +92,71 @@ def test_an_error_of_ours_undoes_no_repair(record, observed):
     assert states["job-complete"].held_at is not None
 
 
-def test_a_broken_guard_stays_marked_after_it_recovers(record, live, kinds):
-    record(BROKEN)
-    record(BROKEN, WELL | {"neighbour-serves": Outcome("fail", "the deployment is gone")}, seconds=1)
+def test_a_guard_that_failed_for_its_hold_time_stays_marked_after_it_recovers(record, live, kinds, observed):
+    gone = WELL | {"neighbour-serves": Outcome("fail", "the deployment is gone")}
+    began = record(BROKEN)["neighbour-serves"].checked_at
+    record(BROKEN, gone, seconds=1)
+    states = record(BROKEN, gone, seconds=9)
+    assert states["neighbour-serves"].broken_at is None
+    record(BROKEN, gone, seconds=1)
     states = record(BROKEN, seconds=1)
-    assert states["neighbour-serves"].verdict == "pass"
-    assert states["neighbour-serves"].broken_at is not None
-    assert news(live, kinds) == ["guard.changed", "guard.changed"]
+    guard = states["neighbour-serves"]
+    assert guard.verdict == "pass"
+    assert (guard.broken_at - began).total_seconds() == 1  # when it began, not when it counted
+    assert guard.broken_finding == "the deployment is gone"
+    assert [kind for kind in news(live, kinds) if kind == "guard.changed"] == ["guard.changed", "guard.changed"]
     event = live.events.filter(kind="guard.changed").first()
     assert event.payload["finding"] == "the deployment is gone"
-    assert event.payload["verdict"] == "fail"
+    assert (event.payload["verdict"], event.payload["from"]) == ("fail", "pass")
+
+
+def test_a_guard_that_fails_shortly_is_no_news(record, live, kinds):
+    record(BROKEN)
+    record(BROKEN, WELL | {"neighbour-serves": Outcome("fail", "1 of 2 replicas")}, seconds=1)
+    states = record(BROKEN, seconds=5)
+    assert states["neighbour-serves"].broken_at is None
+    assert news(live, kinds) == []
+
+
+@pytest.mark.parametrize("cause", ["an error", "a gap", "a restart"])
+def test_nothing_counts_in_the_grace_period_after(record, cause, live, time):
+    failing = WELL | {"neighbour-serves": Outcome("fail", "0 of 2 replicas available")}
+    record(BROKEN)
+    if cause == "an error":
+        record(BROKEN, dict.fromkeys(WELL, Outcome("error", "no answer")), seconds=57)
+    counts_from = time() + checks.GRACE if cause == "a restart" else None
+    for seconds in (57 if cause == "a gap" else 2, 10, 10, 5):
+        states = record(BROKEN, failing, seconds=seconds, counts_from=counts_from)
+    assert states["neighbour-serves"].broken_at is None
+    assert record(BROKEN, seconds=1)["neighbour-serves"].failed_at is None
+
+    for seconds in (10, 10, 10, 10):  # what still fails afterwards is not forgiven
+        states = record(BROKEN, failing, seconds=seconds)
+    assert states["neighbour-serves"].broken_at is not None
+
+
+def test_what_changed_and_by_whom_stands_with_the_guard(record, live):
+    cause = Cause("Deployment ml/inference: spec.replicas 2 -> 0", "kubectl-scale", traceable=True)
+    failing = WELL | {"neighbour-serves": Outcome("fail", "0 of 2 replicas available")}
+    record(BROKEN)
+    record(BROKEN, failing, seconds=1, cause_of=lambda condition, now: cause)
+    states = record(BROKEN, failing, seconds=10)
+    guard = states["neighbour-serves"]
+    assert (guard.change, guard.changed_by, guard.traceable) == (cause.change, "kubectl-scale", True)
+    payload = live.events.get(kind="guard.changed").payload
+    assert (payload["change"], payload["changed_by"], payload["traceable"]) == (cause.change, "kubectl-scale", True)
+    assert words.cause_in_words(guard) == "Deployment ml/inference: spec.replicas 2 -> 0 (by kubectl-scale)"
+
+
+def test_what_nobody_is_known_to_have_done_is_marked_so(record, live, client, ada):
+    failing = WELL | {"neighbour-serves": Outcome("fail", "0 of 2 replicas available")}
+    record(BROKEN)
+    record(BROKEN, failing, seconds=1)
+    states = record(BROKEN, failing, seconds=10)
+    assert "Not traceable to the candidate." in words.cause_in_words(states["neighbour-serves"])
+    client.force_login(ada)
+    page = client.get(f"/sessions/{live.uuid}/scorecard/").content.decode()
+    assert "Not traceable to the candidate." in page
 
 
 def test_a_look_that_ends_after_the_pause_is_not_written(record, live, ada):
@@ -107,7 +167,8 @@ def test_a_look_that_ends_after_the_pause_is_not_written(record, live, ada):
 def test_only_what_changed_or_holds_or_is_old_is_written(record, pack, time):
     looked = {**BROKEN, **WELL}
     assert checking.is_worth_recording({}, pack, looked, time())
-    states = record(BROKEN)
+    record(BROKEN)
+    states = record(BROKEN, seconds=10)  # now its failing counts
     for guard in WELL:
         states[guard].held_at = states[guard].held_at or time()
     assert not checking.is_worth_recording(states, pack, looked, time())
