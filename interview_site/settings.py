@@ -135,12 +135,6 @@ REDIS_URL = env.url("REDIS_URL", _own_redis, ("redis", "rediss", "unix"))
 _QUEUE = {"URL": REDIS_URL, "SERIALIZER": "rq.serializers.JSONSerializer", "DEFAULT_TIMEOUT": 300}
 RQ = {"WORKER_CLASS": "interview_site.worker.Worker"}
 RQ_QUEUES = {"default": _QUEUE, "faults": _QUEUE}
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": "faultline"},
-    }
-}
 
 # Practice clusters: the control API of `kubesim host`, its certificate authority and its token.
 KUBESIM_PORT = env.number("KUBESIM_PORT", 8443, low=1, high=65535)

@@ -1,23 +1,30 @@
-"""The browsers' ears: each forwards the rendered panels of one session to one browser, and takes no commands."""
+"""The browsers' ears: each forwards the frames of one session to one browser, and takes no commands."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
 from uuid import UUID, uuid4
 
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.contrib.auth.models import User
+from django.conf import settings
+from django.db import OperationalError
 
 from sessions import clock, doors, hub, panels, presence
 from sessions.doors import Pass
 from sessions.hub import Audience
 
+log = logging.getLogger(__name__)
 STRANGER = 4404
 
 
 class PanelConsumer(AsyncWebsocketConsumer):
-    """Sends an audience's frames to those whose pass is valid; to a stranger there is no such session."""
+    """Sends an audience's frames to those whose pass is valid; to a stranger there is no such session.
+
+    The address may carry ``seq``, the frame that the page shows: it then gets only what came after it.
+    """
 
     role = ""
     channel_layer_alias = "none"  # else every browser would hold a subscription of its own; the hub has the only one
@@ -28,17 +35,22 @@ class PanelConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """Accept who may listen, and begin to send."""
         uuid: UUID = self.scope["url_route"]["kwargs"]["uuid"]
-        wanted = Pass(str(uuid), self.role, self.scope["session"].session_key or "")
-        if not await database_sync_to_async(doors.valid)([wanted]):
+        wanted = Pass(str(uuid), self.role, self._cookie())
+        try:
+            entry = await doors.current().admit(wanted)
+        except OperationalError as exc:
+            log.warning("Permissions could not be looked up, the browser will come again: %s", exc)
+            entry = None
+        if entry is None:
             await self.close(code=STRANGER)
             return
         self._pass = wanted
         doors.current().guard(wanted, self._shut)
-        self._feed = await hub.current().subscribe(Audience(str(uuid), self.role))
+        self._feed = await hub.current().subscribe(Audience(str(uuid), self.role), self._shown())
         await self.accept()
         self._tasks = (
             asyncio.create_task(self._send_frames(self._feed)),
-            asyncio.create_task(self._tell_presence(str(uuid))),
+            asyncio.create_task(self._tell_presence(str(uuid), entry.user)),
         )
 
     async def disconnect(self, code: int) -> None:
@@ -54,38 +66,47 @@ class PanelConsumer(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore what a browser says: whatever changes something is a form, with its permission check."""
 
-    def who(self) -> int | None:
-        """Return the user whose page this is, or None for the candidate."""
-        return None
+    def _cookie(self) -> str:
+        """Return the key of the browser's cookie session, empty where it has none."""
+        text = b"; ".join(value for name, value in self.scope["headers"] if name == b"cookie").decode("latin-1")
+        try:
+            found = SimpleCookie(text).get(settings.SESSION_COOKIE_NAME)
+        except CookieError:
+            return ""
+        return found.value if found else ""
+
+    def _shown(self) -> int:
+        """Return the number of the frame that the page shows, -1 where it does not tell."""
+        text = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("seq", [""])[0]
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
 
     def _shut(self) -> None:
         """Close the socket of somebody who may no longer listen."""
         self._tasks += (asyncio.create_task(self.close(code=STRANGER)),)
 
-    async def _tell_presence(self, uuid: str) -> None:
+    async def _tell_presence(self, uuid: str, user: int | None) -> None:
         """Say that this page is open for as long as it is: people are told who watches them."""
         connection = uuid4().hex
         try:
             while True:
-                await asyncio.to_thread(presence.seen, uuid, self.who(), connection, clock.now())
+                await asyncio.to_thread(presence.seen, uuid, user, connection, clock.now())
                 await asyncio.sleep(presence.REPEAT_S)
         finally:
-            await asyncio.to_thread(presence.gone, uuid, self.who(), connection)
+            await asyncio.to_thread(presence.gone, uuid, user, connection)
 
     async def _send_frames(self, feed: hub.Feed) -> None:
         while True:
-            await self.send(text_data=await feed.next())
+            text = await feed.next()
+            if text is None:
+                text = await hub.current().catch_up(feed)
+            if text:
+                await self.send(text_data=text)
 
 
 class InterviewerConsumer(PanelConsumer):
     """For whoever may open the session's page."""
 
     role = panels.INTERVIEWER
-
-    def who(self) -> int | None:
-        """Name the user."""
-        user: User = self.scope["user"]  # type: ignore[assignment]
-        return int(user.pk)
 
 
 class CandidateConsumer(PanelConsumer):

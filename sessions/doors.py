@@ -41,7 +41,14 @@ class Pass:
     cookies: str
 
 
-def valid(passes: Collection[Pass]) -> set[Pass]:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A pass that opens its session: for a user (its primary key), or for the candidate (None)."""
+
+    user: int | None
+
+
+def valid(passes: Collection[Pass]) -> dict[Pass, Entry]:
     """Return those passes that open their session now; four queries, however many there are."""
     cookies = _cookies({each.cookies for each in passes})
     people = User.objects.in_bulk({int(found[SESSION_KEY]) for found in cookies.values() if SESSION_KEY in found})
@@ -51,11 +58,12 @@ def valid(passes: Collection[Pass]) -> set[Pass]:
             "interviewers"
         )
     }
-    return {
-        each
+    found = {
+        each: _entry(each, sessions[each.session], cookies.get(each.cookies, {}), people)
         for each in passes
-        if each.session in sessions and _opens(each, sessions[each.session], cookies.get(each.cookies, {}), people)
+        if each.session in sessions
     }
+    return {each: entry for each, entry in found.items() if entry is not None}
 
 
 def _cookies(keys: set[str]) -> dict[str, dict[str, Any]]:
@@ -63,15 +71,18 @@ def _cookies(keys: set[str]) -> dict[str, dict[str, Any]]:
     return {row.session_key: row.get_decoded() for row in rows}
 
 
-def _opens(wanted: Pass, session: InterviewSession, cookies: Mapping[str, Any], people: Mapping[int, User]) -> bool:
+def _entry(
+    wanted: Pass, session: InterviewSession, cookies: Mapping[str, Any], people: Mapping[int, User]
+) -> Entry | None:
     if wanted.role == CANDIDATE:
-        return selectors.is_candidate(cookies, session) and not _is_over(session)
+        return Entry(None) if selectors.is_candidate(cookies, session) and not _is_over(session) else None
     user = people.get(int(cookies.get(SESSION_KEY, 0)))
     if user is None or not user.is_active:
-        return False
+        return None
     if not constant_time_compare(cookies.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash()):
-        return False
-    return user.is_superuser or session.owner_id == user.pk or user in session.interviewers.all()
+        return None
+    may = user.is_superuser or session.owner_id == user.pk or user in session.interviewers.all()
+    return Entry(user.pk) if may else None
 
 
 def _is_over(session: InterviewSession) -> bool:
@@ -85,6 +96,19 @@ class Doors:
     def __init__(self) -> None:
         self._open: dict[Pass, set[Callable[[], object]]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[Pass, asyncio.Future[Entry | None]]] = []
+        self._admitting: asyncio.Task[None] | None = None
+
+    async def admit(self, wanted: Pass) -> Entry | None:
+        """Return what the pass opens, or None. All who come while a look-up is under way share the next one.
+
+        Raises ``OperationalError`` where the database does not answer.
+        """
+        answer: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wanted, answer))
+        if self._admitting is None or self._admitting.done():
+            self._admitting = asyncio.create_task(self._admit_waiting())
+        return await answer
 
     def guard(self, wanted: Pass, shut: Callable[[], object]) -> None:
         """Call ``shut`` once the pass is no longer valid."""
@@ -101,6 +125,20 @@ class Doors:
             self._task.cancel()
             self._task = None
 
+    async def _admit_waiting(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                found = await database_sync_to_async(valid)({wanted for wanted, _ in waiting})
+            except OperationalError as exc:
+                for _, answer in waiting:
+                    if not answer.done():
+                        answer.set_exception(exc)
+                continue
+            for wanted, answer in waiting:
+                if not answer.done():
+                    answer.set_result(found.get(wanted))
+
     async def _look_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
@@ -109,7 +147,7 @@ class Doors:
             except OperationalError as exc:
                 log.warning("Permissions could not be looked up and are looked up again: %s", exc)
                 continue
-            for wanted in self._open.keys() - found:
+            for wanted in self._open.keys() - found.keys():
                 for shut in self._open.pop(wanted):
                     shut()
 

@@ -16,7 +16,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.utils.crypto import constant_time_compare, salted_hmac
 
-from sessions import clock
+from sessions import clock, nudges
 from sessions.models import InterviewSession, SessionEvent
 
 SYSTEM = "system"
@@ -55,6 +55,7 @@ def append(
     event.save(force_insert=True)
     session.timeline_seal = seal(event.seq, event.hash)
     InterviewSession.objects.filter(pk=session.pk).update(timeline_seal=session.timeline_seal)
+    nudges.on_commit()
     return event
 
 

@@ -1,7 +1,8 @@
-"""One subscription to the panels for each web process, and the fan-out to its browsers.
+"""One subscription to the frames for each web process, and the fan-out to its browsers.
 
-However many browsers watch, a frame crosses Redis once for each process. A browser that reads slowly keeps only the
-newest frame of each panel; its sequence numbers then show a gap, and it fetches the snapshot.
+However many browsers watch, a frame crosses Redis once for each process, and costs one write for each browser. A
+browser that has missed something (it was away, it reads slowly, Redis was away) is sent the screen's snapshot, which
+is fetched once for all who need it. A heartbeat tells every browser whether what it shows is kept current.
 """
 
 from __future__ import annotations
@@ -9,16 +10,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from django.conf import settings
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from sessions import live
+from sessions import frames
+from sessions.frames import Snapshot
 
 log = logging.getLogger(__name__)
 PAUSE_S = (0.25, 5.0)
+BEAT_S = 2.0
+REDIS_TIMEOUT_S = 1.0
+MAX_BACKLOG = 64  # frames; a browser that is further behind gets the snapshot instead
+IN_SYNC, STALE = '{"beat":true}', '{"beat":false}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,65 +39,197 @@ class Audience:
 
 
 class Feed:
-    """What one browser has yet to get: at most one frame for each panel, oldest first."""
+    """What one browser has yet to get. ``seq`` is the newest frame it has or will get, as far as is known."""
 
-    def __init__(self, audience: Audience) -> None:
+    def __init__(self, audience: Audience, seq: int = -1) -> None:
         self.audience = audience
-        self._frames: dict[str, str] = {}
+        self.seq = seq
+        self.behind = True  # until it was compared with the newest snapshot
+        self._backlog: deque[tuple[int, str]] = deque(maxlen=MAX_BACKLOG)
+        self._beat = ""
         self._ready = asyncio.Event()
-
-    def put(self, panel: str, html: str) -> None:
-        """Take a frame; an older one of the same panel that was not sent is dropped."""
-        self._frames.pop(panel, None)
-        self._frames[panel] = html
         self._ready.set()
 
-    async def next(self) -> str:
-        """Wait for the next frame and return its HTML."""
+    def put(self, seq: int, text: str) -> None:
+        """Take a frame. One that does not follow the last, or is one too many, puts the browser behind."""
+        newest = self._backlog[-1][0] if self._backlog else self.seq
+        if not self.behind and (seq != newest + 1 or len(self._backlog) == MAX_BACKLOG):
+            self.fall_behind()
+        self._backlog.append((seq, text))
+        self._ready.set()
+
+    def beat(self, text: str) -> None:
+        """Take a heartbeat: the newest one only, and after every frame."""
+        self._beat = text
+        self._ready.set()
+
+    def fall_behind(self) -> None:
+        """Ask for the snapshot."""
+        self.behind = True
+        self._ready.set()
+
+    def catch_up(self, snapshot: Snapshot) -> bool:
+        """Continue from a snapshot; return whether the browser needs it."""
+        needs = snapshot.seq != self.seq
+        while self._backlog and self._backlog[0][0] <= snapshot.seq:
+            self._backlog.popleft()
+        self.seq = snapshot.seq
+        numbers = [seq for seq, _ in self._backlog]
+        self.behind = numbers != list(range(self.seq + 1, self.seq + 1 + len(numbers)))
+        if self.behind:
+            self._backlog.clear()
+        self._rest()
+        return needs
+
+    def hold(self) -> None:
+        """Wait for the next frame or heartbeat before the snapshot is asked for again."""
+        self._ready.clear()
+
+    async def next(self) -> str | None:
+        """Wait for the next text to be sent; None means that the snapshot has to come first."""
         await self._ready.wait()
-        panel = next(iter(self._frames))
-        html = self._frames.pop(panel)
-        if not self._frames:
+        if self.behind and not self._beat:
+            return None
+        if self._backlog and not self.behind:
+            self.seq, text = self._backlog.popleft()
+        else:
+            text, self._beat = self._beat, ""
+        self._rest()
+        return text
+
+    def _rest(self) -> None:
+        if not (self._backlog or self._beat or self.behind):
             self._ready.clear()
-        return html
+
+
+@dataclass(slots=True)
+class _Listeners:
+    """The browsers of one audience, the newest frame heard of, and the snapshot they share."""
+
+    feeds: set[Feed] = field(default_factory=set)
+    seq: int | None = None
+    seq_at_last_beat: int | None = None
+    snapshot: Snapshot | None = None
+    message: str = ""
+    fetching: asyncio.Task[Snapshot | None] | None = None
 
 
 class Hub:
     """The subscription of one event loop; it lives while somebody listens."""
 
     def __init__(self) -> None:
-        self._feeds: dict[Audience, set[Feed]] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._audiences: dict[Audience, _Listeners] = {}
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._listening = asyncio.Event()
+        self._redis: Redis[Any] | None = None
 
-    async def subscribe(self, audience: Audience) -> Feed:
-        """Return a feed of an audience's frames from now on; waits until it stands, or has failed once."""
-        feed = Feed(audience)
-        self._feeds.setdefault(audience, set()).add(feed)
-        if self._task is None or self._task.done():
+    async def subscribe(self, audience: Audience, seq: int = -1) -> Feed:
+        """Return a feed for a browser that shows frame ``seq``; waits until the subscription stands or has failed."""
+        feed = Feed(audience, seq)
+        self._audiences.setdefault(audience, _Listeners()).feeds.add(feed)
+        if not self._tasks:
             self._listening = asyncio.Event()
-            self._task = asyncio.create_task(self._listen())
+            self._redis = Redis.from_url(
+                settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+            )
+            self._tasks = (asyncio.create_task(self._listen()), asyncio.create_task(self._beat_for_ever()))
         await self._listening.wait()
         return feed
 
     async def unsubscribe(self, feed: Feed) -> None:
         """Forget a feed; with the last one the subscription ends, too."""
-        feeds = self._feeds.get(feed.audience, set())
-        feeds.discard(feed)
-        if not feeds:
-            self._feeds.pop(feed.audience, None)
-        if not self._feeds and self._task is not None:
-            task, self._task = self._task, None
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        listeners = self._audiences.get(feed.audience, _Listeners())
+        listeners.feeds.discard(feed)
+        if not listeners.feeds:
+            self._audiences.pop(feed.audience, None)
+        if not self._audiences and self._tasks:
+            tasks, self._tasks = self._tasks, ()
+            redis, self._redis = self._redis, None
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if redis is not None:
+                await redis.connection_pool.disconnect()
 
-    def deliver(self, message: dict[str, Any]) -> None:
+    def deliver(self, audience: Audience, seq: int, text: str) -> None:
         """Hand a frame to everybody it is for."""
-        for feed in self._feeds.get(Audience(message["session"], message["role"]), ()):
-            feed.put(message["panel"], message["html"])
+        listeners = self._audiences.get(audience)
+        if listeners is None:
+            return
+        listeners.seq = seq
+        for feed in listeners.feeds:
+            feed.put(seq, text)
+
+    async def catch_up(self, feed: Feed) -> str:
+        """Return the snapshot where the browser needs it, else an empty text; Redis being away means later."""
+        listeners = self._audiences.get(feed.audience)
+        if listeners is None:
+            return ""
+        snapshot = await self._snapshot(feed.audience, listeners)
+        if snapshot is None:
+            feed.hold()
+            return ""
+        return listeners.message if feed.catch_up(snapshot) else ""
+
+    async def beat(self) -> None:
+        """Send a heartbeat to everybody, and the snapshot to those whose last frame got lost on its way."""
+        known = await self._numbers()
+        for audience, listeners in self._audiences.items():
+            lost = known is not None and listeners.seq_at_last_beat == listeners.seq != known.get(audience)
+            listeners.seq_at_last_beat = listeners.seq
+            if lost:
+                listeners.seq = listeners.snapshot = None
+            for feed in listeners.feeds:
+                if lost:
+                    feed.fall_behind()
+                feed.beat(STALE if known is None else IN_SYNC)
+
+    async def _snapshot(self, audience: Audience, listeners: _Listeners) -> Snapshot | None:
+        """Return the newest snapshot, fetched once however many ask."""
+        if listeners.snapshot is not None and listeners.snapshot.seq == listeners.seq:
+            return listeners.snapshot
+        if listeners.fetching is None:
+            listeners.fetching = asyncio.create_task(self._fetch(audience, listeners))
+        return await asyncio.shield(listeners.fetching)
+
+    async def _fetch(self, audience: Audience, listeners: _Listeners) -> Snapshot | None:
+        try:
+            if self._redis is None:
+                return None
+            found: Any = await self._redis.hgetall(frames.screen_key(audience.session, audience.role))
+            snapshot = frames.parse_snapshot(found)
+        except (RedisError, OSError):
+            return None
+        finally:
+            listeners.fetching = None
+        listeners.snapshot, listeners.message = snapshot, snapshot.message()
+        if listeners.seq is None:
+            listeners.seq = snapshot.seq
+        return snapshot
+
+    async def _numbers(self) -> dict[Audience, int] | None:
+        """Return the newest number of every screen; None where Redis is away or no observer gives a sign of life."""
+        audiences = list(self._audiences)
+        if self._redis is None:
+            return None
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.exists(frames.OBSERVER_KEY)
+                for audience in audiences:
+                    pipe.hget(frames.screen_key(audience.session, audience.role), "seq")
+                observed, *numbers = await pipe.execute()
+        except (RedisError, OSError):
+            return None
+        known = {audience: int(number or 0) for audience, number in zip(audiences, numbers, strict=True)}
+        return known if observed else None
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_S)
+            await self.beat()
 
     async def _listen(self) -> None:
-        """Receive for ever. While Redis is away, browsers keep their sockets and the pages show their age."""
+        """Receive for ever. While Redis is away, browsers keep their sockets and are told so."""
         pause = PAUSE_S[0]
         while True:
             try:
@@ -100,17 +241,23 @@ class Hub:
             await asyncio.sleep(pause)
 
     async def _receive(self) -> None:
-        layer = live.channel_layer()
-        channel = await layer.new_channel()
-        await layer.group_add(live.GROUP, channel)
-        self._listening.set()
-        try:
-            while True:
-                message = await layer.receive(channel)
-                if message["type"] == live.MESSAGE_TYPE:
-                    self.deliver(message)
-        finally:
-            await layer.group_discard(live.GROUP, channel)
+        waiting = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=REDIS_TIMEOUT_S)
+        async with waiting, waiting.pubsub() as channel:
+            await channel.subscribe(frames.CHANNEL)
+            self._start_anew()
+            async for message in channel.listen():
+                if message["type"] == "message":
+                    uuid, role, seq, text = frames.decode(message["data"])
+                    self.deliver(Audience(uuid, role), seq, text)
+                else:
+                    self._listening.set()
+
+    def _start_anew(self) -> None:
+        """Whatever was published while nobody listened is missing: compare every browser with the snapshot."""
+        for listeners in self._audiences.values():
+            listeners.seq = listeners.snapshot = None
+            for feed in listeners.feeds:
+                feed.fall_behind()
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -1,18 +1,15 @@
-// Keeps the panels of one page current: frames from a WebSocket, or a poll every five seconds without one.
-// A frame is a whole panel with its sequence number; after a gap or a reconnect all panels are fetched by HTTP.
+// Keeps the panels of one page current. The server sends over a WebSocket what has changed (a panel, or rows of it), the
+// whole screen where this page has missed something, and a heartbeat. Without a socket the page asks every five seconds.
 (() => {
   const page = document.querySelector("[data-live]");
   if (!page) return;
   const light = document.querySelector("[data-link]");
-  const last = new Map();
-  let socket, wait = 500, opened = false, refused = false, fetching = false, told = "", ticks = 0;
+  const [silence, patience] = [5000, 4000]; // no heartbeat for so long: not in sync; no answer for so long: none will come
+  let shown = Number(page.dataset.seq) || null; // the newest frame that is on the page
+  let socket = null, opened = false, refused = false, stale = null, heard = 0, wait = 0, asking = null, told = "", ticks = 0;
 
   const inText = (element) => element.matches("textarea, select, input:not([type=radio], [type=checkbox])");
-  const typing = (panel) => panel.contains(document.activeElement) && inText(document.activeElement);
-
-  function unsaved() {
-    return inText(document.activeElement) || document.querySelector("form[data-dirty]") !== null;
-  }
+  const unsaved = () => inText(document.activeElement) || document.querySelector("form[data-dirty]") !== null;
 
   function leaveFor(screen) {
     if (screen === page.dataset.screen) return false;
@@ -20,39 +17,6 @@
     else if (told !== screen) faultline.say("The session has moved on. Finish what you are writing, then reload the page.");
     told = screen;
     return true;
-  }
-
-  // What a person opened, focused or scrolled in a panel stays as it was when the panel is replaced.
-  function keep(old) {
-    const open = [...old.querySelectorAll("details[id]")].filter((part) => part.open).map((part) => part.id);
-    const scrolled = [...old.querySelectorAll(".scroll")].map((part) => [part.scrollTop, part.scrollLeft]);
-    const focus = faultline.place(old);
-    return (fresh) => {
-      for (const id of open) fresh.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", "");
-      fresh.querySelectorAll(".scroll").forEach((part, i) => scrolled[i] && ([part.scrollTop, part.scrollLeft] = scrolled[i]));
-      if (focus && document.activeElement === document.body) focus(fresh);
-    };
-  }
-
-  function flash(old, fresh) {
-    const before = new Map([...old.querySelectorAll("[data-key]")].map((row) => [row.dataset.key, row.dataset.value]));
-    for (const row of fresh.querySelectorAll("[data-key]")) {
-      if (before.size && before.get(row.dataset.key) !== row.dataset.value) row.classList.add("is-changed");
-    }
-  }
-
-  function place(fresh) {
-    const old = document.getElementById(fresh.id);
-    if (!fresh.id.startsWith("panel-") || !old || typing(old)) return;
-    if (fresh.dataset.screen && leaveFor(fresh.dataset.screen)) return;
-    const restore = keep(old);
-    fresh.removeAttribute("hx-swap-oob");
-    flash(old, fresh);
-    old.replaceWith(fresh);
-    htmx.process(fresh);
-    restore(fresh);
-    tab(fresh);
-    document.dispatchEvent(new Event("faultline:placed"));
   }
 
   // The browser's tab tells the state: title and icon come with a panel.
@@ -63,75 +27,190 @@
     if (icon.getAttribute("href") !== panel.dataset.icon) icon.setAttribute("href", panel.dataset.icon);
   }
 
-  function parse(html) {
-    const template = document.createElement("template");
-    template.innerHTML = html;
-    return [...template.content.children];
+  // Parsed as a child of `parent`, since a row outside of its table, or a mark outside of its drawing, is none.
+  function parse(html, parent = document.createElement("div")) {
+    const holder = parent.cloneNode(false);
+    holder.innerHTML = html;
+    return [...holder.children];
   }
 
-  function receive(html) {
-    for (const fresh of parse(html)) {
-      const seq = Number(fresh.dataset.seq || 0);
-      const known = last.get(fresh.id);
-      if (seq && known !== undefined && seq !== known + 1) return snapshot();
-      if (seq) last.set(fresh.id, seq);
-      place(fresh);
+  function place(fresh) {
+    const old = document.getElementById(fresh.id);
+    if (!fresh.id.startsWith("panel-") || !old) return;
+    if (fresh.dataset.screen && leaveFor(fresh.dataset.screen)) return;
+    fresh.removeAttribute("hx-swap-oob");
+    settle(old, () => faultline.morph(old, fresh));
+    tab(document.getElementById(fresh.id));
+  }
+
+  // Whoever had the focus in a part that is no longer there gets it back where it belongs.
+  function settle(panel, change) {
+    const focus = faultline.place(panel);
+    change();
+    htmx.process(panel);
+    if (focus && document.activeElement === document.body) focus(panel);
+  }
+
+  // Returns false where the page does not have what the change builds on.
+  function patch(panel, change) {
+    for (const [name, keys] of Object.entries(change.gone ?? {})) {
+      for (const row of [...list(panel, name)?.children ?? []]) if (keys.includes(row.dataset.key)) row.remove();
     }
+    for (const [name, html] of Object.entries(change.slots ?? {})) {
+      const old = panel.querySelector(`[data-slot="${CSS.escape(name)}"]`);
+      if (!old) return false;
+      faultline.morph(old, parse(html, old.parentNode)[0]);
+    }
+    for (const age of change.as_of ? panel.querySelectorAll("[data-age]") : []) {
+      age.dataset.at = change.as_of;
+      age.title = new Date(change.as_of).toLocaleString();
+    }
+    return Object.entries(change.rows ?? {}).every(([name, rows]) => patchRows(list(panel, name), rows));
   }
 
+  const list = (panel, name) => panel.querySelector(`[data-rows="${CSS.escape(name)}"]`);
+
+  function patchRows(box, rows) {
+    if (!box) return false;
+    const known = new Map([...box.children].map((row) => [row.dataset.key, row]));
+    return rows.every(([key, html, previous]) => {
+      let row = known.get(key);
+      if (html !== null) {
+        const [fresh] = parse(html, box);
+        if (row) row = faultline.morph(row, fresh);
+        else faultline.flash((row = fresh));
+      }
+      if (!row || (previous && !known.has(previous))) return false;
+      known.set(key, row);
+      if (previous !== undefined) {
+        const next = previous ? known.get(previous).nextElementSibling : box.firstElementChild;
+        if (next !== row) box.insertBefore(row, next);
+      }
+      return true;
+    });
+  }
+
+  function show(panels) {
+    for (const [name, change] of Object.entries(panels)) {
+      const panel = document.getElementById(`panel-${name}`);
+      if (!panel) continue;
+      if (typeof change === "string") parse(change).forEach(place);
+      else settle(panel, () => patch(panel, change) || again());
+    }
+    document.dispatchEvent(new Event("faultline:placed"));
+  }
+
+  function showAll(html) {
+    parse(html).forEach(place);
+    document.dispatchEvent(new Event("faultline:placed"));
+  }
+
+  // Something is missing here: the server sends the whole screen to a page that does not say what it shows.
+  function again() {
+    shown = null;
+    drop();
+    setTimeout(connect, 0);
+  }
+
+  function receive(message) {
+    heard = performance.now();
+    if (message.beat !== undefined) return beat(message.beat);
+    if (message.all !== undefined) showAll(message.all);
+    else if (message.seq !== shown + 1) return again();
+    else show(message.panels);
+    shown = message.seq;
+  }
+
+  // Where nobody keeps the panels current (no observer, no Redis), the page asks for what stands in the database.
+  function beat(current) {
+    if (stale !== !current) lamp(current ? "on" : "wait", current ? "In sync" : "Polling every 5 s");
+    stale = !current;
+  }
+
+  // One request at a time, each with an end: a network that swallows it must not keep the page from asking again.
   async function snapshot() {
-    if (fetching) return;
-    fetching = true;
+    if (asking) return;
+    asking = AbortSignal.timeout(patience);
+    const headers = { "HX-Request": "true", ...(opened ? {} : { "X-Without-Socket": "yes" }), ...(shown ? { "X-Shown": String(shown) } : {}) };
     try {
-      const answer = await fetch(page.dataset.snapshot, { headers: { "HX-Request": "true", ...(opened ? {} : { "X-Without-Socket": "yes" }) }, redirect: "manual" });
+      const answer = await fetch(page.dataset.snapshot, { headers, redirect: "manual", signal: asking });
       if (answer.status === 404 || answer.type === "opaqueredirect") return location.reload();
       if (!answer.ok) throw new Error(String(answer.status));
-      for (const fresh of parse(await answer.text())) {
-        if (Number(fresh.dataset.seq)) last.set(fresh.id, Number(fresh.dataset.seq));
-        place(fresh);
+      const html = await answer.text();
+      if (opened && !stale) return; // the socket is ahead of what was asked for without it
+      if (answer.status !== 204) {
+        showAll(html);
+        shown = Number(answer.headers.get("X-Shown")) || null;
       }
-      if (!opened) show("wait", "Polling every 5 s");
+      lamp("wait", "Polling every 5 s");
     } catch {
-      if (!opened) show("off", "Not connected");
+      if (!opened || stale) lamp("off", "Not connected");
     } finally {
-      fetching = false;
+      asking = null;
     }
   }
 
-  function show(state, words) {
+  function lamp(state, words) {
+    page.dataset.link = state;
     if (!light) return;
     light.querySelector(".lamp").className = `lamp ${state}`;
     const text = light.querySelector("[data-words]");
     if (text.textContent !== words) text.textContent = words;
   }
 
+  // On a dead network the closing handshake of a socket takes minutes: nobody waits for it.
+  function drop() {
+    opened = false;
+    stale = null;
+    if (!socket) return;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+    socket = null;
+  }
+
+  function lost(state, words) {
+    drop();
+    lamp(state, words);
+    if (!refused) setTimeout(connect, wait + Math.random() * 2000); // not all at once, after a restart
+    wait = Math.min(Math.max(wait * 2, 500), 8000);
+  }
+
   function connect() {
+    if (socket) return;
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    socket = new WebSocket(`${scheme}://${location.host}${page.dataset.socket}`);
+    socket = new WebSocket(`${scheme}://${location.host}${page.dataset.socket}${shown ? `?seq=${shown}` : ""}`);
     const trying = socket;
-    setTimeout(() => trying.readyState === WebSocket.CONNECTING && trying.close(), 6000); // a door that never answers
+    setTimeout(() => trying === socket && !opened && lost("off", "Not connected"), 6000); // a server that never answers
     socket.onopen = () => {
       opened = true;
-      wait = 500;
-      show("on", "In sync");
-      snapshot();
+      heard = performance.now();
+      wait = 0;
     };
-    socket.onmessage = (event) => receive(event.data);
+    socket.onmessage = (event) => receive(JSON.parse(event.data));
     socket.onclose = (event) => {
-      opened = false;
       refused = event.code === 4404;
-      show("wait", "Reconnecting");
-      if (!refused) setTimeout(connect, wait * (1 + Math.random() / 2));
-      wait = Math.min(wait * 2, 8000);
+      lost("wait", "Reconnecting");
     };
+  }
+
+  function look() {
+    if (opened && performance.now() - heard > silence) lost("off", "Not connected");
+    const alone = !opened || stale;
+    if (++ticks % (page.dataset.socket ? 5 : 10) === 0 && alone && !document.hidden) snapshot();
+  }
+
+  // A click that goes nowhere says so: at once where the network is known to be dead, else after two seconds.
+  function waits(event) {
+    const request = event.detail.xhr;
+    const say = () => request.readyState < XMLHttpRequest.DONE && faultline.say(
+      page.dataset.link === "off" ? "Not connected: this waits for the server, for 20 seconds at most." : "The server has not answered yet. Still waiting …",
+    );
+    setTimeout(say, page.dataset.link === "off" ? 0 : 2000);
   }
 
   tab(document.querySelector("[data-title]"));
   if (page.dataset.socket) connect();
-  // Polls without a socket; with one, looks now and then whether something was missed that no later frame told of.
-  setInterval(() => {
-    const soon = (page.dataset.socket && !opened) || ["prepare", "releasing"].includes(page.dataset.screen);
-    if (!document.hidden && (soon || ++ticks % (page.dataset.socket ? 6 : 2) === 0)) snapshot();
-  }, 5000);
+  setInterval(look, 1000);
+  document.addEventListener("htmx:beforeSend", waits);
   document.addEventListener("visibilitychange", () => document.hidden || opened || snapshot());
 })();

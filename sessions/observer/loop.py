@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from django.db import OperationalError, close_old_connections
@@ -17,7 +17,7 @@ from faults import leases
 from faults import selectors as fault_selectors
 from faults.errors import ClusterError, FaultError
 from faults.packs import PackError
-from sessions import access_enforcer, clock
+from sessions import access_enforcer, clock, nudges
 from sessions.live import LiveState
 from sessions.models import InterviewSession, SessionEvent
 from sessions.observer.audience import AudienceWatch
@@ -31,9 +31,11 @@ State = InterviewSession.State
 LEASE = "observer"
 LEASE_S = 6.0
 RENEW = timedelta(seconds=2)
-TICK_S = 0.1  # at most ten frames a second of any panel
-POLL = timedelta(seconds=0.2)
+POLL = timedelta(seconds=1)  # changes are told of; this finds what got lost
 FOLLOW = timedelta(seconds=0.5)
+MIN_PAUSE_S = 0.02
+STOP_S = 1.0
+REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now
 REOPENED = 50  # events may become visible out of order where several processes commit
 IN_PROGRESS_PANELS = ("phases", "header")
 
@@ -49,22 +51,31 @@ class Observer:
         self._due: dict[str, datetime] = {}
         self._watches: dict[int, SessionWatch] = {}
         self._seen: set[int] = set()
+        self._wake = threading.Event()
+        self._news = threading.Event()
+        self._nudges = nudges.Listener(self._hear)
         self._publisher = Publisher()
         self.screens = Screens(self._publisher, now, self._live_state)
+        self._painter = threading.Thread(target=self.screens.run, name="screens", daemon=True)
         self._audience = AudienceWatch(self.screens.mark)
         self._sweeper: Sweeper | None = None
 
     def run(self) -> None:
         """Work until told to stop; give the lease back so that another takes over at once."""
         enforcer = access_enforcer.stand_by()  # with the lease or without
+        self._nudges.start()
+        self._painter.start()
         try:
             while not self._stop.is_set():
                 self._tick_safely()
-                self._stop.wait(TICK_S)
+                self._wake.wait(self._pause_s())
+                self._wake.clear()
         finally:
             enforcer.close()
+            self._nudges.close()
+            self.screens.close()
             self._stand_down()
-            self._publisher.close()
+            self._painter.join(STOP_S)
             if self._epoch is not None:
                 leases.release(LEASE, self.holder, self._epoch)
 
@@ -80,15 +91,38 @@ class Observer:
             self._keep_lease(now)
         if self._epoch is None:
             return
+        if self._is_due("sign of life", RENEW, now):
+            self._publisher.sign_of_life()
         if self._sweeper is None or not self._sweeper.is_alive:
             self._sweeper = Sweeper(self._now)
             self._sweeper.start()
         if self._is_due("follow", FOLLOW, now):
             self._follow()
             self._audience.look(now)
-        if self._is_due("poll", POLL, now):
+        if self._news.is_set() or self._is_due("poll", POLL, now):
+            self._news.clear()
             self._poll_events()
-        self.screens.flush()
+        if self._is_due("redraw", REDRAW, now):
+            self._redraw()
+
+    def wake(self) -> None:
+        """End the pause of the main loop, as to let it see that it must stop; safe from a signal's handler."""
+        self._wake.set()
+
+    def _hear(self) -> None:
+        """Take a word that some session has changed."""
+        self._news.set()
+        self._wake.set()
+
+    def _pause_s(self) -> float:
+        """Return the seconds until the next duty is due."""
+        now = self._now()
+        pauses = [(due - now).total_seconds() for due in self._due.values()]
+        return min(max(min(pauses, default=0.0), MIN_PAUSE_S), RENEW.total_seconds())
+
+    def _redraw(self) -> None:
+        for pk in self._watches:
+            self.screens.mark(pk)
 
     def _tick_safely(self) -> None:
         """A database that is locked or away costs a turn; the lease decides whether this one may go on."""
@@ -137,7 +171,7 @@ class Observer:
             watch = self._watches.pop(pk)
             watch.close()
             if pk not in wanted:
-                self.screens.forget(watch.uuid)
+                self.screens.forget(pk)
         for pk in wanted.keys() - self._watches.keys():
             self._begin(wanted[pk])
         for pk in _in_progress().values_list("pk", flat=True):  # progress lines are written without an event
@@ -163,9 +197,9 @@ class Observer:
             self.screens.mark(session_id)
         self._seen = set(sorted(self._seen | {pk for pk, _ in fresh})[-REOPENED:])
 
-    def _live_state(self, session: InterviewSession) -> LiveState | None:
+    def _live_state(self, session: InterviewSession, names: Collection[str]) -> LiveState | None:
         watch = self._watches.get(session.pk)
-        return watch.live_state() if watch else None
+        return watch.live_state(names) if watch else None
 
 
 def _open_sessions() -> QuerySet[InterviewSession]:

@@ -9,9 +9,13 @@ from typing import Any
 
 from faults.plain_text import plain_line
 from sessions.live import EventRow, LiveState, NodeRow, PodRow, WorkloadRow
-from sessions.observer.cache import Cache, Obj
+from sessions.observer.cache import EVENT, Cache, Kind, Obj
 
 GPU = "nvidia.com/gpu"
+POD: Kind = ("v1", "Pod")
+NODE: Kind = ("v1", "Node")
+JOB: Kind = ("batch/v1", "Job")
+DEPLOYMENT: Kind = ("apps/v1", "Deployment")
 LONGEST_NAME, LONGEST_WORD, LONGEST_MESSAGE = 253, 80, 1024  # a cell of a table; the API bounds names and events so
 _UNIT = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?")
@@ -22,24 +26,29 @@ SETTLED_AFTER = timedelta(seconds=60)  # a container that crashed counts as repa
 READY_WITHIN = timedelta(seconds=30)  # for a container that has not crashed
 
 
-def live_state(cache: Cache, namespaces: Collection[str], is_target: Callable[[Obj], bool]) -> LiveState:
-    """Return what the panels of one session show: its namespaces, and all nodes.
+def live_state(
+    cache: Cache, namespaces: Collection[str], is_target: Callable[[Obj], bool], names: Collection[str]
+) -> LiveState:
+    """Return what some panels of one session show: its namespaces, and all nodes.
 
-    ``is_target`` tells whether a scenario's symptom is about a pod.
+    ``is_target`` tells whether a scenario's symptom is about a pod. Rows that none of the panels shows stay empty.
     """
-    pods = cache.objects(("v1", "Pod"))
-    ours = [pod for pod in pods if _namespace(pod) in namespaces]
-    events = [event for event in cache.objects(("v1", "Event")) if _namespace(event) in namespaces]
-    jobs = [job for job in cache.objects(("batch/v1", "Job")) if _namespace(job) in namespaces]
-    deployments = [obj for obj in cache.objects(("apps/v1", "Deployment")) if _namespace(obj) in namespaces]
-    return LiveState(
-        pods=sorted((pod_row(pod, is_target(pod), cache.heard_at) for pod in ours), key=broken_first),
-        events=sorted(map(event_row, events), key=lambda row: row.at or _OLDEST, reverse=True),
-        nodes=sorted(node_rows(cache.objects(("v1", "Node")), pods), key=unusable_first),
-        workloads=sorted(map(workload_row, jobs + deployments), key=lambda row: (row.namespace, row.name)),
-        synced_at=cache.heard_at,
-        stale_since=cache.stale_since,
-    )
+
+    def ours(kind: Kind) -> list[Obj]:
+        return [obj for obj in cache.objects(kind) if _namespace(obj) in namespaces]
+
+    found = LiveState(synced_at=cache.heard_at, stale_since=cache.stale_since)
+    if "pods" in names:
+        rows = (pod_row(pod, is_target(pod), found.synced_at) for pod in ours(POD))
+        found.pods = sorted(rows, key=broken_first)
+    if "events" in names:
+        found.events = sorted(map(event_row, ours(EVENT)), key=lambda row: row.at or _OLDEST, reverse=True)
+    if "nodes" in names:
+        found.nodes = sorted(node_rows(cache.objects(NODE), cache.objects(POD)), key=unusable_first)
+    if "workloads" in names:
+        workloads = map(workload_row, ours(JOB) + ours(DEPLOYMENT))
+        found.workloads = sorted(workloads, key=lambda row: (row.namespace, row.name))
+    return found
 
 
 def broken_first(row: PodRow) -> tuple[bool, str, str]:

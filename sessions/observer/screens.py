@@ -1,99 +1,213 @@
-"""Which panels need drawing, and drawing them: each (session, panel, role) once, sent only when its HTML changed."""
+"""Which panels need drawing, and drawing them: once for each role, sent as the rows that changed.
+
+The first change is drawn at once; what follows within ``MIN_PAUSE_S`` goes into one frame with it.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+
+from django.db import OperationalError, connection
 
 from faults.packs import PackError
 from sessions import panels
-from sessions.live import Frame, LiveState
+from sessions.frames import Frame
+from sessions.live import LiveState
 from sessions.models import InterviewSession
-from sessions.observer.publishing import Delivery, Publisher
+from sessions.observer.publishing import Publisher
+from sessions.panels.drawing import Drawing, change
 from sessions.panels.subject import OBSERVED
 
 log = logging.getLogger(__name__)
 ROLES = (panels.INTERVIEWER, panels.CANDIDATE)
 EVERY_PANEL = frozenset(name for role in ROLES for name in panels.names_for(role))
 CLUSTER_PANELS = frozenset(OBSERVED)
+MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
+SESSION_KEPT_S = 0.25  # panels of the cluster alone read of the session only whether it is quiet time
+RETRY_S = 1.0
+MAX_KNOWN = 200  # sessions whose panels are remembered; the others' go whole when they change
 
-Address = tuple[str, str, str]  # session's uuid, role, panel
-LiveStateOf = Callable[[InterviewSession], LiveState | None]
+LiveStateOf = Callable[[InterviewSession, Collection[str]], LiveState | None]
+
+
+@dataclass(slots=True)
+class _Screen:
+    """One role's view of one session: the number of the newest frame, and what it showed."""
+
+    seq: int
+    drawings: dict[str, Drawing] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A session as it was last read, its screens by role, and when it may be drawn again."""
+
+    session: InterviewSession | None = None
+    read_at: float = 0.0
+    due_at: float = 0.0
+    screens: dict[str, _Screen] = field(default_factory=dict)
 
 
 class Screens:
-    """Collects dirty panels from any thread; ``flush`` draws and publishes them from one."""
+    """Collects dirty panels from any thread; ``flush`` draws and publishes them from one.
 
-    def __init__(self, publisher: Publisher, now: Callable[[], datetime], live_state: LiveStateOf) -> None:
+    ``steady`` is a clock that only goes forward; ``pause_s`` the shortest time between two frames of a session.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        now: Callable[[], datetime],
+        live_state: LiveStateOf,
+        *,
+        steady: Callable[[], float] = time.monotonic,
+        pause_s: float = MIN_PAUSE_S,
+    ) -> None:
         self._publisher = publisher
         self._now = now
         self._live_state = live_state
-        self._lock = threading.Lock()
+        self._steady = steady
+        self._pause_s = pause_s
+        self._news = threading.Condition()
         self._dirty: dict[int, set[str]] = {}
-        self._sent: dict[Address, tuple[int, bytes]] = {}
+        self._known: dict[int, _Known] = {}
+        self._stopped = False
 
     def mark(self, session_id: int, names: Iterable[str] = EVERY_PANEL) -> None:
         """Ask for panels of a session to be drawn again."""
-        with self._lock:
-            self._dirty.setdefault(session_id, set()).update(EVERY_PANEL.intersection(names))
+        wanted = EVERY_PANEL.intersection(names)
+        if not wanted:
+            return
+        with self._news:
+            self._dirty.setdefault(session_id, set()).update(wanted)
+            self._news.notify()
+
+    def run(self) -> None:
+        """Draw whatever is due until ``close`` is called. A database that does not answer costs a turn."""
+        try:
+            while self._wait():
+                try:
+                    self.flush()
+                except OperationalError as exc:
+                    log.warning("The database did not answer, panels wait: %s", exc)
+                    connection.close_if_unusable_or_obsolete()
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """End ``run``."""
+        with self._news:
+            self._stopped = True
+            self._news.notify()
 
     def flush(self) -> int:
-        """Draw what is dirty, publish what changed, and return how many frames went out."""
-        with self._lock:
-            dirty, self._dirty = self._dirty, {}
-        sent = 0
-        for session in InterviewSession.objects.filter(pk__in=dirty).select_related(
-            "owner", "cluster", "environment"
-        ):
-            sent += self._flush_session(session, dirty[session.pk])
-        return sent
+        """Draw what is due, publish what changed, and return how many frames went out."""
+        return sum(self._flush_session(session_id) for session_id in self._take_due())
 
-    def forget(self, uuid: str) -> None:
+    def forget(self, session_id: int) -> None:
         """Drop what was remembered of a session that is over."""
-        for address in [address for address in self._sent if address[0] == uuid]:
-            del self._sent[address]
+        self._known.pop(session_id, None)
 
-    def _flush_session(self, session: InterviewSession, names: set[str]) -> int:
-        live_state = self._live_state(session)
-        deliveries: list[Delivery] = []
-        for role in ROLES:
-            for name in names.intersection(panels.names_for(role)):
-                delivery = self._draw(session, name, role, live_state)
-                deliveries += [delivery] if delivery else []
-        if deliveries and not self._publisher.publish(deliveries):
-            for each in deliveries:  # unsure what arrived: draw and number them again
-                self._sent.pop((each.uuid, each.role, each.panel), None)
-            self.mark(session.pk, names)
+    def _wait(self) -> bool:
+        """Wait until a session is due; return False once stopped."""
+        with self._news:
+            while not self._stopped:
+                pause = min((self._due_in(session_id) for session_id in self._dirty), default=None)
+                if pause is not None and pause <= 0:
+                    return True
+                self._news.wait(pause)
+            return False
+
+    def _due_in(self, session_id: int) -> float:
+        known = self._known.get(session_id)
+        return known.due_at - self._steady() if known else 0.0
+
+    def _take_due(self) -> list[int]:
+        with self._news:
+            return [session_id for session_id in self._dirty if self._due_in(session_id) <= 0]
+
+    def _flush_session(self, session_id: int) -> int:
+        """Draw one session. Its names are taken only once it was read: a database that is locked loses none."""
+        if session_id not in self._known and len(self._known) >= MAX_KNOWN:
+            self.forget(min(self._known, key=lambda other: self._known[other].due_at))
+        known = self._known.setdefault(session_id, _Known())
+        known.due_at = self._steady() + self._pause_s
+        session = self._read(known, session_id)
+        with self._news:
+            names = self._dirty.pop(session_id, set())
+        if session is None:
+            self._known.pop(session_id, None)
             return 0
-        return len(deliveries)
+        live_state = self._live_state(session, names if len(known.screens) == len(ROLES) else EVERY_PANEL)
+        return sum(self._flush_screen(known, session, role, names, live_state) for role in ROLES)
 
-    def _draw(self, session: InterviewSession, name: str, role: str, live_state: LiveState | None) -> Delivery | None:
-        """Return the panel's next frame, or None where nothing changed or it cannot be drawn now."""
-        address = (str(session.uuid), role, name)
-        last = self._last(address)
-        if last is None:
-            self.mark(session.pk, [name])
-            return None
-        seq = last[0] + 1
-        try:
-            html = panels.render(session, name, role, live_state, seq=seq)
-        except PackError as exc:
-            log.error("Panel %s of session %s cannot be drawn: %s", name, session.uuid, exc)
-            return None
-        digest = hashlib.sha256(html.replace(f'data-seq="{seq}"', "", 1).encode()).digest()
-        if digest == last[1]:
-            return None
-        self._sent[address] = (seq, digest)
-        return Delivery(*address, Frame(seq, html, self._now()))
+    def _read(self, known: _Known, session_id: int) -> InterviewSession | None:
+        """Return the session; read anew unless only its cluster has changed since a moment ago."""
+        age = self._steady() - known.read_at
+        if known.session is None or age > SESSION_KEPT_S or not self._dirty[session_id] <= CLUSTER_PANELS:
+            rows = InterviewSession.objects.select_related("owner", "cluster", "environment")
+            known.session, known.read_at = rows.filter(pk=session_id).first(), self._steady()
+        return known.session
 
-    def _last(self, address: Address) -> tuple[int, bytes] | None:
-        """Return number and digest of the newest frame; an observer that takes over goes on counting."""
-        if address not in self._sent:
-            seq = self._publisher.last_seq(*address)
+    def _flush_screen(
+        self, known: _Known, session: InterviewSession, role: str, names: set[str], live_state: LiveState | None
+    ) -> int:
+        """Publish a frame of a screen with all that changed; the first one, and one after trouble, brings it all."""
+        uuid = str(session.uuid)
+        screen = known.screens.get(role)
+        if screen is None:
+            seq = self._publisher.last_seq(uuid, role)
             if seq is None:
-                return None
-            self._sent[address] = (seq, b"")
-        return self._sent[address]
+                return self._put_off(known, session.pk, names)
+            screen = known.screens[role] = _Screen(seq)
+            names = set(EVERY_PANEL)
+        drawn = self._draw(session, role, names.intersection(panels.names_for(role)), live_state)
+        changes = {name: found for name, new in drawn.items() if (found := change(screen.drawings.get(name), new))}
+        if not changes:
+            return 0
+        return self._send(known, session.pk, uuid, role, screen, {name: drawn[name] for name in changes}, changes)
+
+    def _send(
+        self,
+        known: _Known,
+        session_id: int,
+        uuid: str,
+        role: str,
+        screen: _Screen,
+        drawn: dict[str, Drawing],
+        changes: dict[str, Any],
+    ) -> int:
+        whole = {name: drawing.html() for name, drawing in drawn.items()}
+        before = self._publisher.publish(uuid, role, Frame(screen.seq + 1, self._now(), whole, changes))
+        if before is None:
+            known.screens.pop(role)
+            return self._put_off(known, session_id, EVERY_PANEL)
+        if before != screen.seq:  # Redis has forgotten the rest, or somebody else draws, too: bring all of it
+            known.screens.pop(role)
+            self.mark(session_id)
+            return 1
+        screen.seq += 1
+        screen.drawings.update(drawn)
+        return 1
+
+    def _put_off(self, known: _Known, session_id: int, names: Iterable[str]) -> int:
+        known.due_at = self._steady() + (RETRY_S if self._pause_s else 0.0)
+        self.mark(session_id, names)
+        return 0
+
+    def _draw(
+        self, session: InterviewSession, role: str, names: Iterable[str], live_state: LiveState | None
+    ) -> dict[str, Drawing]:
+        drawn: dict[str, Drawing] = {}
+        for name in sorted(names):
+            try:
+                drawn[name] = panels.draw(session, name, role, live_state)
+            except PackError as exc:
+                log.error("Panel %s of session %s cannot be drawn: %s", name, session.uuid, exc)
+        return drawn

@@ -89,11 +89,11 @@ class SessionWatch:
         """Whether a scenario reads a kind that is not watched, or a thread of this watch has died."""
         return not self._kinds() <= self.cluster.kinds or not (self._thread.is_alive() and self.cluster.is_alive)
 
-    def live_state(self) -> LiveState:
-        """Return what the panels show of the cluster."""
+    def live_state(self, names: Collection[str] = CLUSTER_PANELS) -> LiveState:
+        """Return what some panels (by default all) show of the cluster."""
         targets = [read for scenario, pack in self._packs.values() if _is_broken(scenario) for read in _pods_of(pack)]
         return live_state(
-            self.cluster.cache, self._namespaces, lambda pod: any(_is_read(pod, read) for read in targets)
+            self.cluster.cache, self._namespaces, lambda pod: any(_is_read(pod, read) for read in targets), names
         )
 
     def look(self) -> None:

@@ -6,16 +6,19 @@ import asyncio
 from datetime import timedelta
 from uuid import uuid4
 
+import orjson
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.db import database_sync_to_async
 from channels.routing import URLRouter
+from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 
 from interview_site.asgi import application
-from sessions import clock, live, presence, services
+from sessions import clock, frames, live, presence, services
+from sessions.frames import Frame
 from sessions.models import InterviewSession
 from sessions.routing import websocket_urlpatterns
 from sessions.selectors import CANDIDATE_KEY
@@ -24,12 +27,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def layer(settings, redis_url):
-    config = {"hosts": [redis_url], "prefix": "consumer-test"}
-    settings.CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": config}
-    }
-    return live.channel_layer
+def redis(settings, redis_url):
+    settings.REDIS_URL = redis_url
+    return live.client()
 
 
 @pytest.fixture
@@ -43,10 +43,8 @@ class Browser(ApplicationCommunicator):
     def __init__(self, path, user=None, cookies=None):
         scope = {"type": "websocket", "path": path, "headers": [], "subprotocols": []}
         self.cookies = SessionStore()
-        self.user, self.extra = user, cookies or {}
-        super().__init__(
-            URLRouter(websocket_urlpatterns), scope | {"user": user or AnonymousUser(), "session": self.cookies}
-        )
+        self.user, self.extra, self.scope = user, cookies or {}, scope
+        super().__init__(URLRouter(websocket_urlpatterns), scope)
 
     def sign_in(self):
         if self.user:
@@ -54,6 +52,8 @@ class Browser(ApplicationCommunicator):
             self.cookies.update(signed_in)
         self.cookies.update(self.extra)
         self.cookies.save()
+        cookie = f"other=1; {settings.SESSION_COOKIE_NAME}={self.cookies.session_key}"
+        self.scope["headers"] = [(b"cookie", cookie.encode())]
 
     async def connect(self):
         """Return None where the door opened, else the code with which it was shut."""
@@ -66,11 +66,16 @@ class Browser(ApplicationCommunicator):
         await self.send_input({"type": "websocket.receive", **data})
 
     async def hear(self):
-        return (await self.receive_output(30))["text"]
+        """Return the next HTML, from a frame or from a snapshot."""
+        while True:
+            message = orjson.loads((await self.receive_output(30))["text"])
+            if html := message.get("all") or "".join(message.get("panels", {}).values()):
+                return html
 
     async def shut(self):
         """Return the code with which an open door is shut, within two seconds."""
-        answer = await self.receive_output(2)
+        while (answer := await self.receive_output(2))["type"] != "websocket.close":
+            pass
         await self.leave()
         return answer["code"]
 
@@ -79,30 +84,30 @@ class Browser(ApplicationCommunicator):
         await self.wait(30)
 
 
-async def send(layer, session, role, html):
-    frame = {"session": str(session.uuid), "role": role, "panel": "pods", "seq": 1, "html": html}
-    await layer().group_send(live.GROUP, {"type": live.MESSAGE_TYPE, **frame})
+async def send(redis, session, role, html):
+    """Publish the screen's next frame."""
+    uuid = str(session.uuid)
+    seq = frames.last_seq(redis, uuid, role) + 1
+    frames.publish(redis, uuid, role, Frame(seq, clock.now(), {"pods": html}, {"pods": html}))
 
 
-async def test_an_interviewer_hears_the_interviewers_frames_only(layer, mine, ada):
+async def test_an_interviewer_hears_the_interviewers_frames_only(redis, mine, ada):
     socket = Browser(f"/ws/sessions/{mine.uuid}/", user=ada)
     assert await socket.connect() is None
-    await send(layer, mine, "candidate", "for the candidate")
-    await send(layer, mine, "interviewer", "for the interviewer")
+    await send(redis, mine, "candidate", "for the candidate")
+    await send(redis, mine, "interviewer", "for the interviewer")
     assert await socket.hear() == "for the interviewer"
     assert await socket.receive_nothing(0.05)
     await socket.leave()
-    await layer().flush()
 
 
-async def test_the_candidate_hears_the_candidates_frames_only(layer, mine):
+async def test_the_candidate_hears_the_candidates_frames_only(redis, mine):
     socket = Browser(f"/ws/candidate/{mine.uuid}/", cookies={CANDIDATE_KEY: str(mine.uuid)})
     assert await socket.connect() is None
-    await send(layer, mine, "interviewer", "for the interviewer")
-    await send(layer, mine, "candidate", "for the candidate")
+    await send(redis, mine, "interviewer", "for the interviewer")
+    await send(redis, mine, "candidate", "for the candidate")
     assert await socket.hear() == "for the candidate"
     await socket.leave()
-    await layer().flush()
 
 
 async def test_strangers_are_told_that_there_is_no_such_session(mine, mallory):
@@ -127,17 +132,16 @@ async def test_a_session_that_does_not_exist_is_refused_like_a_strangers(ada):
     assert await candidate.connect() == 4404
 
 
-async def test_what_a_browser_says_changes_nothing(layer, mine, ada):
+async def test_what_a_browser_says_changes_nothing(redis, mine, ada):
     socket = Browser(f"/ws/sessions/{mine.uuid}/", user=ada)
     await socket.connect()
     await socket.say(text='{"state": "ended"}')
     await socket.say(bytes=b"\xff")
-    await send(layer, mine, "interviewer", "still here")
+    await send(redis, mine, "interviewer", "still here")
     assert await socket.hear() == "still here"
     await socket.leave()
     await database_sync_to_async(mine.refresh_from_db)()
     assert mine.state == "draft"
-    await layer().flush()
 
 
 def sign_out(browser, ada, grace, mine):
@@ -158,16 +162,15 @@ def change_password(browser, ada, grace, mine):
 
 
 @pytest.mark.parametrize("lose", [sign_out, deactivate, remove, change_password])
-async def test_who_may_no_longer_listen_is_shut_out_within_two_seconds(layer, mine, ada, grace, lose):
+async def test_who_may_no_longer_listen_is_shut_out_within_two_seconds(redis, mine, ada, grace, lose):
     await database_sync_to_async(mine.interviewers.add)(grace)
     kept, lost = Browser(f"/ws/sessions/{mine.uuid}/", user=ada), Browser(f"/ws/sessions/{mine.uuid}/", user=grace)
     assert [await kept.connect(), await lost.connect()] == [None, None]
     await database_sync_to_async(lose)(lost, ada, grace, mine)
     assert await lost.shut() == 4404
-    await send(layer, mine, "interviewer", "for those who stay")
+    await send(redis, mine, "interviewer", "for those who stay")
     assert await kept.hear() == "for those who stay"
     await kept.leave()
-    await layer().flush()
 
 
 def end(mine, ada):
@@ -180,18 +183,17 @@ def replace_link(mine, ada):
 
 
 @pytest.mark.parametrize("lose", [end, replace_link])
-async def test_the_candidate_is_shut_out_at_the_end_and_by_a_new_link(layer, mine, ada, lose):
+async def test_the_candidate_is_shut_out_at_the_end_and_by_a_new_link(redis, mine, ada, lose):
     socket = Browser(f"/ws/candidate/{mine.uuid}/", cookies={CANDIDATE_KEY: str(mine.uuid)})
     assert await socket.connect() is None
     await database_sync_to_async(lose)(mine, ada)
     assert await socket.shut() == 4404
     again = Browser(f"/ws/candidate/{mine.uuid}/", cookies={CANDIDATE_KEY: str(mine.uuid)})
     assert await again.connect() == 4404
-    await layer().flush()
 
 
 @pytest.mark.parametrize("origin", [None, b"null", b"https://evil.example", b"http://127.0.0.1.evil.example", b""])
-async def test_another_sites_page_opens_no_socket(layer, mine, origin):
+async def test_another_sites_page_opens_no_socket(redis, mine, origin):
     headers = [(b"origin", origin)] if origin is not None else []
     scope = {"type": "websocket", "path": f"/ws/sessions/{mine.uuid}/", "headers": headers, "subprotocols": []}
     socket = ApplicationCommunicator(application, scope)
@@ -200,10 +202,9 @@ async def test_another_sites_page_opens_no_socket(layer, mine, origin):
     assert answer["type"] == "websocket.close"
     await socket.send_input({"type": "websocket.disconnect", "code": 1006})
     await socket.wait(30)
-    await layer().flush()
 
 
-async def test_an_open_page_tells_that_somebody_watches(settings, redis_url, layer, mine, ada):
+async def test_an_open_page_tells_that_somebody_watches(settings, redis_url, redis, mine, ada):
     settings.REDIS_URL = redis_url
     uuid = str(mine.uuid)
     socket = Browser(f"/ws/sessions/{uuid}/", user=ada)
@@ -212,4 +213,3 @@ async def test_an_open_page_tells_that_somebody_watches(settings, redis_url, lay
         await asyncio.sleep(0)
     await socket.leave()
     assert presence.of(uuid, clock.now()).users == frozenset()
-    await layer().flush()

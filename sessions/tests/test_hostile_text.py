@@ -19,11 +19,11 @@ from faults import services as fault_services
 from faults.checks import Check, Condition, LogRead, ObjectRead, Outcome
 from faults.models import FaultRun
 from faults.plain_text import plain
-from sessions import clock, panels, services
-from sessions.live import Frame, LiveState
+from sessions import clock, frames, panels, services
+from sessions.frames import Frame
+from sessions.live import LiveState
 from sessions.models import CheckState, QuestionVersion
 from sessions.observer import checking, rows
-from sessions.observer.publishing import Delivery
 from sessions.panels.timeline import words_for
 from sessions.scorecards import as_json, as_pdf, build_scorecard, file_name
 from sessions.selectors import CANDIDATE_KEY
@@ -124,8 +124,8 @@ def test_every_panel_of_the_interviewer_and_its_frame(haunted, name):
     assert_harmless(html)
     assert len(html.encode()) < FRAME_BYTES
     assert html.count('id="panel-') == 1
-    message = Delivery(str(haunted.uuid), panels.INTERVIEWER, name, Frame(1, html, clock.now())).message()
-    assert message["html"] == html
+    data = frames.encode(str(haunted.uuid), panels.INTERVIEWER, Frame(1, clock.now(), {name: html}, {name: html}))
+    assert json.loads(frames.decode(data)[3])["panels"] == {name: html}
 
 
 @pytest.mark.parametrize("name", panels.names_for(panels.CANDIDATE))

@@ -1,95 +1,174 @@
-"""The fan-out: one subscription, each frame to its own audience, never more than the newest of a panel."""
+"""The fan-out: one subscription, each frame to its own audience, and the snapshot to whoever has missed one."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from uuid import uuid4
 
+import orjson
 import pytest
 
-from sessions import hub, live
-from sessions.hub import Audience, Feed, Hub
+from sessions import frames, hub, live
+from sessions.frames import Frame, Snapshot
+from sessions.hub import IN_SYNC, MAX_BACKLOG, STALE, Audience, Feed, Hub
+
+NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def layer(settings, redis_url):
-    """A channel layer of its own over a real Redis; tests share the server, not the group."""
-    config = {"hosts": [redis_url], "prefix": "hub-test"}
-    settings.CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": config}
-    }
-    return live.channel_layer
+def redis(settings, redis_url):
+    settings.REDIS_URL = redis_url
+    return live.client()
 
 
-def message(session="s1", role="interviewer", panel="pods", html="<p>1</p>", seq=1):
-    return {
-        "type": live.MESSAGE_TYPE,
-        "session": session,
-        "role": role,
-        "panel": panel,
-        "seq": seq,
-        "html": html,
-    }
+@pytest.fixture
+def audience():
+    return Audience(str(uuid4()), "interviewer")
 
 
-async def next_frame(feed):
-    return await asyncio.wait_for(feed.next(), 5)
+@pytest.fixture
+async def one():
+    """A hub that ends with the test."""
+    hub_of_test = Hub()
+    feeds = []
+    subscribe = hub_of_test.subscribe
+
+    async def remembered(*args):
+        feeds.append(await subscribe(*args))
+        return feeds[-1]
+
+    hub_of_test.subscribe = remembered
+    yield hub_of_test
+    for feed in feeds:
+        await hub_of_test.unsubscribe(feed)
 
 
-async def test_a_frame_reaches_every_browser_of_its_audience_through_redis(layer):
-    one = Hub()
-    first = await one.subscribe(Audience("s1", "interviewer"))
-    second = await one.subscribe(Audience("s1", "interviewer"))
-    await layer().group_send(live.GROUP, message())
-    assert [await next_frame(first), await next_frame(second)] == ["<p>1</p>", "<p>1</p>"]
-    await one.unsubscribe(first)
-    await one.unsubscribe(second)
-    await layer().flush()
+def publish(redis, audience, seq, **panels):
+    frames.publish(redis, audience.session, audience.role, Frame(seq, NOON, panels, panels))
 
 
-async def test_roles_and_sessions_never_mix():
-    one = Hub()
-    feeds = {
-        audience: Feed(audience)
-        for audience in [Audience("s1", "interviewer"), Audience("s1", "candidate"), Audience("s2", "interviewer")]
-    }
-    one._feeds = {audience: {feed} for audience, feed in feeds.items()}
-    one.deliver(message(html="secret"))
-    one.deliver(message(role="candidate", html="public"))
-    assert await next_frame(feeds[Audience("s1", "interviewer")]) == "secret"
-    assert await next_frame(feeds[Audience("s1", "candidate")]) == "public"
-    assert feeds[Audience("s2", "interviewer")]._frames == {}
+async def text_of(one, feed):
+    """Return the next text that a browser gets, as the consumer sends it."""
+    while True:
+        text = await asyncio.wait_for(feed.next(), 5)
+        text = await one.catch_up(feed) if text is None else text
+        if text:
+            return text
 
 
-async def test_a_slow_browser_keeps_only_the_newest_frame_of_each_panel():
-    feed = Feed(Audience("s1", "interviewer"))
-    for number in range(1000):
-        feed.put("pods", f"pods {number}")
-        feed.put("events", f"events {number}")
-    assert [await next_frame(feed), await next_frame(feed)] == ["pods 999", "events 999"]
+async def settled(one, feed):
+    """Let the feed compare itself with the newest snapshot."""
+    if await feed.next() is None:
+        await one.catch_up(feed)
+
+
+async def test_a_frame_reaches_every_browser_of_its_audience_through_redis(redis, one, audience):
+    feeds = [await one.subscribe(audience, 0), await one.subscribe(audience, 0)]
+    for feed in feeds:
+        await settled(one, feed)
+    publish(redis, audience, 1, pods="<p>1</p>")
+    for feed in feeds:
+        assert orjson.loads(await text_of(one, feed)) == {"seq": 1, "panels": {"pods": "<p>1</p>"}}
+
+
+async def test_roles_and_sessions_never_mix(redis, one):
+    mine, other = str(uuid4()), str(uuid4())
+    interviewer = await one.subscribe(Audience(mine, "interviewer"), 0)
+    candidate = await one.subscribe(Audience(mine, "candidate"), 0)
+    stranger = await one.subscribe(Audience(other, "interviewer"), 0)
+    for feed in (interviewer, candidate, stranger):
+        await settled(one, feed)
+    publish(redis, Audience(mine, "interviewer"), 1, pods="secret")
+    publish(redis, Audience(mine, "candidate"), 1, clock="public")
+    assert "secret" in await text_of(one, interviewer)
+    assert "public" in await text_of(one, candidate)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(feed.next(), 0.01)
+        await asyncio.wait_for(stranger.next(), 0.01)
 
 
-async def test_the_subscription_ends_with_the_last_browser(layer):
-    one = Hub()
-    feed = await one.subscribe(Audience("s1", "interviewer"))
-    task = one._task
-    await one.unsubscribe(feed)
-    assert task.done()
-    assert one._feeds == {}
-    await layer().flush()
+async def test_a_page_that_shows_the_newest_frame_is_sent_nothing(redis, one, audience):
+    publish(redis, audience, 1, pods="<p>1</p>")
+    feed = await one.subscribe(audience, 1)
+    await settled(one, feed)
+    publish(redis, audience, 2, pods="<p>2</p>")
+    assert '"seq":2' in await text_of(one, feed)
 
 
-async def test_a_missing_redis_keeps_nobody_waiting(settings, tmp_path, caplog):
-    config = {"hosts": [f"unix://{tmp_path}/nowhere.sock"], "prefix": "hub-test"}
-    settings.CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": config}
-    }
-    one = Hub()
-    feed = await asyncio.wait_for(one.subscribe(Audience("s1", "interviewer")), 5)
+async def test_a_page_that_missed_something_gets_the_whole_screen(redis, one, audience):
+    publish(redis, audience, 1, pods="<p>pods</p>", nodes="<p>nodes</p>")
+    publish(redis, audience, 2, pods="<p>new</p>")
+    for seq in (-1, 0, 1, 9):
+        feed = await one.subscribe(audience, seq)
+        assert orjson.loads(await text_of(one, feed)) == {"seq": 2, "all": "<p>new</p><p>nodes</p>"}
+
+
+async def test_two_hundred_who_come_at_once_share_one_snapshot(redis, one, audience, monkeypatch):
+    publish(redis, audience, 1, pods="<p>1</p>")
+    parsed, parse = [], frames.parse_snapshot
+    monkeypatch.setattr(frames, "parse_snapshot", lambda found: parsed.append(1) or parse(found))
+    feeds = await asyncio.gather(*(one.subscribe(audience) for _ in range(200)))
+    texts = await asyncio.gather(*(text_of(one, feed) for feed in feeds))
+    assert len({id(text) for text in texts}) == 1
+    assert len(parsed) == 1
+
+
+async def test_a_slow_browser_gets_the_snapshot_in_place_of_a_long_backlog(audience):
+    feed = Feed(audience, 0)
+    feed.catch_up(Snapshot(0))
+    for seq in range(1, MAX_BACKLOG + 2):
+        feed.put(seq, str(seq))
+    assert await feed.next() is None
+    assert feed.catch_up(Snapshot(MAX_BACKLOG, {"pods": "all"}))
+    assert await feed.next() == str(MAX_BACKLOG + 1)
+
+
+async def test_a_gap_puts_the_browser_behind_and_the_snapshot_mends_it(audience):
+    feed = Feed(audience, 3)
+    feed.catch_up(Snapshot(3))
+    feed.put(4, "four")
+    feed.put(6, "six")
+    assert await feed.next() is None
+    assert feed.catch_up(Snapshot(6))
+    feed.put(7, "seven")
+    assert await feed.next() == "seven"
+
+
+async def test_a_last_frame_that_got_lost_is_noticed_by_the_second_heartbeat(redis, one, audience):
+    frames.sign_of_life(redis)
+    publish(redis, audience, 1, pods="<p>1</p>")
+    feed = await one.subscribe(audience, 1)
+    await settled(one, feed)
+    redis.hset(frames.screen_key(audience.session, audience.role), mapping={"seq": 2, "panel:pods": "<p>2</p>"})
+    await one.beat()
+    assert await text_of(one, feed) == IN_SYNC
+    await one.beat()
+    assert {await text_of(one, feed), await text_of(one, feed)} == {IN_SYNC, '{"seq":2,"all":"<p>2</p>"}'}
+
+
+async def test_without_an_observer_the_heartbeat_says_that_nothing_is_kept_current(redis, one, audience):
+    redis.delete(frames.OBSERVER_KEY)
+    feed = await one.subscribe(audience, 0)
+    await settled(one, feed)
+    await one.beat()
+    assert await text_of(one, feed) == STALE
+
+
+async def test_a_missing_redis_keeps_nobody_waiting_and_is_told(settings, tmp_path, caplog, one, audience):
+    settings.REDIS_URL = f"unix://{tmp_path}/nowhere.sock"
+    feed = await asyncio.wait_for(one.subscribe(audience), 5)
     assert "Redis cannot be reached, panels stand still" in caplog.text
+    await one.beat()
+    assert await text_of(one, feed) == STALE
+
+
+async def test_the_subscription_ends_with_the_last_browser(redis, audience):
+    one = Hub()
+    feed = await one.subscribe(audience)
+    tasks = one._tasks
     await one.unsubscribe(feed)
-    await live.channel_layer().flush()
+    assert all(task.done() for task in tasks)
+    assert one._audiences == {}
 
 
 async def test_one_event_loop_has_one_hub():

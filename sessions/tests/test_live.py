@@ -1,4 +1,4 @@
-"""Frames in Redis, and rows in kubectl's words."""
+"""Rows in kubectl's words."""
 
 from __future__ import annotations
 
@@ -6,32 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sessions import live
-from sessions.live import Frame
-from sessions.models import InterviewSession
 from sessions.observer import rows
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def session():
-    return InterviewSession(title="t", candidate_name="c")
-
-
-def test_the_newest_frame_is_kept_for_each_role_and_panel(settings, redis_url, session):
-    settings.REDIS_URL = redis_url
-    uuid = str(session.uuid)
-    live.store(live.client(), uuid, "interviewer", "pods", Frame(1, "<p>old</p>", NOON))
-    live.store(live.client(), uuid, "interviewer", "pods", Frame(2, "<p>ü</p>", NOON))
-    assert live.snapshot(session, "pods", "interviewer") == Frame(2, "<p>ü</p>", NOON)
-    assert live.snapshot(session, "pods", "candidate") is None
-    assert live.snapshot(session, "nodes", "interviewer") is None
-
-
-def test_without_redis_there_is_no_snapshot_and_no_error(settings, tmp_path, session):
-    settings.REDIS_URL = f"unix://{tmp_path}/nowhere.sock"
-    assert live.snapshot(session, "pods", "interviewer") is None
 
 
 def pod(**status):

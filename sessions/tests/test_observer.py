@@ -12,14 +12,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import redis
 
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.errors import ClusterError
 from faults.models import Lease
 from faults.tests.objects import make_pod
-from sessions import live as frames
-from sessions import services
+from sessions import frames, nudges, panels, services
+from sessions.live import LiveState, PodRow
 from sessions.models import CheckState, InterviewSession
 from sessions.observer import loop, screens, session_watch
 from sessions.observer.cache import EVENT, MOST_EVENTS, Cache
@@ -132,55 +133,56 @@ def test_checks_read_from_the_cache_by_namespace_and_label(cache):
 
 @pytest.fixture
 def own_redis(settings, redis_url):
-    """The real Redis, with a prefix of this test's own for messages."""
+    """The real Redis."""
     settings.REDIS_URL = redis_url
-    config = {"hosts": [redis_url], "prefix": f"observer-{uuid.uuid4().hex[:6]}"}
-    settings.CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": config}
-    }
 
 
 @pytest.fixture
 def publisher(own_redis):
-    publisher = Publisher()
-    yield publisher
-    publisher.close()
+    return Publisher()
 
 
 @pytest.fixture
 def drawn(publisher, time):
-    return Screens(publisher, time, lambda session: None)
+    return Screens(publisher, time, lambda session, names: None, pause_s=0)
 
 
-def test_a_panel_goes_out_only_when_it_changed(drawn, live):
+def shown(session, name, role="interviewer"):
+    """Return a panel as Redis keeps it, or None."""
+    return frames.snapshot(str(session.uuid), role).panels.get(name)
+
+
+def seq(session, role="interviewer"):
+    return frames.snapshot(str(session.uuid), role).seq
+
+
+def test_a_frame_goes_out_only_when_something_changed(drawn, live):
     drawn.mark(live.pk, ["hints"])
-    assert drawn.flush() == 1
-    drawn.mark(live.pk, ["hints"])
+    assert drawn.flush() == 2  # the first one of each role brings everything
+    drawn.mark(live.pk)
     assert drawn.flush() == 0
     services.release_hint(scenario=live.scenarios.get(), index=0, actor=live.owner)
-    drawn.mark(live.pk)
-    drawn.flush()
-    frame = frames.snapshot(live, "hints", "interviewer")
-    assert frame.seq == 2
-    assert 'data-seq="2"' in frame.html
+    drawn.mark(live.pk, ["hints"])
+    assert drawn.flush() == 1
+    assert seq(live) == 2
+    assert "Released" in shown(live, "hints")
 
 
 def test_each_role_gets_its_own_panels(drawn, live):
     drawn.mark(live.pk)
     drawn.flush()
-    assert frames.snapshot(live, "checks", "interviewer") is not None
-    assert frames.snapshot(live, "checks", "candidate") is None
-    statement = frames.snapshot(live, "statement", "candidate").html
-    assert "Brief" not in statement
+    assert set(frames.snapshot(str(live.uuid), "interviewer").panels) == set(panels.names_for("interviewer"))
+    assert set(frames.snapshot(str(live.uuid), "candidate").panels) == set(panels.names_for("candidate"))
+    assert "Brief" not in shown(live, "statement", "candidate")
 
 
 def test_an_observer_that_takes_over_goes_on_counting(drawn, publisher, live, time):
     drawn.mark(live.pk, ["header"])
     drawn.flush()
-    second = Screens(publisher, time, lambda session: None)
+    second = Screens(publisher, time, lambda session, names: None, pause_s=0)
     second.mark(live.pk, ["header"])
     second.flush()
-    assert frames.snapshot(live, "header", "interviewer").seq == 2
+    assert seq(live) == 2
 
 
 def test_a_redis_outage_keeps_panels_for_later(settings, redis_url, drawn, live, tmp_path, caplog):
@@ -190,7 +192,72 @@ def test_a_redis_outage_keeps_panels_for_later(settings, redis_url, drawn, live,
     assert drawn.flush() == 0
     assert caplog.text.count("Redis cannot be reached, panels wait") == 1
     settings.REDIS_URL = redis_url
+    assert drawn.flush() == 2
+
+
+def test_a_redis_that_has_forgotten_everything_gets_everything_again(drawn, live, settings):
+    drawn.mark(live.pk)
+    drawn.flush()
+    redis.Redis.from_url(settings.REDIS_URL).delete(frames.screen_key(str(live.uuid), "interviewer"))
+    services.release_hint(scenario=live.scenarios.get(), index=0, actor=live.owner)
+    drawn.mark(live.pk, ["hints"])
+    drawn.flush()
+    drawn.flush()
+    assert set(frames.snapshot(str(live.uuid), "interviewer").panels) == set(panels.names_for("interviewer"))
+
+
+class Seconds:
+    """A clock that only goes forward, and only when told to."""
+
+    def __init__(self):
+        self.at = 100.0
+
+    def __call__(self):
+        return self.at
+
+
+def cluster_of(*statuses):
+    pods = [PodRow("ml", f"p{n}", "1/1", status, 0, "n", None, "", 0, False) for n, status in enumerate(statuses)]
+    return LiveState(pods=pods)
+
+
+def test_the_first_change_goes_out_at_once_and_the_next_ones_together(publisher, time, live):
+    steady, state = Seconds(), [cluster_of("Pending", "Pending")]
+    drawn = Screens(publisher, time, lambda session, names: state[0], steady=steady)
+    drawn.mark(live.pk)
+    assert drawn.flush() == 2
+    steady.at += 1
+    for status in ("Running", "Failed", "Succeeded"):
+        state[0] = cluster_of(status, "Pending")
+        drawn.mark(live.pk, ["pods"])
+        drawn.flush()
+    assert seq(live) == 2
+    assert "Running" in shown(live, "pods")
+    steady.at += screens.MIN_PAUSE_S
     assert drawn.flush() == 1
+    assert seq(live) == 3
+    assert "Succeeded" in shown(live, "pods")
+
+
+def test_a_change_of_a_pod_costs_no_query_and_less_than_a_kilobyte(
+    publisher, time, live, monkeypatch, django_assert_num_queries
+):
+    sent = []
+    publish = publisher.publish
+    monkeypatch.setattr(publisher, "publish", lambda *args: sent.append(frames.encode(*args)) or publish(*args))
+    steady, state = Seconds(), [cluster_of(*["Running"] * 50)]
+    drawn = Screens(publisher, time, lambda session, names: state[0], steady=steady, pause_s=0)
+    drawn.mark(live.pk)
+    drawn.flush()
+    state[0] = cluster_of(*["Running"] * 49, "Failed")
+    drawn.mark(live.pk, ["pods", "nodes"])
+    with django_assert_num_queries(0):
+        assert drawn.flush() == 1
+    assert len(sent[-1]) < 1024
+    steady.at += screens.SESSION_KEPT_S + 0.01
+    drawn.mark(live.pk, ["pods"])
+    with django_assert_num_queries(1):  # whether it is quiet time may have changed
+        assert drawn.flush() == 0
 
 
 @pytest.fixture
@@ -204,9 +271,7 @@ def observer(own_redis, time, monkeypatch):
         made.append(Observer(threading.Event(), time, holder=name))
         return made[-1]
 
-    yield make
-    for each in made:
-        each._publisher.close()
+    return make
 
 
 def test_one_observer_is_active_and_the_other_takes_over_when_it_falls_silent(db, observer, time):
@@ -230,17 +295,45 @@ def test_an_observer_that_stops_gives_its_lease_back_at_once(db, observer):
     assert Lease.objects.get(name=loop.LEASE).holder == "second"
 
 
-def test_a_change_of_the_time_line_reaches_the_page_with_the_next_tick(observer, live, ada, time):
+def test_a_change_of_the_time_line_reaches_the_page_with_the_next_look(observer, live, ada, time):
+    active = observer("first")
+    active.tick()
+    active.screens.flush()
+    services.add_note(session=live, text="Knows describe", actor=ada)
+    time.advance(loop.POLL.total_seconds())
+    active.tick()
+    machine_time.sleep(screens.MIN_PAUSE_S)
+    active.screens.flush()
+    assert "Note taken" in shown(live, "timeline")
+    before = seq(live)
+    time.advance(loop.POLL.total_seconds())
+    active.tick()
+    machine_time.sleep(screens.MIN_PAUSE_S)
+    active.screens.flush()
+    assert seq(live) == before
+
+
+def test_a_word_about_a_change_makes_the_observer_look_at_once(observer, live, ada, time):
     active = observer("first")
     active.tick()
     services.add_note(session=live, text="Knows describe", actor=ada)
-    time.advance(0.2)
+    active._hear()
     active.tick()
-    assert "Note taken" in frames.snapshot(live, "timeline", "interviewer").html
-    before = frames.snapshot(live, "timeline", "interviewer").seq
-    time.advance(0.2)
-    active.tick()
-    assert frames.snapshot(live, "timeline", "interviewer").seq == before
+    assert active.screens.flush() == 2
+    assert "Note taken" in shown(live, "timeline")
+
+
+def test_what_a_service_changes_is_told_to_the_observer(own_redis, live, ada, django_capture_on_commit_callbacks):
+    heard = threading.Event()
+    listener = nudges.Listener(heard.set)
+    listener.start()
+    end = machine_time.monotonic() + 10
+    while not heard.is_set():  # the listener may not have subscribed yet
+        assert machine_time.monotonic() < end
+        with django_capture_on_commit_callbacks(execute=True):
+            services.add_note(session=live, text="Knows describe", actor=ada)
+        heard.wait(0.05)
+    listener.close()
 
 
 def test_a_session_whose_cluster_has_no_kubeconfig_yet_is_left_alone(observer, live, caplog):

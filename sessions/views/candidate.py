@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from faults.errors import ClusterError, FaultError
-from sessions import clock, presence, selectors, services
+from sessions import clock, frames, presence, selectors, services
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
 from sessions.panels import progress
@@ -25,9 +25,10 @@ TEMPLATES = {"lobby": "candidate/lobby.html", "live": "candidate/live.html", "ov
 @never_cache
 def candidate_page(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Show the lobby, the task, or that it is over."""
+    seq = frames.newest_seq(str(uuid), CANDIDATE)  # before the database is read: the page is at least as new
     session = _session(request, uuid)
     presence.seen(str(uuid), None, presence.POLL, clock.now())
-    return _page(request, session)
+    return _page(request, session, seq=seq)
 
 
 @require_safe
@@ -54,7 +55,14 @@ def _session(request: HttpRequest, uuid: UUID) -> InterviewSession:
     return session
 
 
-def _page(request: HttpRequest, session: InterviewSession, *, status: int = 200, error: str = "") -> HttpResponse:
+def _page(
+    request: HttpRequest,
+    session: InterviewSession,
+    *,
+    status: int = 200,
+    error: str = "",
+    seq: int | None = None,
+) -> HttpResponse:
     screen = progress.candidate_screen(session)
     context = {
         "session": session,
@@ -67,6 +75,7 @@ def _page(request: HttpRequest, session: InterviewSession, *, status: int = 200,
         "namespace": _namespace(session),
         "now_ms": round(clock.now().timestamp() * 1000),
         "error": error,
+        "seq": seq,
     }
     return render(request, TEMPLATES[screen], context, status=status)
 

@@ -1,4 +1,4 @@
-"""The snapshot of a panel: what a page fetches after a gap, after a reconnect, or without a WebSocket."""
+"""The snapshot of a screen: what a page fetches without a WebSocket, and its panels one by one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from sessions import clock, live, panels, presence, selectors
+from sessions import clock, frames, panels, presence, selectors, snapshots
 from sessions.models import InterviewSession
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, OBSERVED
 from sessions.typing import HttpRequest
@@ -25,7 +26,7 @@ def session_panel(request: HttpRequest, uuid: UUID, name: str) -> HttpResponse:
     session = selectors.session_for(request.user, uuid)
     if "X-Without-Socket" in request.headers:
         presence.seen(str(uuid), request.user.pk, presence.POLL, clock.now())
-    return HttpResponse(_fragments(session, name, INTERVIEWER))
+    return _answer(request, session, name, INTERVIEWER)
 
 
 @require_safe
@@ -37,7 +38,22 @@ def candidate_panel(request: HttpRequest, uuid: UUID, name: str) -> HttpResponse
         raise Http404("There is no such session.")
     if "X-Without-Socket" in request.headers:
         presence.seen(str(uuid), None, presence.POLL, clock.now())
-    return HttpResponse(_fragments(session, name, CANDIDATE))
+    return _answer(request, session, name, CANDIDATE)
+
+
+def _answer(request: HttpRequest, session: InterviewSession, name: str, role: str) -> HttpResponse:
+    """Return the snapshot that all viewers share, nothing where the page has it; else draw what was asked for."""
+    shared = snapshots.newest(str(session.uuid), role) if name == ALL else None
+    if shared is None:
+        return HttpResponse(_fragments(session, name, role))
+    if request.headers.get("X-Shown") == str(shared.seq):
+        return HttpResponse(status=204)
+    zipped = "gzip" in request.headers.get("Accept-Encoding", "")
+    response = HttpResponse(shared.zipped if zipped else shared.html, headers={"X-Shown": str(shared.seq)})
+    if zipped:
+        response.headers["Content-Encoding"] = "gzip"
+    patch_vary_headers(response, ["Accept-Encoding"])
+    return response
 
 
 def _fragments(session: InterviewSession, name: str, role: str) -> str:
@@ -45,12 +61,11 @@ def _fragments(session: InterviewSession, name: str, role: str) -> str:
     wanted = names if name == ALL else [name]
     if not set(wanted) <= set(names):
         raise Http404("There is no such panel.")
-    return "".join(_fragment(session, one, role) for one in wanted)
+    found = frames.panels_of(str(session.uuid), role, [one for one in wanted if one in OBSERVED])
+    kept = found.panels if found and not session.is_quiet(clock.now()) else {}
+    return "".join(_fragment(session, one, role, kept.get(one)) for one in wanted)
 
 
-def _fragment(session: InterviewSession, name: str, role: str) -> str:
+def _fragment(session: InterviewSession, name: str, role: str, kept: str | None) -> str:
     """Draw from the database what stands there; only what the cluster alone knows comes from the newest frame."""
-    frame = live.snapshot(session, name, role)
-    if frame and name in OBSERVED and not session.is_quiet(clock.now()):
-        return frame.html
-    return panels.render(session, name, role, None, seq=frame.seq if frame else 0)
+    return kept if kept is not None else panels.render(session, name, role, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +13,7 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from faults.models import FaultRun
-from sessions import clock, live, presence, selectors
+from sessions import clock, frames, presence, selectors
 from sessions.forms import AssessmentForm, CreditForm
 from sessions.models import InterviewSession
 from sessions.panels import progress, words
@@ -46,9 +45,10 @@ TEMPLATES = {
 @login_required
 def session_detail(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Show the screen that fits the session's state."""
+    seq = frames.newest_seq(str(uuid), INTERVIEWER)  # before the database is read: the page is at least as new
     session = selectors.session_for(request.user, uuid)
     presence.seen(str(uuid), request.user.pk, presence.POLL, clock.now())
-    return show(request, session)
+    return show(request, session, seq=seq)
 
 
 def show(request: HttpRequest, session: InterviewSession, *, status: int = 200, **extra: Any) -> HttpResponse:
@@ -78,8 +78,13 @@ def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     packs = [(row, selectors.pack_for(row)) for row in scenarios_of(session)]
-    frames = {} if session.is_quiet(clock.now()) else _frames(session, OBSERVED)
-    return {"frames": frames, "packs": packs, "credit_form": CreditForm()}
+    shown = None if session.is_quiet(clock.now()) else frames.panels_of(str(session.uuid), INTERVIEWER, OBSERVED)
+    kept = shown.panels if shown else {}
+    return {
+        "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
+        "packs": packs,
+        "credit_form": CreditForm(),
+    }
 
 
 def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
@@ -105,11 +110,6 @@ def _outline(session: InterviewSession, request: HttpRequest) -> list[dict[str, 
     subject = Subject(session, INTERVIEWER, None, request.user, clock.now())
     parts: list[dict[str, Any]] = progress.run_of_show(subject)["parts"]
     return parts
-
-
-def _frames(session: InterviewSession, names: Iterable[str]) -> dict[str, str]:
-    found = {name: live.snapshot(session, name, INTERVIEWER) for name in names}
-    return {name: frame.html for name, frame in found.items() if frame}
 
 
 def _quarantined(session: InterviewSession) -> list[FaultRun]:

@@ -20,10 +20,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Run in the foreground."""
         stop = threading.Event()
+        observer = Observer(stop)
 
         def end(number: int, frame: FrameType | None) -> None:
             stop.set()
+            observer.wake()
 
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-        Observer(stop).run()
+        observer.run()
