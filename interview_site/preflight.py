@@ -10,7 +10,7 @@ import shutil
 import socket
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -66,13 +66,14 @@ def _open_server() -> Iterator[str]:
     else:
         text = redis_server.version_of(_info())
     if not redis_server.is_fixed(text):
-        yield f"this Redis may have a known hole, CVE-2025-49844 ({text.partition(' sha=')[0].strip()}): update it"
+        version = text.partition(" sha=")[0].strip()
+        yield f"this Redis may have a known hole, CVE-2025-49844 ({version}): update it"
 
 
-def _info() -> dict[str, object]:
+def _info() -> Mapping[str, object]:
     try:
         client = redis.from_url(settings.REDIS_URL, socket_connect_timeout=3)
-        info: dict[str, object] = client.info("server")
+        info: Mapping[str, object] = client.info("server")
         client.close()
     except (RedisError, ValueError, OSError):
         return {"redis_version": "99.0.0"}  # that it does not answer is told by ``check``

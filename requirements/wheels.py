@@ -1,8 +1,8 @@
 """Check that every locked package has a wheel for each Python and each machine that we run on.
 
-``make lock`` runs it with the lock files as arguments. uv resolves each lock as if it were on the other machine, with
-the index that uv is configured with, and downloads nothing. Without a wheel, ``make run`` would need a compiler there:
-give the package an environment marker, and tell the consequence in ``interview_site/preflight.py``.
+``make lock`` runs it with the lock files as arguments. uv resolves each lock as if it were on the other machine,
+with the index that uv is configured with, and downloads nothing. Without a wheel, ``make run`` would need a compiler
+there: give the package an environment marker, and tell the consequence in ``interview_site/preflight.py``.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ def problems(locks: Sequence[str]) -> Iterator[str]:
     """Yield a line for each lock that cannot be installed somewhere, with uv's reason."""
     with tempfile.TemporaryDirectory() as folder:
         for lock, python, platform in itertools.product(locks, PYTHONS, PLATFORMS):
-            done = subprocess.run(
-                command(lock, python, platform, folder), capture_output=True, text=True, check=False
-            )
+            argv = command(lock, python, platform, folder)
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - fixed command
             if done.returncode:
                 yield f"{lock}: Python {python} on {platform}: {' '.join(done.stderr.split())}"
 

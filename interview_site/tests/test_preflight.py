@@ -1,7 +1,9 @@
 """What is missing is said before anything starts."""
 
 import os
+import platform
 import socket
+import sys
 
 import pytest
 
