@@ -17,6 +17,7 @@ from kubesim.api.durations import parse_time
 from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
 from kubesim.clock import Clock, RealClock, StoppedClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.current_unit import CURRENT, REQUEST
 from kubesim.errors import ApiError, Obj
 from kubesim.forwarded import ForwardedRunner
 from kubesim.garbage import Sweeper
@@ -24,10 +25,11 @@ from kubesim.heartbeat import Heartbeat
 from kubesim.history import History
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
+from kubesim.removal import find, with_family
 from kubesim.serve import listening
 from kubesim.times import micro
 
-MAX_LINE = 1 << 20
+MAX_LINE, MAX_NOTED = 1 << 20, 500
 LEGACY_PATH = "/clusters/{name}"
 """Where clusters were found before their tokens told them from one another."""
 
@@ -55,6 +57,7 @@ class ClusterProcess:
         self._name: str = job["name"]
         self._folder = Path(job["folder"])
         self._saver: Saver | None = None
+        self._removed: Obj | None = None
         self._clock: Clock
         self._made: asyncio.Future[Cluster]
 
@@ -93,6 +96,7 @@ class ClusterProcess:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request for the cluster: at the root, or below the path that clusters once had."""
         cluster = self._made.result()
+        CURRENT.set((REQUEST, f"{request.method} {request.path[:MAX_NOTED]}"))
         prefix, path = LEGACY_PATH.format(name=self._name), request.path
         if path == prefix or path.startswith(prefix + "/"):
             path = path.removeprefix(prefix) or "/"
@@ -110,12 +114,25 @@ class ClusterProcess:
             file = ChangeLog(self._folder)
             saved = None if self._job.get("fresh") else await asyncio.to_thread(file.load)
             if saved is not None:
+                if unit := self._job.get("remove"):
+                    self._removed = await asyncio.to_thread(self._remove, file, saved, (unit[0], unit[1]))
                 return await self._adopt(await self._restored(saved), file)
             return await self._adopt(await self._created(), file)
         except (ChangeLogError, ApiError) as error:
             raise ProcessError(500, f"the cluster in {self._folder} cannot be restored: {error}") from error
         except OSError as error:
             raise ProcessError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
+
+    def _remove(self, file: ChangeLog, saved: State, unit: tuple[str, str]) -> Obj | None:
+        """Take out of what was kept the object over which the cluster hung, for good; returns which, if any."""
+        place = find(saved, unit)
+        if place is None:
+            return None
+        (table, namespace, name), lines = with_family(saved, place)
+        for line in lines:
+            del saved[line]
+        file.append(dict.fromkeys(lines, b""), self._clock.now())
+        return {"at": micro(self._clock.now()), "resource": table, "namespace": namespace, "name": name}
 
     async def _created(self) -> Cluster:
         asked = self._job["create"]
@@ -208,6 +225,7 @@ class ClusterProcess:
             "nodes": spec.nodes,
             "gpus": spec.gpus,
             "keyId": signer.key_id,
+            "removed": self._removed,
         }
 
     async def _set_deadline(self, deadline: str | None) -> None:

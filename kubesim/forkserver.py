@@ -226,6 +226,8 @@ class ForkServer:
         end = time.monotonic() + GRACE_S / 2
         while self._clusters and time.monotonic() < end:
             select.select([self._signals], [], [], 0.1)
+            with suppress(BlockingIOError):
+                self._signals.recv(4096)
             self._reap()
         for pid in [*self._clusters]:
             self._kill(pid)

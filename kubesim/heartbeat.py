@@ -1,16 +1,26 @@
-"""The pulse of a cluster's process: a counter in a page of memory that it shares with the host's front."""
+"""The pulse of a cluster's process, in a page of memory that it shares with the host's front: a counter and a note.
+
+The note is written on SIGUSR1, by a process that hangs: what it is working on.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import mmap
+import signal
 import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
+
+from kubesim.current_unit import CURRENT, NOTHING
+
 BEAT_S = 0.5
-COUNTER = struct.Struct("=Q")
+HEAD = struct.Struct("=QH")
+"""The counter, and the length of the note that follows."""
 PAGE_BYTES = 4096
+ASK = signal.SIGUSR1
 
 
 class SharedPage:
@@ -29,11 +39,27 @@ class SharedPage:
     @property
     def beats(self) -> int:
         """How often the process has shown that its event loop turns."""
-        return int(COUNTER.unpack_from(self._memory)[0])
+        return int(HEAD.unpack_from(self._memory)[0])
 
     def beat(self) -> None:
         """Count one more."""
-        COUNTER.pack_into(self._memory, 0, self.beats + 1)
+        HEAD.pack_into(self._memory, 0, self.beats + 1, 0)
+
+    def note(self, unit: tuple[str, str]) -> None:
+        """Write down what is being worked on."""
+        text = orjson.dumps(unit)
+        if len(text) <= PAGE_BYTES - HEAD.size:
+            self._memory[HEAD.size : HEAD.size + len(text)] = text
+            HEAD.pack_into(self._memory, 0, self.beats, len(text))
+
+    @property
+    def noted(self) -> tuple[str, str]:
+        """What the process has written down since its last beat."""
+        size = HEAD.unpack_from(self._memory)[1]
+        if not size:
+            return NOTHING
+        resource, key = orjson.loads(self._memory[HEAD.size : HEAD.size + size])
+        return resource, key
 
     def close(self) -> None:
         """Let go of it."""
@@ -41,7 +67,7 @@ class SharedPage:
 
 
 class Heartbeat:
-    """Beats while the event loop turns."""
+    """Beats while the event loop turns, and notes what it is at where it does not."""
 
     def __init__(self, path: Path) -> None:
         self._page = SharedPage(path)
@@ -49,6 +75,7 @@ class Heartbeat:
 
     def start(self) -> Callable[[], None]:
         """Beat from now on; returns what ends it."""
+        signal.signal(ASK, lambda number, frame: self._page.note(CURRENT.get()))
         self._beat()
         return self._stop
 
@@ -57,6 +84,7 @@ class Heartbeat:
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _stop(self) -> None:
+        signal.signal(ASK, signal.SIG_IGN)
         if self._timer is not None:
             self._timer.cancel()
         self._page.close()

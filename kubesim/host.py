@@ -7,22 +7,30 @@ import logging
 import re
 import shutil
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from kubesim.api.durations import parse_time
 from kubesim.clock import Clock, Timer
+from kubesim.current_unit import NOTHING
 from kubesim.errors import Obj
+from kubesim.pki import write_private
 from kubesim.processes import HostError, Process, Processes, ProcessGone
 from kubesim.times import micro
-from kubesim.watchdog import RestartPauses, Watchdog
+from kubesim.watchdog import RestartPauses, Verdict, Watchdog
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 ISSUER = "https://container.googleapis.com/v1/projects/ml-prod/locations/us-central1-a/clusters/"
 """Before a cluster's name: who issues the tokens of its service accounts, in the form that GKE has."""
-ANSWER_S = 5.0
+NOTES = "host.json"
+CRASHES = frozenset({1, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS})
+"""How a process ends that its own work has ended; anybody may kill one."""
+ANSWER_S, START_S = 5.0, 5.0
 STOP_S, DROP_S = 4.0, 1.0
 """From asking a process to end to killing it; what is dropped has nothing left to write."""
 log = logging.getLogger("kubesim.host")
@@ -40,6 +48,8 @@ class Tenant:
     process: Process | None = None
     timer: Timer | None = None
     restarts: int = 0
+    removed: list[Obj] = field(default_factory=list)
+    """What it was started again without: ``at``, ``resource``, ``namespace`` and ``name`` of each object."""
     pauses: RestartPauses = field(default_factory=RestartPauses)
     task: asyncio.Task[None] | None = None
 
@@ -56,6 +66,7 @@ class Tenant:
             **{key: told[key] for key in ("server", "kubeconfig", "createdAt", "nodes", "gpus")},
             "deadline": micro(self.deadline) if self.deadline else None,
             "restarts": self.restarts,
+            "removed": self.removed,
         }
 
 
@@ -94,10 +105,20 @@ class Host:
         """Bring back every cluster that was kept; one that cannot be read is reported and left where it is."""
         self._data.mkdir(parents=True, exist_ok=True)
         folders = sorted(path for path in self._data.iterdir() if path.is_dir())
-        found = [self._launch(folder.name, {}) for folder in folders if any(folder.glob("changes*.log"))]
-        for done in await asyncio.gather(*(_settled(tenant) for tenant in found)):
-            if done is not None:
-                log.error("%s", done.message)
+        found = [self._take_up(folder) for folder in folders if any(folder.glob("changes*.log"))]
+        for tenant in found:
+            tenant.described.add_done_callback(_report)
+        if found:  # one that hangs must not keep the others waiting
+            await asyncio.wait([tenant.described for tenant in found], timeout=START_S)
+
+    def _take_up(self, folder: Path) -> Tenant:
+        """Begin to run a cluster that was kept, with what the host has noted of it."""
+        noted: Obj = {}
+        with suppress(OSError, orjson.JSONDecodeError):
+            noted = orjson.loads((folder / NOTES).read_bytes())
+        tenant = self._launch(folder.name, {"deadline": noted["deadline"]} if "deadline" in noted else {})
+        tenant.restarts, tenant.removed = noted.get("restarts", 0), noted.get("removed", [])
+        return tenant
 
     async def stop(self) -> None:
         """End every process; each writes its last changes."""
@@ -148,6 +169,7 @@ class Host:
         tenant.deadline = deadline
         tenant.job["deadline"] = _text(deadline)
         self._arm(tenant)
+        self._note(tenant)
         try:
             await self.ask(name, "deadline", _text(deadline))
         except HostError as error:
@@ -188,7 +210,8 @@ class Host:
         """Run a cluster's process, and another one after it, until the cluster is dropped."""
         while True:
             process = tenant.process = await self._processes.fork(tenant.job)
-            watch = asyncio.create_task(Watchdog(tenant.name, process).watch(), name=f"watch {tenant.name}")
+            dog = Watchdog(tenant.name, process)
+            watch = asyncio.create_task(dog.watch(), name=f"watch {tenant.name}")
             try:
                 if not await self._describe(tenant, process):
                     return
@@ -196,10 +219,28 @@ class Host:
             finally:
                 watch.cancel()
                 tenant.process = None
-            pause = tenant.pauses.next(asyncio.get_running_loop().time())
-            log.error("the process of %s ended with %s; starting it again in %s s", tenant.name, status, pause)
-            tenant.restarts += 1
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._ended(tenant, status, dog.verdict))
+
+    def _ended(self, tenant: Tenant, status: int, verdict: Verdict | None) -> float:
+        """Take note of the end of a process; returns the seconds until the next is to be started."""
+        pause, again = tenant.pauses.next(asyncio.get_running_loop().time())
+        log.error("the process of %s ended with %s; starting it again in %s s", tenant.name, status, pause)
+        blamed = verdict.unit if verdict is not None and verdict.to_blame else NOTHING
+        if again and (status in CRASHES or (verdict is not None and verdict.to_blame)):
+            tenant.job["remove"] = blamed
+        tenant.restarts += 1
+        self._note(tenant)
+        return pause
+
+    def _note(self, tenant: Tenant) -> None:
+        """Write what a restart of the host has to know of a cluster before its process can tell."""
+        noted = {"deadline": _text(tenant.deadline), "restarts": tenant.restarts, "removed": tenant.removed}
+        folder = self._data / tenant.name
+        try:
+            if folder.is_dir():
+                write_private(folder / NOTES, orjson.dumps(noted))
+        except OSError as error:
+            log.error("%s cannot be written: %s; free some space", folder / NOTES, error)
 
     async def _describe(self, tenant: Tenant, process: Process) -> bool:
         """Learn what a process has made; False where it could not be made at all."""
@@ -216,6 +257,7 @@ class Host:
             self._disarm(tenant)
             tenant.described.set_exception(error)
             return False
+        self._note_removed(tenant, told["removed"])
         if not tenant.described.done():
             if "deadline" not in tenant.job:
                 tenant.deadline = parse_time(told["deadline"])
@@ -223,7 +265,19 @@ class Host:
             self._keys[told["keyId"]] = tenant.name
             tenant.job["fresh"] = False
             tenant.described.set_result(told)
+            self._note(tenant)
         return True
+
+    def _note_removed(self, tenant: Tenant, removed: Obj | None) -> None:
+        if "remove" not in tenant.job:
+            return
+        unit = tenant.job.pop("remove")
+        if removed is None:
+            log.error("%s hung again, but nothing that is kept of it is to blame (%s)", tenant.name, unit)
+            return
+        log.error("%s goes on without %s %s/%s, over which it hung again", tenant.name, *[*removed.values()][1:])
+        tenant.removed.append(removed)
+        self._note(tenant)
 
     async def _end(self, tenant: Tenant, seconds: float) -> None:
         """End a process for good."""
@@ -255,13 +309,11 @@ class Host:
             tenant.timer = None
 
 
-async def _settled(tenant: Tenant) -> HostError | None:
-    """Return why a cluster could not be made, or None once it is ready."""
-    try:
-        await asyncio.shield(tenant.described)
-    except HostError as error:
-        return error
-    return None
+def _report(described: asyncio.Future[Obj]) -> None:
+    """Log why a kept cluster could not be restored."""
+    error = None if described.cancelled() else described.exception()
+    if error is not None:
+        log.error("%s", error)
 
 
 def _text(moment: datetime | None) -> str | None:

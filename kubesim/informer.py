@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kubesim.client import Client, PatchBody, PatchType, WatchEvent
 from kubesim.clock import Clock, Timer
+from kubesim.current_unit import CURRENT
 from kubesim.errors import ApiError, Obj, tolerating
 
 log = logging.getLogger(__name__)
@@ -300,10 +301,13 @@ class WorkQueue:
         workers: int = 1,
         retry_s: float = FIRST_RETRY_S,
         ready: Line | None = None,
+        resource: str = "",
     ) -> None:
+        """``resource``: of the objects whose namespace and name the keys are."""
         self._clock = clock
         self._sync = sync
         self._name = name
+        self._resource = resource or name
         self._workers = workers
         self._retry_s = retry_s
         self._ready: Line = deque() if ready is None else ready
@@ -363,6 +367,7 @@ class WorkQueue:
     async def _run(self, key: str) -> None:
         self._waiting.discard(key)
         self._running.add(key)
+        CURRENT.set((self._resource, key))
         try:
             await self._sync(key)
         except (ApiError, ConnectionError) as error:

@@ -39,6 +39,8 @@ class Controller(ABC):
     """Brings the objects of one kind to what they ask for. ``source`` is the component its events name."""
 
     source = ""
+    resource = ""
+    """Of the objects that it syncs."""
     retry_s = FIRST_RETRY_S
     """Seconds until a failed key is tried again; they double with each failure."""
 
@@ -47,7 +49,7 @@ class Controller(ABC):
         self.clock = context.clock
         self.informers = context.informers
         self.recorder = Recorder(context.client, context.clock, self.source)
-        self.queue = WorkQueue(context.clock, self._sync, self.source, retry_s=self.retry_s)
+        self.queue = WorkQueue(context.clock, self._sync, self.source, retry_s=self.retry_s, resource=self.resource)
 
     @abstractmethod
     async def sync(self, namespace: str, name: str) -> None:
@@ -122,8 +124,6 @@ def _events() -> dict[str, dict[str, str]]:
 
 class Keeper(Controller):
     """A controller that looks after the objects of one ``resource``, each as it is in the cache."""
-
-    resource = ""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

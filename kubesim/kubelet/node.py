@@ -82,7 +82,7 @@ class Kubelets:
         """Called when there is something to keep that no change of an object tells of."""
         self.machines.touch = lambda: self.touch()
         self._pods = Informer(client, clock, "pods", selector)
-        self._queue = WorkQueue(clock, self._sync, "kubelet")
+        self._queue = WorkQueue(clock, self._sync, "kubelet", resource="pods")
         self._heartbeat: Timer | None = None
         self._beating: asyncio.Task[None] | None = None
         self._reported_at = clock.now()

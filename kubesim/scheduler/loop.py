@@ -41,7 +41,7 @@ class Scheduler:
         self._judge = Judge(self._cluster)
         self._recorder = Recorder(client, clock, NAME, series=True)
         self._waiting = Waiting()
-        self._queue = WorkQueue(clock, self._schedule, "scheduler", ready=Ranked(self._priority))
+        self._queue = WorkQueue(clock, self._schedule, "scheduler", ready=Ranked(self._priority), resource="pods")
 
     async def start(self) -> None:
         """Fill the caches and begin."""

@@ -20,7 +20,7 @@ from aiohttp import ClientSession
 
 from kubesim.tests.live import session
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass
@@ -118,9 +118,10 @@ def gone(pid: int) -> bool:
         return True
 
 
-def start(folder: Path, *arguments: Any) -> RunningHost:
-    """Start a host and wait until it is ready."""
-    command = [sys.executable, "-m", "kubesim", "host", "--data", folder, *arguments]
+def start(folder: Path, *arguments: Any, defect: str = "") -> RunningHost:
+    """Start a host and wait until it is ready; ``defect`` is Python that runs first, and breaks something."""
+    program = ["-c", f"{defect}\nfrom kubesim.commandline import main\nraise SystemExit(main())"]
+    command = [sys.executable, *(program if defect else ["-m", "kubesim"]), "host", "--data", folder, *arguments]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -139,9 +140,9 @@ def stop(host: RunningHost, number: int = signal.SIGTERM) -> int:
 
 
 @contextmanager
-def running(folder: Path, *arguments: Any) -> Iterator[RunningHost]:
+def running(folder: Path, *arguments: Any, defect: str = "") -> Iterator[RunningHost]:
     """Run a host while the block lasts."""
-    host = start(folder, *arguments)
+    host = start(folder, *arguments, defect=defect)
     try:
         yield host
     finally:

@@ -1,0 +1,224 @@
+"""Clusters that hang, die, grow or are killed: each is started again, and no other notices."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kubesim.process_usage import _seconds
+from kubesim.tests import hosts
+from kubesim.tests.hosts import cluster, gone, make, shown, token_of, until
+from kubesim.times import micro
+from kubesim.watchdog import PAUSES, STAYED_UP_S, RestartPauses
+
+DEFECT = """
+import time
+from datetime import datetime
+from kubesim import watchdog
+from kubesim.kubelet.pod import PodWorker
+
+watchdog.MAX_RESIDENT_BYTES, watchdog.USAGE_TICKS = 256 << 20, 1
+sync, hoard = PodWorker.sync, []
+
+async def defective(self, pod):
+    age = time.time() - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
+    while pod["metadata"].get("labels", {}).get("app") == "hangs" and age > 1:
+        pass
+    if pod["metadata"].get("labels", {}).get("app") == "hoards":
+        hoard.append(b"x" * (400 << 20))
+    return await sync(self, pod)
+
+PodWorker.sync = defective
+"""
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """A host whose kubelets hang over the pods of one app, and never let go of memory for another."""
+    with hosts.running(tmp_path_factory.mktemp("watchdog"), defect=DEFECT) as host:
+        yield host
+
+
+def deployment(app):
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "2"]}
+    pod = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": app}}, "template": pod}
+    return {"metadata": {"name": app}, "spec": spec}
+
+
+async def newest(host, before):
+    """Return the process that was started last."""
+    return await until(lambda: next(iter(set(host.children()) - set(before)), None))
+
+
+async def restarted(host, name, times):
+    """Wait until a cluster was started again so often, and answers."""
+
+    async def answers():
+        found = await shown(host, name)
+        if found["restarts"] < times:
+            return None
+        async with host.client(token_of(found)) as admin:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1), admin.get(PODS) as response:
+                    return found if response.status == 200 else None
+        return None
+
+    return await until(answers)
+
+
+async def hangs_over_an_object(host):
+    async with cluster(host, "stuck") as admin:
+        for app in ("innocent", "hangs"):
+            async with admin.post(DEPLOYMENTS, json=deployment(app)) as response:
+                assert response.status == 201
+        await restarted(host, "stuck", 2)
+
+        async def removed():
+            return (await shown(host, "stuck"))["removed"]
+
+        (found,) = await until(removed)
+        assert (found["resource"], found["namespace"], found["name"]) == ("deployments.apps", "default", "hangs")
+        async with admin.get(DEPLOYMENTS) as response:
+            assert [item["metadata"]["name"] for item in (await response.json())["items"]] == ["innocent"]
+        async with admin.get(PODS) as response:
+            assert {item["metadata"]["labels"]["app"] for item in (await response.json())["items"]} == {"innocent"}
+
+
+async def is_stopped(host):
+    before = host.children()
+    async with cluster(host, "still") as admin:
+        pid = await newest(host, before)
+        async with admin.post(DEPLOYMENTS, json=deployment("kept")) as response:
+            assert response.status == 201
+        kept = host.folder / "clusters" / "still" / "changes.log"
+        await until(lambda: b'"kept"' in kept.read_bytes())
+        os.kill(pid, signal.SIGSTOP)
+        found = await restarted(host, "still", 1)
+        assert gone(pid)
+        async with admin.get(f"{DEPLOYMENTS}/kept") as response:
+            assert response.status == 200
+        assert found["removed"] == []
+
+
+async def keeps_answering(host, begun, done):
+    async with cluster(host, "calm") as admin:
+        begun.set()
+        while not done.is_set():
+            async with asyncio.timeout(5), admin.get(PODS) as response:
+                assert response.status == 200
+            await asyncio.sleep(0.05)
+        assert (await shown(host, "calm"))["restarts"] == 0
+
+
+async def test_clusters_that_hang_are_started_again_while_another_answers(host):
+    begun, done = asyncio.Event(), asyncio.Event()
+    calm = asyncio.create_task(keeps_answering(host, begun, done))
+    await begun.wait()
+    await is_stopped(host)
+    await hangs_over_an_object(host)
+    done.set()
+    await calm
+
+
+async def test_a_hung_cluster_is_dropped_at_its_deadline(host):
+    before = host.children()
+    async with host.control() as control:
+        soon = micro(datetime.now(UTC) + timedelta(seconds=1.5))
+        assert (await make(control, name="late", deadline=soon))[0] == 201
+        pid = await newest(host, before)
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: gone(pid))
+        async with control.get("/control/clusters/late") as response:
+            assert response.status == 404
+    assert not (host.folder / "clusters" / "late").exists()
+
+
+async def test_a_deadline_can_be_moved_while_the_cluster_hangs(host):
+    before = host.children()
+    async with cluster(host, "moved"):
+        os.kill(await newest(host, before), signal.SIGSTOP)
+        later = micro(datetime.now(UTC) + timedelta(hours=1))
+        async with host.control() as control:
+            response = await control.patch("/control/clusters/moved", json={"deadline": later})
+            assert (response.status, (await response.json())["deadline"]) == (200, later)
+
+
+async def test_a_cluster_that_takes_too_much_memory_is_started_again(host):
+    before = host.children()
+    async with cluster(host, "large") as admin:
+        pid = await newest(host, before)
+        template = deployment("hoards")["spec"]["template"]
+        template["metadata"]["name"] = "large"
+        async with admin.post(PODS, json=template) as response:
+            assert response.status == 201
+        await until(lambda: gone(pid))
+        assert (await restarted(host, "large", 1))["restarts"] >= 1
+
+
+async def test_a_killed_cluster_is_started_again_and_loses_nothing_that_was_written(host):
+    before = host.children()
+    async with cluster(host, "killed") as admin:
+        for _ in range(2):
+            pid = await newest(host, before)
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda pid=pid: gone(pid))
+            before.append(pid)
+        found = await restarted(host, "killed", 2)
+        assert found["removed"] == [], "nobody knows why it was killed"
+        async with admin.get("/api/v1/namespaces/default") as response:
+            assert response.status == 200
+
+
+async def test_a_process_has_low_priority_and_no_core_file(host):
+    before = host.children()
+    async with cluster(host, "modest"):
+        pid = await newest(host, before)
+        limits = Path(f"/proc/{pid}/limits").read_text()
+        assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, host.process.pid)
+        assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core")] == ["0"]
+        assert [line.split()[-3] for line in limits.splitlines() if line.startswith("Max address")] == ["unlimited"]
+
+
+@pytest.mark.parametrize("victim", ["parent", "front"])
+async def test_no_process_outlives_a_killed_parent_or_front_and_all_comes_back(tmp_path, victim):
+    host = hosts.start(tmp_path)
+    async with host.control() as control:
+        made = [(await make(control, name=name))[1] for name in ("a", "b")]
+    front, first, second = host.children()
+    os.kill(second, signal.SIGSTOP)
+    if victim == "front":
+        os.kill(front, signal.SIGKILL)
+        assert host.process.wait(10) == 1
+    assert hosts.stop(host, signal.SIGKILL)
+    await until(lambda: all(map(gone, (front, first, second))))
+    with hosts.running(tmp_path, "--port", host.port) as host:
+        for found in made:
+            async with host.client(token_of(found)) as admin, admin.get("/api/v1/namespaces/default") as response:
+                assert response.status == 200
+
+
+def test_new_starts_come_ever_later_until_one_stays_up():
+    pauses, now = RestartPauses(), 1000.0
+    told = []
+    for _ in range(len(PAUSES) + 2):
+        told.append(pauses.next(now))
+        now += told[-1][0] + 1
+    assert [pause for pause, _ in told] == [*PAUSES, PAUSES[-1], PAUSES[-1]]
+    assert [again for _, again in told] == [False] + [True] * (len(PAUSES) + 1)
+    assert pauses.next(now + STAYED_UP_S + 1) == (0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("00:01.50", 1.5), ("2:03", 123.0), ("01:00:00", 3600.0), ("1-00:00:01", 86401.0)]
+)
+def test_the_time_that_ps_tells_is_understood(text, seconds):
+    assert _seconds(text) == seconds
