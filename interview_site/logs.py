@@ -6,10 +6,20 @@ import logging
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+REFUSED = (409, 422)
+
 
 def no_probe(record: logging.LogRecord) -> bool:
     """Return whether a record tells of something else than "not ready", which is an answer and no failure."""
     return "/readyz" not in record.getMessage()
+
+
+def no_refusal(record: logging.LogRecord) -> bool:
+    """Return whether a record tells of something else than a refusal: input that is wrong, or that came too late.
+
+    The person who sent it is told on the page; there is nothing for an operator to do.
+    """
+    return getattr(record, "status_code", None) not in REFUSED
 
 
 def no_scanner(record: logging.LogRecord) -> bool:

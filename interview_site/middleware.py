@@ -8,6 +8,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 
 from faults.plain_text import plain
@@ -38,6 +39,22 @@ class ContentSecurityPolicy:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
         return response
+
+
+class WrongMethodPage:
+    """Shows a page with a way back where an address is asked for in a way that it does not answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.status_code != 405 or response.streaming or response.content:
+            return response
+        uuid = request.resolver_match.kwargs.get("uuid") if request.resolver_match else None
+        page = render(request, "405.html", {"session_uuid": uuid}, status=405)
+        page.headers["Allow"] = response.headers.get("Allow", "")
+        return page
 
 
 class PlainPages:

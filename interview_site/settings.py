@@ -90,6 +90,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "interview_site.middleware.WrongMethodPage",
 ]
 
 ROOT_URLCONF = "interview_site.urls"
@@ -116,8 +117,7 @@ _SQLITE_OPTIONS = {
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
 }
 _DATABASE_URL = env.url("DATABASE_URL", "sqlite:///db", ("postgres", "postgresql", "sqlite"))
-# Under ASGI every request has a thread of its own, and a connection kept beyond the request is never used again.
-_database: dict[str, Any] = {**dj_database_url.parse(_DATABASE_URL, conn_max_age=0, conn_health_checks=True)}
+_database: dict[str, Any] = {**dj_database_url.parse(_DATABASE_URL, conn_max_age=60, conn_health_checks=True)}
 if not env.text("DATABASE_URL"):
     _database["NAME"] = str(DATA_DIR / "db.sqlite3")  # a path need not survive being a URL
 if _database["ENGINE"] == "django.db.backends.sqlite3":
@@ -184,6 +184,7 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["brief"]}},
     "filters": {
         "no_probe": {"()": CallbackFilter, "callback": logs.no_probe},
+        "no_refusal": {"()": CallbackFilter, "callback": logs.no_refusal},
         "no_scanner": {"()": CallbackFilter, "callback": logs.no_scanner},
         "brief": {"()": CallbackFilter, "callback": logs.brief},
     },
@@ -193,7 +194,7 @@ LOGGING = {
         # Django's and uvicorn's own handlers know no mask: their loggers hand everything to the root's.
         "django": {"handlers": [], "level": "INFO"},
         "django.server": {"handlers": [], "propagate": True},
-        "django.request": {"filters": ["no_probe"]},
+        "django.request": {"filters": ["no_probe", "no_refusal"]},
         "uvicorn": {"handlers": [], "propagate": True},
         "uvicorn.error": {"handlers": [], "propagate": True, "filters": ["no_scanner"]},
         "uvicorn.access": {"handlers": [], "propagate": False},

@@ -11,8 +11,9 @@ from django.db.models import QuerySet
 from faults.models import ScenarioVersion
 from sessions.errors import SessionError
 from sessions.models import Assessment, PlanVersion, QuestionVersion
-from sessions.services.creation import LONGEST, SHORTEST
+from sessions.services.creation import LONGEST, NOTHING_PICKED, SHORTEST
 from sessions.services.lifecycle import MOST_EXTENSION
+from sessions.services.scoring import LONGEST_TEXT
 
 
 class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
@@ -72,6 +73,14 @@ class SessionForm(forms.Form):
         if wanted not in self.plans:
             raise forms.ValidationError("This plan is not offered any more. Go back and choose another.")
         return self.plans[wanted]
+
+    def clean(self) -> dict[str, Any] | None:
+        """Tell that nothing was picked together with everything else that is missing."""
+        data = super().clean() or {}
+        chosen = ("plan", "scenarios", "questions", "categories")
+        if not any(data.get(name) or name in self.errors for name in chosen):
+            self.add_error("scenarios", NOTHING_PICKED)
+        return data
 
     def picked(self) -> tuple[list[ScenarioVersion], list[QuestionVersion]]:
         """Return the scenarios and the questions, those of whole categories included, in the order of the page."""
@@ -136,7 +145,7 @@ class AssessmentForm(forms.ModelForm):  # type: ignore[type-arg]
         widgets = {
             "overall": forms.RadioSelect,
             **{
-                name: forms.Textarea(attrs={"rows": 3})
+                name: forms.Textarea(attrs={"rows": 3, "data-limit": LONGEST_TEXT})
                 for name in ("takeaways", "strengths", "concerns", "private_notes")
             },
         }

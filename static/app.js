@@ -127,8 +127,22 @@
       menu.querySelector("summary").focus();
     }
   });
+  // Nothing is cut off: who writes more than fits is told before, and the server refuses it with words.
+  function count(field) {
+    const used = [...field.value].length;
+    const limit = Number(field.dataset.limit);
+    let told = field.parentElement.querySelector(".count");
+    if (!told && used < limit * 0.8) return;
+    if (!told) field.after((told = Object.assign(document.createElement("p"), { className: "count num" })));
+    told.hidden = used < limit * 0.8;
+    const [some, all] = [used.toLocaleString("en"), limit.toLocaleString("en")];
+    told.textContent = used > limit ? `${some} characters; at most ${all} fit. Shorten it to save it.` : `${some} of ${all} characters`;
+    told.classList.toggle("error", used > limit);
+  }
+
   document.addEventListener("input", (event) => {
     if (event.target.matches("[data-filter]")) filterList(event.target);
+    if (event.target.matches("[data-limit]")) count(event.target);
   });
   document.addEventListener("change", (event) => event.target.matches("[data-submit-on-change]") && event.target.form.requestSubmit());
   const saves = (event) => event.detail.elt.matches("form[data-autosave]"); // tells for itself

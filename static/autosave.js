@@ -130,6 +130,23 @@
     if (!form.matches("form[data-autosave], form[data-keep]")) return;
     if (xhr.status < 300) settle(form, state(form).sent.at(-1) || values(form));
   });
+  // Other tabs of the same person follow what was saved here, unless something unsaved stands in them.
+  const tabs = new BroadcastChannel(`saved:${user}`);
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const form = event.detail.requestConfig?.elt;
+    if (!form?.matches?.("form[data-autosave]") || event.detail.xhr?.status >= 300 || form.dataset.dirty) return;
+    const rated = document.getElementById("rated")?.innerHTML;
+    tabs.postMessage({ action: form.getAttribute("action"), version: version(form)?.value, values: values(form), rated });
+  });
+  tabs.addEventListener("message", ({ data }) => {
+    const form = [...all()].find((one) => one.getAttribute("action") === data.action);
+    if (!form || form.dataset.dirty || !version(form) || Number(version(form).value) >= Number(data.version)) return;
+    write(form, data.values);
+    version(form).value = data.version;
+    tell(form, "Saved in another tab");
+    const counter = document.getElementById("rated");
+    if (counter && data.rated) counter.innerHTML = data.rated;
+  });
   document.addEventListener("htmx:afterRequest", (event) => {
     const { elt: form, xhr } = event.detail;
     if (!form.matches("form[data-autosave]") || !form.isConnected) return;

@@ -4,13 +4,12 @@ The undo of a step is committed to a journal before the step is sent. Nothing he
 client: the cluster and the journal come in through the protocols of ``ports``.
 """
 
-from faults.engine.engine import Engine, no_failpoint
+from faults.engine.engine import Engine, Stuck, no_failpoint
 from faults.engine.fingerprint import Fingerprint, compare, fingerprint, orphans
 from faults.engine.model import Change, Create, Patch, Record, State, Target
 from faults.engine.paired import PairedJournal
-from faults.engine.ports import ClusterPort, Journal, Neighbours
-from faults.engine.settling import held, settle
-from faults.engine.stuck import Stuck
+from faults.engine.ports import ClusterPort, Journal
+from faults.engine.settling import settle
 
 __all__ = [
     "Change",
@@ -19,7 +18,6 @@ __all__ = [
     "Engine",
     "Fingerprint",
     "Journal",
-    "Neighbours",
     "PairedJournal",
     "Patch",
     "Record",
@@ -28,7 +26,6 @@ __all__ = [
     "Target",
     "compare",
     "fingerprint",
-    "held",
     "no_failpoint",
     "orphans",
     "settle",

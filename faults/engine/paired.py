@@ -28,6 +28,7 @@ class PairedJournal:
         """Prove to the first journal that this worker may write."""
         self._first.guard()
 
-    def close(self) -> Sequence[Record]:
+    def close(self) -> None:
         """Remove the copy, then close the first."""
-        return [*self._copy.close(), *self._first.close()]
+        self._copy.close()
+        self._first.close()

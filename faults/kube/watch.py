@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Literal, Protocol
 
 import orjson
@@ -92,7 +93,8 @@ class ListWatch:
         self._stop.set()
         response = self._response
         if response is not None:
-            response.shutdown()
+            with suppress(OSError, RuntimeError, ValueError):  # the server has ended the stream at this very moment
+                response.shutdown()
 
     def _once(self) -> None:
         """List where there is nothing to continue from, then watch until the server ends it."""
@@ -104,6 +106,8 @@ class ListWatch:
         self._response = response
         self._on_synced()  # whatever was missed comes at once, before anything new
         try:
+            if self._stop.is_set():
+                return  # close() came before there was a response to shut down
             for line in _lines(response):
                 self._event(line)
                 self._fruitful, self._pause = True, BACKOFF_S[0]

@@ -126,4 +126,3 @@ class MemoryHandle:
 
     def close(self):
         self.store.closed = True
-        return []

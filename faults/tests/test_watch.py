@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import queue
 import random
+import socket
 import threading
+
+import urllib3
 
 from faults.kube.watch import ListWatch
 from faults.tests.scripted import ScriptedServer, status
@@ -144,3 +147,31 @@ def test_changes_of_a_practice_cluster_arrive_and_closing_waits_for_nobody(kube)
     loop.close()
     thread.join(timeout=30)
     assert not thread.is_alive()
+
+
+def test_closing_a_stream_that_the_server_has_just_ended_is_no_error():
+    ours, theirs = socket.socketpair()
+    ours.close()
+    theirs.close()
+    for connection in (urllib3.connection.HTTPConnection("127.0.0.1"), None):  # still ours, or back in its pool
+        loop = ListWatch(None, "v1", "Pod", "a", lambda kind, obj: None)
+        loop._response = urllib3.HTTPResponse(
+            b"", preload_content=False, sock_shutdown=ours.shutdown, connection=connection
+        )
+        loop.close()
+        assert loop._stop.is_set()
+
+
+def test_a_loop_that_was_closed_before_its_watch_was_answered_ends_at_once():
+    loop = None
+
+    def answer(method, path, query):
+        if "watch" in query:
+            loop.close()  # there is no response yet that could be shut down
+        return listing(5, pod("p", 3)) if "watch" not in query else events(("MODIFIED", pod("p", 6)))
+
+    told = []
+    with ScriptedServer(answer) as server:
+        loop = ListWatch(server.kube, "v1", "Pod", "a", lambda kind, obj: told.append(kind))
+        loop.run()
+    assert told == ["ADDED"]

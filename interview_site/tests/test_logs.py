@@ -33,3 +33,10 @@ def test_any_other_error_keeps_its_traceback():
 def test_an_unready_probe_is_not_told(path, told):
     record = logging.LogRecord("django.request", logging.ERROR, __file__, 1, "%s: %s", ("Unavailable", path), None)
     assert logs.no_probe(record) is told
+
+
+@pytest.mark.parametrize(("status", "told"), [(422, False), (409, False), (400, True), (500, True)])
+def test_what_a_person_is_told_on_the_page_is_no_warning(status, told):
+    record = logging.LogRecord("django.request", logging.WARNING, __file__, 1, "%s", ("Unprocessable Entity",), None)
+    record.status_code = status
+    assert logs.no_refusal(record) is told

@@ -11,6 +11,8 @@ from faults.packs import Criterion
 from sessions import scores, selectors
 from sessions.models import InterviewSession, Rating, SessionScenario
 from sessions.panels.subject import Context, Subject, own_assessment, scenarios_of
+from sessions.services.notes import LONGEST_NOTE
+from sessions.services.scoring import LONGEST_TEXT
 
 LEVEL_WORDS = scores.LEVELS
 
@@ -82,6 +84,7 @@ def criterion_row(scenario: SessionScenario, criterion: Criterion, rating: Ratin
         "assessed": level is not None,
         "rating": rating,
         "id": f"{scenario.pk}-{criterion.key}",
+        "limit": LONGEST_TEXT,
     }
 
 
@@ -96,8 +99,10 @@ def notes(subject: Subject) -> Context:
         return {"notes": ()}
     own = own_assessment(subject.session, subject.user)
     if own and own.first_submitted_at is None:
-        return {"notes": subject.session.notes.filter(author=subject.user).order_by("-session_ms", "-id")}
-    return {"notes": selectors.notes_for(subject.session, subject.user).order_by("-session_ms", "-id")}
+        found = subject.session.notes.filter(author=subject.user)
+    else:
+        found = selectors.notes_for(subject.session, subject.user)
+    return {"notes": found.order_by("-session_ms", "-id"), "note_limit": LONGEST_NOTE}
 
 
 def _rubric_group(scenario: SessionScenario, ratings: dict[tuple[int, str], Rating]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from sessions.services.rows import clean_text
 
 SHORTEST, LONGEST = 5, 450  # minutes; with the grace time the longest stays inside the 8 hours of a fault
 MINUTES_PER_QUESTION = 5
+NOTHING_PICKED = "Pick at least one scenario or one question."
 LATE = timedelta(minutes=5)
 FARTHEST = timedelta(days=366)  # a later one is a slip; at the end of the calendar no clock could be shown
 
@@ -123,7 +124,7 @@ def _outline(
 def _check_parts(parts: list[Part]) -> None:
     slugs = [version.scenario.slug for _, scenarios, _ in parts for version in scenarios]
     if not slugs and not any(questions for _, _, questions in parts):
-        raise SessionError("Pick a plan, at least one scenario, or at least one question.", "scenarios")
+        raise SessionError(NOTHING_PICKED, "scenarios")
     if twice := sorted({slug for slug in slugs if slugs.count(slug) > 1}):
         raise SessionError(f"The scenario {twice[0]!r} is in here twice; pick it once.", "scenarios")
 

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, WebSocketR
 from e2e.conftest import CHROMIUM_ARGS, chromium_path
 
 HOST = "faultline.test"
+NOT_FOUND = 4404  # how our own consumers close the socket of a stranger
 WIDTHS = {390: 844, 1024: 768, 1280: 800, 1366: 768, 1440: 900, 1600: 900, 1920: 1080}
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ANSWERED = ("Cache-Control", "Content-Type", "Content-Security-Policy", "HX-Redirect", "Location")
@@ -32,17 +33,16 @@ VISIBLE_TEXT = """() => {
 class Site:
     """One person's browser.
 
-    Its sockets say nothing; ``reconnect`` makes pages fetch all panels anew. A test that puts panels in place by
+    It has no WebSockets: pages poll, and ``refresh`` makes one do so at once. A test that puts panels in place by
     itself turns ``sends_snapshots`` off.
     """
 
     def __init__(self, context: BrowserContext, client: Client) -> None:
         self.context, self.client = context, client
         self.sends_snapshots = True
-        self.sockets: list[WebSocketRoute] = []
         self.context_of_test = copy_context()  # holds the test's database connection, unlike Playwright's own
         context.route(lambda url: True, self._answer)
-        context.route_web_socket(lambda url: True, self._keep)
+        context.route_web_socket(lambda url: True, self._refuse)
 
     def open(self, path: str, width: int = 1280) -> Page:
         """Open a page in a new tab."""
@@ -51,14 +51,12 @@ class Site:
         page.goto(path)
         return page
 
-    def reconnect(self) -> None:
-        """Cut every socket, as a restarted server would."""
-        sockets, self.sockets = self.sockets, []
-        for socket in sockets:
-            socket.close()
+    def refresh(self, page: Page) -> None:
+        """Have a page fetch all its panels, as it does when its tab is looked at again."""
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
-    def _keep(self, socket: WebSocketRoute) -> None:
-        self.sockets.append(socket)
+    def _refuse(self, socket: WebSocketRoute) -> None:
+        socket.close(code=NOT_FOUND)
 
     def _answer(self, route: Route) -> None:
         request, address = route.request, urlsplit(route.request.url)

@@ -136,7 +136,7 @@ def test_what_arrives_while_presenting_is_never_drawn(at_work, ada_at_her_screen
     )
     services.release_hint(scenario=at_work.scenarios.get(), index=1, actor=ada)
     services.pause(session=at_work, actor=ada)
-    ada_at_her_screen.reconnect()
+    ada_at_her_screen.refresh(page)
     expect(page.locator("#panel-header")).to_contain_text("Paused")
     push(page, at_work)
     drawn = page.evaluate("window.drawn")

@@ -69,7 +69,7 @@ def test_picking_nothing_is_told_at_the_scenarios(client, ada, scenario_version)
     client.force_login(ada)
     response = client.post(URL, {"candidate_name": "Sam Doe"})
     assert response.status_code == 422
-    assert "Pick a plan, at least one scenario" in response.content.decode()
+    assert "Pick at least one scenario or one question." in response.content.decode()
 
 
 def test_a_plan_that_is_gone_is_told(client, ada, plan):
@@ -96,3 +96,18 @@ def test_it_asks_a_stranger_to_sign_in(client, db):
 def test_it_rejects_put(client, ada):
     client.force_login(ada)
     assert client.put(URL).status_code == 405
+
+
+def test_an_empty_form_names_everything_that_is_missing_at_once(client, ada, scenario_version):
+    client.force_login(ada)
+    page = client.post(URL, {"candidate_name": "", "prepare": ""}).content.decode()
+    assert "Say who the candidate is." in page
+    assert "Pick at least one scenario or one question." in page
+
+
+def test_a_wrong_method_gets_a_page_with_a_way_back(client, ada, live):
+    client.force_login(ada)
+    response = client.get(f"/sessions/{live.uuid}/notes/")
+    assert (response.status_code, response["Allow"]) == (405, "POST")
+    assert f'href="/sessions/{live.uuid}/"' in response.content.decode()
+    assert "Nothing was changed." in response.content.decode()

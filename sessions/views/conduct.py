@@ -17,6 +17,7 @@ from sessions.errors import SessionError, StaleEdit
 from sessions.forms import AnswerForm, RatingForm, first_error
 from sessions.models import InterviewSession, Rating, SessionQuestion, SessionScenario
 from sessions.panels.scoring import progress_of
+from sessions.services.conduct import LONGEST_ANSWER
 from sessions.typing import HttpRequest
 from sessions.views import replies
 
@@ -70,7 +71,11 @@ def mark_asked(request: HttpRequest, uuid: UUID, question: UUID) -> HttpResponse
     if not request.htmx:
         return replies.back(request, session, error)
     may_ask = session.state in (States.LIVE, States.PAUSED)
-    context = {"session": session, "row": row, "open": True, "may_ask": may_ask, "may_note": may_ask, "error": error}
+    context = {
+        **{"session": session, "row": row, "open": True, "may_ask": may_ask, "may_note": may_ask, "error": error},
+        **{"answer_limit": LONGEST_ANSWER, "total": session.questions.count()},
+        "asked": session.questions.filter(asked_at__isnull=False).count(),
+    }
     return render(request, "sessions/_question_asked.html", context, status=409 if error else 200)
 
 

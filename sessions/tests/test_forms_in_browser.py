@@ -1,0 +1,136 @@
+"""Forms and tables as people use them, in a real browser; and whether everybody can use them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from e2e.people import AXE_OPTIONS
+from sessions import selectors, services
+from sessions.models import Note
+from sessions.services.notes import LONGEST_NOTE
+from sessions.tests.browser_site import chromium, site  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.browser
+PASTE = """field => {
+  field.value = "x".repeat(200_000);
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+RIGHT_EDGES = "all => all.map((one) => one.getBoundingClientRect().right)"
+
+
+@pytest.fixture
+def ada_at_her_screen(chromium, client, ada):  # noqa: F811
+    client.force_login(ada)
+    with site(chromium, client) as found:
+        yield found
+
+
+def test_a_note_that_is_too_long_is_refused_with_words_and_stays(ada_at_her_screen, live):
+    page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
+    page.keyboard.press("n")
+    field = page.locator("#id_note_text")
+    field.evaluate(PASTE)
+    expect(page.locator("#panel-notes .count")).to_contain_text("200,000 characters; at most 4,000 fit")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.locator("#note-error")).to_have_text("The note has 200000 characters; at most 4000 fit.")
+    assert len(field.input_value()) == 200_000
+    field.fill("y" * (LONGEST_NOTE - 10))
+    expect(page.locator("#panel-notes .count")).to_have_text("3,990 of 4,000 characters")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.locator("#panel-notes .note")).to_have_count(1)
+    assert len(Note.objects.get().text) == LONGEST_NOTE - 10
+
+
+def test_no_field_for_long_text_cuts_what_is_pasted(ada_at_her_screen, ended):
+    for state in ("live", "ended"):
+        type(ended).objects.filter(pk=ended.pk).update(state=state)
+        page = ada_at_her_screen.open(f"/sessions/{ended.uuid}/")
+        limits = page.locator("textarea").evaluate_all("all => all.map((one) => [one.maxLength, one.dataset.limit])")
+        assert limits
+        assert all(cut == -1 and int(limit) >= 4000 for cut, limit in limits)
+
+
+def test_a_second_tab_follows_a_rating(ada_at_her_screen, live, scenario):
+    first, second = (ada_at_her_screen.open(f"/sessions/{live.uuid}/") for _ in range(2))
+    first.locator("form.criterion").first.get_by_role("radio").nth(2).check()
+    expect(second.locator("form.criterion").first.get_by_role("radio").nth(2)).to_be_checked()
+    expect(second.locator("#rated")).to_contain_text("1 of 5 criteria rated")
+    second.locator("form.criterion").first.get_by_role("textbox").fill("Read the log.")
+    expect(second.locator("form.criterion").first.locator(".saved")).to_have_text(re.compile(r"Saved\s*$"))
+    expect(first.locator("form.criterion").first.get_by_role("textbox")).to_have_value("Read the log.")
+    assert scenario.ratings.get().level == 3
+
+
+def test_the_counter_of_asked_questions_is_right_at_once(ada_at_her_screen, live):
+    page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
+    page.get_by_role("tab", name="Questions").click()
+    expect(page.locator("#asked")).to_have_text("0 of 1 asked")
+    page.locator("details.question > summary").click()
+    page.get_by_role("button", name="Mark as asked").click()
+    expect(page.locator("#asked")).to_have_text("1 of 1 asked")
+
+
+def test_tables_of_the_scorecard_fit_a_phone(ada_at_her_screen, ended, scenario, ada):
+    key = selectors.pack_for(scenario).rubric[0].key
+    fields = {"level": 3, "note": "Read the events. " * 20, "version": 0, "actor": ada}
+    services.save_rating(scenario=scenario, criterion=key, **fields)
+    page = ada_at_her_screen.open(f"/sessions/{ended.uuid}/scorecard/", width=390)
+    edges = page.locator(".sheet .table td").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().right)"
+    )
+    assert edges
+    assert max(edges) <= 390
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def grave(page, name) -> list[str]:
+    """Return what axe calls serious or critical."""
+    found = Axe().run(page, options=AXE_OPTIONS).response["violations"]
+    rules = [rule for rule in found if rule["impact"] in ("serious", "critical")]
+    return [f"{name}: {rule['id']}: {node['html'][:200]}" for rule in rules for node in rule["nodes"]]
+
+
+def test_axe_finds_nothing_serious_on_an_interviewers_pages(ada_at_her_screen, live, ada, client):
+    link = services.issue_join_link(session=live, actor=ada)
+    found = []
+    for width in (1280, 390):
+        page = ada_at_her_screen.open(f"/sessions/{live.uuid}/", width)
+        page.evaluate("document.querySelector('#rejoin')?.setAttribute('open', '')")
+        page.locator("#do-join-link").evaluate("button => button.click()")
+        expect(page.locator("#join-url")).to_have_count(1)
+        found += grave(page, f"live {width}")
+        for path in ("/", "/sessions/new/?compose", "/sessions/new/", link):
+            page.goto(path)
+            found += grave(page, f"{path} {width}")
+        page.close()
+    services.end(session=live, actor=ada)
+    own = selectors.assessment_for(live, ada)
+    services.save_assessment(session=live, actor=ada, version=own.version, overall="no")
+    page = ada_at_her_screen.open("/", 390)
+    for path in ("", "assessment/review/", "scorecard/", "notes/"):
+        page.goto(f"/sessions/{live.uuid}/{path}")
+        found += grave(page, path)
+    assert found == []
+
+
+def test_axe_finds_nothing_serious_in_the_admin(chromium, client, root, live, question_version):  # noqa: F811
+    client.force_login(root)
+    with site(chromium, client) as screen:
+        page = screen.open("/admin/")
+        found = grave(page, "index")
+        addresses = page.locator("#content-main th a").evaluate_all("all => all.map((one) => one.pathname)")
+        for address in [one for one in addresses if "django_rq" not in one]:  # that one needs Redis
+            for width in (1280, 390):
+                page.set_viewport_size({"width": width, "height": 800})
+                page.goto(address)
+                found += grave(page, f"{address} {width}")
+            row = page.locator("#result_list th a").first
+            if row.count():
+                page.goto(row.get_attribute("href"))
+                found += grave(page, f"a row of {address}")
+    assert addresses
+    assert found == []
