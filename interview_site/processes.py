@@ -34,8 +34,7 @@ def commands() -> Iterator[Command]:
     if settings.OWN_KUBESIM:
         yield Command("kubesim", _kubesim())
     yield Command("web", _web())
-    for index in range(1, settings.WORKERS + 1):
-        yield Command(f"worker.{index}", _manage("rqworker", "--verbosity", "0", "faults", "default"))
+    yield Command("worker", _manage("work"))
     yield Command("observer", _manage("observe"))
 
 

@@ -1,18 +1,28 @@
-"""The worker: rq's, reading jobs as JSON and known to Redis again after Redis has forgotten everything."""
+"""Workers: rq's, reading jobs as JSON and known to Redis again after Redis has forgotten everything."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.db import close_old_connections
+from rq import SimpleWorker, worker_registration
 from rq import Worker as RqWorker
-from rq import worker_registration
+from rq.job import Job
 from rq.serializers import JSONSerializer
+from rq.timeouts import TimerDeathPenalty
+from rq.worker import BaseWorker
+
+from faults import outbox
+from sessions import clock
+
+TTL_S = 30  # a lane asks Redis for a job for half of it, and is known to Redis for all of it
 
 
-class Worker(RqWorker):
-    """Takes the serializer from here, whatever the command line says: pickles are never read."""
+class _Known(BaseWorker):
+    """A worker that Redis cannot forget, and that notes in the outbox which jobs were begun."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        """Take the serializer from here, whatever the command line says: pickles are never read."""
         super().__init__(*args, **{**options, "serializer": JSONSerializer})
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
@@ -21,3 +31,45 @@ class Worker(RqWorker):
         if pipeline is None and not self.connection.sismember(self.redis_workers_keys, self.key):
             self.connection.hset(self.key, mapping=self.serialize())
             worker_registration.register(self)
+
+    def perform_job(self, job: Job, queue: Any) -> bool:
+        """Note that the job was begun, and do it."""
+        outbox.begin(job.id, clock.now())
+        return bool(super().perform_job(job, queue))
+
+
+class Worker(_Known, RqWorker):
+    """A worker with a process of its own, which forks for each job: ``manage.py rqworker``."""
+
+
+class Lane(_Known, SimpleWorker):
+    """A worker in a thread: it installs no signal handlers, needs no alarm and listens to no commands."""
+
+    death_penalty_class = TimerDeathPenalty
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "worker_ttl": TTL_S})
+
+    def perform_job(self, job: Job, queue: Any) -> bool:
+        """Do the job, and keep no connection to the database that it broke."""
+        close_old_connections()
+        try:
+            return super().perform_job(job, queue)
+        finally:
+            close_old_connections()
+
+    def stop(self) -> None:
+        """Take no further job."""
+        self._stop_requested = True
+
+    def subscribe(self) -> None:
+        """Listen to no commands: nobody sends any."""
+
+    def unsubscribe(self) -> None:
+        """Undo nothing."""
+
+    def procline(self, message: str) -> None:
+        """Leave the process its name: it is not this lane's alone."""
+
+    def _install_signal_handlers(self) -> None:
+        """Leave signals to the process."""

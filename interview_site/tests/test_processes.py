@@ -8,7 +8,7 @@ def names():
 
 
 def test_one_machine_runs_every_process():
-    assert names() == ["redis", "kubesim", "web", "worker.1", "observer"]
+    assert names() == ["redis", "kubesim", "web", "worker", "observer"]
 
 
 def test_a_redis_of_ones_own_is_not_started_twice(settings):
@@ -16,9 +16,9 @@ def test_a_redis_of_ones_own_is_not_started_twice(settings):
     assert "redis" not in names()
 
 
-def test_more_workers_are_more_processes(settings):
+def test_more_workers_are_more_lanes_of_one_process(settings):
     settings.WORKERS = 3
-    assert [name for name in names() if name.startswith("worker")] == ["worker.1", "worker.2", "worker.3"]
+    assert [name for name in names() if name.startswith("worker")] == ["worker"]
 
 
 def test_warnings_are_kept_out_of_a_persons_terminal():

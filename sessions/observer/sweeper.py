@@ -15,6 +15,7 @@ from faults.errors import ClusterError, FaultError
 from faults.models import FaultRun
 from faults.packs import PackError
 from sessions import services
+from sessions.observer.cluster_threads import ClusterThreads
 from sessions.observer.outages import AbsenceWatch
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,12 @@ class Sweeper:
         self._steps = ClockSteps(now, _newest_run, steady)
         self._absence = AbsenceWatch(now, steady)
         self._stop = threading.Event()
-        groups: list[tuple[Duty, ...]] = [(self._relay, self._look_for_absence, self._housekeep), (self._reconcile,)]
+        self._clusters = ClusterThreads()
+        self._rechecks = reconciler.Rechecks()
+        groups: list[tuple[Duty, ...]] = [
+            (self._relay, self._look_for_absence, self._housekeep),
+            (self._reconcile_apart,),
+        ]
         self._threads = [
             threading.Thread(target=self._run, args=group, name=f"sweeper {number}", daemon=True)
             for number, group in enumerate(groups)
@@ -66,6 +72,9 @@ class Sweeper:
 
     def _reconcile(self) -> None:
         reconciler.tick(self._steps.look(), self._steps.since)
+
+    def _reconcile_apart(self) -> None:
+        reconciler.tick(self._steps.look(), self._steps.since, self._clusters.spread, self._rechecks)
 
     def _look_for_absence(self) -> None:
         self._absence.look()
