@@ -140,3 +140,9 @@ def _is_ip(value: str) -> bool:
         return "%" not in value and bool(ip_address(value))
     except ValueError:
         return False
+
+
+def copy_for_c() -> None:
+    """Give the C library its own copies of the variables, before the memory that they came in is used for else."""
+    for name, value in os.environ.items():
+        os.putenv(name, value)

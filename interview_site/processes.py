@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from django.conf import settings
 
 from interview_site import redis_server
+from interview_site.commands import Command
 
 PYTHON = (sys.executable, "-W", "ignore")  # warnings are for developers: the tests fail on them
-
-
-@dataclass(frozen=True)
-class Command:
-    """A process: its name in the log and its command line."""
-
-    name: str
-    argv: list[str]
-
-    @property
-    def shell(self) -> str:
-        """Return the command for honcho, which starts a shell; ``exec`` makes the shell become the process."""
-        return "exec " + shlex.join(self.argv)
 
 
 def commands() -> Iterator[Command]:
@@ -33,9 +19,14 @@ def commands() -> Iterator[Command]:
         yield Command("redis", _redis())
     if settings.OWN_KUBESIM:
         yield Command("kubesim", _kubesim())
-    yield Command("web", _web())
-    yield Command("worker", _manage("work"))
-    yield Command("observer", _manage("observe"))
+    yield Command("web", _web(), forked=True)
+    yield Command("worker", _manage("work"), forked=True)
+    yield Command("observer", _manage("observe"), forked=True)
+
+
+def readiness(since: float) -> list[str]:
+    """Return the command that waits until all is ready, and says so; ``since`` is a time of the steady clock."""
+    return _manage("announce", "--since", str(since))
 
 
 def _manage(*args: str) -> list[str]:

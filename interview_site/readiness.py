@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -68,11 +67,12 @@ def missing(probes: Iterable[str] = PROBES) -> list[str]:
     return [name for name in probes if not PROBES[name]()]
 
 
-def wait(stop: threading.Event, limit: float = 60.0, pause: float = 0.1) -> tuple[float, list[str]]:
-    """Wait until everything answers: the seconds that took, and what did not answer within ``limit`` seconds."""
-    start, waiting = time.monotonic(), list(PROBES)
-    while waiting and time.monotonic() - start < limit and not stop.is_set():
+def wait(since: float, limit: float = 60.0, pause: float = 0.05) -> tuple[float, list[str]]:
+    """Wait until everything answers: the seconds since ``since``, and what did not answer in ``limit`` of them."""
+    waiting = list(PROBES)
+    while waiting and time.monotonic() - since < limit:
         waiting = missing(waiting)
-        stop.wait(pause if waiting else 0)
+        if waiting:
+            time.sleep(pause)
     connection.close()
-    return time.monotonic() - start, waiting
+    return time.monotonic() - since, waiting

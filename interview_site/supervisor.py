@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 import os
 import queue
+import shlex
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from honcho.manager import Manager
 from honcho.printer import Message, Printer
 from honcho.process import Process
 
 from interview_site import masking
-from interview_site.processes import Command
+from interview_site.commands import Command
+from interview_site.warm_children import NoWarmParent, WarmParent
 
 ASKS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before each new start; the last one goes on where it once stayed up
@@ -60,6 +66,7 @@ class RestartingProcess(Process):  # type: ignore[misc]
         super().__init__(*args, **more)
         self.stopping = stopping
         self.pauses = pauses
+        self.warm: WarmParent | None = None
 
     def run(self, events: Any = None, ignore_signals: bool = False) -> None:
         """Run until everything stops, or give up where it has not once stayed up for a while."""
@@ -79,13 +86,22 @@ class RestartingProcess(Process):  # type: ignore[misc]
         self._send_message({"returncode": returncode}, type="stop")
 
     def _run_once(self) -> int:
-        child = self._child = self._child_ctor(self.cmd, env=self.env, cwd=self.cwd, preexec_fn=END_WITH_US)
+        child = self._child = self._start()
         if self.stopping.is_set():  # asked while it was being started
             self.end(signal.SIGTERM)
         for line in iter(child.stdout.readline, b""):
             self._send_message(line)
         child.stdout.close()
         return int(child.wait())
+
+    def _start(self) -> Any:
+        """Return the new process: forked from the warmed parent while there is one."""
+        if self.warm is not None:
+            try:
+                return self.warm.start(shlex.split(self.cmd)[1:])
+            except NoWarmParent:
+                self.warm = None
+        return self._child_ctor(self.cmd, env=self.env, cwd=self.cwd, preexec_fn=END_WITH_US)
 
     def end(self, number: signal.Signals) -> None:
         """Send a signal to the process and to its own children."""
@@ -121,7 +137,7 @@ class Outlet:
 class Supervisor(Manager):  # type: ignore[misc]
     """Runs every command until it is asked to stop, or until one of them does not stay up."""
 
-    def __init__(self, commands: Iterable[Command], folder: str) -> None:
+    def __init__(self, commands: Iterable[Command], folder: str, warm: WarmParent | None = None) -> None:
         self._outlet = Outlet(sys.stdout)
         super().__init__(Printer(self._outlet))
         self.events: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -130,7 +146,8 @@ class Supervisor(Manager):  # type: ignore[misc]
         self._signals: list[int] = []
         self._since = 0.0
         for command in commands:
-            self.add_process(command.name, command.shell, cwd=folder)
+            process = self.add_process(command.name, command.shell, cwd=folder)
+            process.warm = warm if command.forked else None
 
     def loop(self) -> None:
         """Start everything and return when all of it has ended; ``returncode`` is then 0, or why it ended."""
@@ -186,3 +203,55 @@ class Supervisor(Manager):  # type: ignore[misc]
                 self._processes[name]["obj"].end(signal.SIGTERM)
             elif waited > KILL_S:
                 self._processes[name]["obj"].end(signal.SIGKILL)
+
+
+def announce(supervisor: Supervisor, argv: list[str], folder: str, warm: WarmParent | None) -> None:
+    """Say what a process says that waits until all is ready."""
+    try:
+        child: Any = warm.start(argv) if warm else None
+    except NoWarmParent:
+        child = None
+    if child is None:
+        child = subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, preexec_fn=END_WITH_US)  # noqa: S603
+    for line in iter(child.stdout.readline, b""):
+        if not supervisor.stopping.is_set():
+            supervisor.say(line.decode(errors="replace").rstrip("\n"))
+    child.stdout.close()
+    child.wait()
+
+
+def become(commands: list[Command], folder: str, ready: list[str], channel: socket.socket | None) -> NoReturn:
+    """Replace this process, which knows Django, by a supervisor that does not; the open locks stay with it."""
+    plan = {
+        "commands": [asdict(command) for command in commands],
+        "folder": folder,
+        "ready": ready,
+        "channel": channel.fileno() if channel else None,
+    }
+    read, write = os.pipe()
+    with os.fdopen(write, "w", encoding="utf-8") as file:
+        json.dump(plan, file)  # far smaller than what a pipe holds
+    for descriptor in (read, *([channel.fileno()] if channel else [])):
+        os.set_inheritable(descriptor, True)
+    os.chdir(folder)
+    argv = [sys.executable, "-W", "ignore", "-m", "interview_site.supervisor", str(read)]
+    os.execv(sys.executable, argv)  # noqa: S606
+
+
+def main(plan_descriptor: int) -> int:
+    """Run the plan that ``become`` has written, and return the exit status."""
+    with os.fdopen(plan_descriptor, encoding="utf-8") as file:
+        plan = json.load(file)
+    channel = plan["channel"]
+    warm = WarmParent(socket.socket(fileno=channel)) if channel is not None else None
+    if channel is not None:
+        os.set_inheritable(channel, False)
+    supervisor = Supervisor([Command(**each) for each in plan["commands"]], plan["folder"], warm)
+    arguments = (supervisor, plan["ready"], plan["folder"], warm)
+    threading.Thread(target=announce, args=arguments, daemon=True).start()
+    supervisor.loop()
+    return int(supervisor.returncode or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

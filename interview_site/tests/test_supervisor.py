@@ -14,7 +14,7 @@ import pytest
 
 from conftest import wait_until
 from interview_site import supervisor
-from interview_site.processes import Command
+from interview_site.commands import Command
 from interview_site.supervisor import Outlet, RestartingProcess, Supervisor
 
 
@@ -79,7 +79,7 @@ def test_lines_are_written_in_one_piece():
 
 PROGRAM = """
 import sys
-from interview_site.processes import Command
+from interview_site.commands import Command
 from interview_site.supervisor import Supervisor
 
 sleeper = "import os, signal; print(os.getpid(), flush=True); signal.pause()"

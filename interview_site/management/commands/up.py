@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
-import threading
+import time
 from typing import Any, TextIO
 
 from django.conf import settings
@@ -13,8 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from interview_site import preflight, processes, readiness
-from interview_site.supervisor import Supervisor
+from interview_site import preflight, processes, supervisor, warm_parent
 
 
 class Command(BaseCommand):
@@ -24,17 +24,30 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run until Ctrl-C or until a process does not stay up."""
+        """Set up what is missing, then become the supervisor, which runs until Ctrl-C."""
+        began = time.monotonic()
         os.umask(0o077)  # all that is written here is nobody else's business
         lock = self._prepare()
         self._migrate()
         call_command("seed", stdout=self.stdout)
-        supervisor = Supervisor(processes.commands(), str(settings.BASE_DIR))
-        threading.Thread(target=self._announce, args=(supervisor,), daemon=True).start()
-        supervisor.loop()
-        lock.close()
-        if supervisor.returncode:
-            sys.exit(supervisor.returncode)
+        os.set_inheritable(lock.fileno(), True)  # the supervisor holds it from now on
+        channel = self._fork_warm_parent(lock)
+        folder = str(settings.BASE_DIR)
+        supervisor.become(list(processes.commands()), folder, processes.readiness(began), channel)
+
+    def _fork_warm_parent(self, lock: TextIO) -> socket.socket | None:
+        """Leave behind a process that has imported everything, for the supervisor to fork from."""
+        if not warm_parent.is_supported():
+            return None
+        sys.stdout.flush()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            lock.close()
+            ours.close()
+            warm_parent.serve(theirs)
+            os._exit(0)
+        theirs.close()
+        return ours
 
     def _prepare(self) -> TextIO:
         """Return the lock on DATA_DIR; end with a line for each thing that is in the way."""
@@ -51,13 +64,3 @@ class Command(BaseCommand):
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             call_command("migrate", verbosity=0)
         connection.close()
-
-    def _announce(self, supervisor: Supervisor) -> None:
-        """Say when all is ready, or what is not."""
-        seconds, missing = readiness.wait(supervisor.stopping)
-        if supervisor.stopping.is_set():
-            return
-        if missing:
-            supervisor.say(f"Not ready after {seconds:.0f} s: {', '.join(missing)}. The lines above say why.")
-        else:
-            supervisor.say(f"Ready after {seconds:.1f} s: {settings.PUBLIC_URL}/   (Ctrl-C stops everything)")
