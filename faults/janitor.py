@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from faults.engine import Engine, Stuck, settle
-from faults.errors import ClusterError, KubeconfigRefused
+from faults.engine import Engine, Neighbours, Record, State, Stuck, held, settle
+from faults.engine.ports import NoNeighbours
+from faults.errors import ClusterError, JournalError, KubeconfigRefused
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.kube.mirror import Mirror, MirrorJournal, stored
@@ -24,26 +25,51 @@ Say = Callable[[str], None]
 
 
 def sweep(kube: Kube, now: datetime, *, say: Say = print, wait: Callable[[float], None] | None = None) -> list[Stuck]:
-    """Revert every mirrored run whose deadline has passed; return the steps that a person must revert.
+    """Revert every mirrored run whose deadline has passed; return what a person must take back.
 
-    Faults go before the environments they live in. Raises a retryable ClusterError where the cluster is in the way.
+    What was made last goes first, and faults before the environments they live in. Raises a retryable ClusterError
+    where the cluster is in the way.
     """
-    overdue = [mirror for mirror in stored(kube) if mirror.deadline is not None and mirror.deadline <= now]
+    mirrors = stored(kube)
+    overdue = [mirror for mirror in mirrors if mirror.deadline is not None and mirror.deadline <= now]
     stuck: list[Stuck] = []
-    for mirror in sorted(overdue, key=_makes_namespaces):
-        stuck += _revert(kube, mirror, say, wait or _pause)
+    for mirror in sorted(overdue, key=lambda mirror: (_makes_namespaces(mirror), -mirror.sequence)):
+        others = _Others([other for other in mirrors if other not in overdue])
+        stuck += _revert(kube, mirror, others, say, wait or _pause)
     return stuck
 
 
-def _revert(kube: Kube, mirror: Mirror, say: Say, wait: Callable[[float], None]) -> list[Stuck]:
+def _revert(kube: Kube, mirror: Mirror, others: Neighbours, say: Say, wait: Callable[[float], None]) -> list[Stuck]:
     journal = MirrorJournal(kube, mirror)
-    stuck = Engine(kube, journal).revert(say)
+    stuck = Engine(kube, journal, neighbours=others).revert(say)
+    if not stuck and settle(kube, journal.records(), wait=wait, guard=journal.guard):
+        stuck = held(kube, journal.records())
+    elif not stuck:
+        stuck = _close(journal)
     for entry in stuck:
-        say(f"{entry.record.target}: {entry.error}. Run: {entry.command}")
-    if not stuck:
-        settle(kube, journal.records(), wait=wait, guard=journal.guard)
-        journal.close()
+        say(f"{entry.target}: {entry.reason}. Run: {entry.command}")
     return stuck
+
+
+def _close(journal: MirrorJournal) -> list[Stuck]:
+    try:
+        journal.close()
+    except JournalError as exc:
+        if exc.retryable:
+            raise
+        return [Stuck(exc.target, exc.message, exc.command)]
+    return []
+
+
+class _Others(NoNeighbours):
+    """The mirrored runs that are not due."""
+
+    def __init__(self, mirrors: Sequence[Mirror]) -> None:
+        self._records = [record for mirror in mirrors for record in mirror.records]
+
+    def have(self, record: Record) -> bool:
+        """Return whether one of them has the same object for its own."""
+        return any(other.uid == record.uid and other.state is State.APPLIED for other in self._records)
 
 
 def _makes_namespaces(mirror: Mirror) -> bool:

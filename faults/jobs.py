@@ -1,4 +1,7 @@
-"""What workers do. Each job takes row ids and makes one call; delivered twice, it has one effect."""
+"""What workers do. Each job takes row ids and makes one call; delivered twice, it has one effect.
+
+A try that fails is written into the run with the time of the next one; the reconciler comes back to it.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,25 @@ import socket
 import uuid
 
 from faults import services
-from faults.errors import LeaseHeld
+from faults.errors import ClusterError, LeaseHeld, NotYet
 
 log = logging.getLogger(__name__)
+HOLD_S = 2.0
 
 
 def inject_run(run_id: int) -> None:
     """Make a run's changes, or go on with them."""
     try:
         services.inject_run(run_id=run_id, holder=holder_name())
-    except LeaseHeld as exc:
+    except (LeaseHeld, ClusterError) as exc:
         log.info("run %s: %s", run_id, exc)
 
 
 def revert_run(run_id: int) -> None:
     """Take a run's changes back, or go on with that."""
     try:
-        services.revert_run(run_id=run_id, holder=holder_name())
-    except LeaseHeld as exc:
+        services.revert_run(run_id=run_id, holder=holder_name(), hold_s=HOLD_S)
+    except (LeaseHeld, NotYet, ClusterError) as exc:
         log.info("run %s: %s", run_id, exc)
 
 

@@ -25,7 +25,7 @@ class DatabaseJournal:
 
     def records(self) -> Sequence[Record]:
         """Return every step, in order."""
-        return [_record(step) for step in Step.objects.filter(run_id=self._run_id).order_by("index")]
+        return [to_record(step) for step in Step.objects.filter(run_id=self._run_id).order_by("index")]
 
     def save(self, record: Record) -> None:
         """Commit one step together with the proof that the run is still ours."""
@@ -44,8 +44,9 @@ class DatabaseJournal:
         if mine.update(lease_until=self._now() + LEASE) != 1:
             raise StaleEpoch("Another worker has taken this run over.")
 
-    def close(self) -> None:
+    def close(self) -> Sequence[Record]:
         """Rows stay: they are the record of what was done."""
+        return []
 
 
 def take(run_id: int, holder: str, now: datetime) -> int:
@@ -68,7 +69,8 @@ def give_back(run_id: int, epoch: int) -> None:
     FaultRun.objects.filter(pk=run_id, epoch=epoch).update(lease_holder="", lease_until=None)
 
 
-def _record(step: Step) -> Record:
+def to_record(step: Step) -> Record:
+    """Return a row as the engine's record."""
     return Record(
         index=step.index,
         injector=step.kind,

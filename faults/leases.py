@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from django.db.models import F, Q
 
+from faults import heartbeat
+from faults.errors import LeaseHeld, StaleEpoch
 from faults.models import Lease
 
 FARTHEST = 10  # times the length of a lease
@@ -34,3 +38,24 @@ def renew(name: str, holder: str, epoch: int, ttl_s: float, now: datetime) -> bo
 def release(name: str, holder: str, epoch: int) -> bool:
     """Give the lease back early; False where it was lost before."""
     return Lease.objects.filter(name=name, holder=holder, epoch=epoch).update(holder="", until=None) == 1
+
+
+@contextmanager
+def holding(name: str, holder: str, ttl_s: float, now: Callable[[], datetime]) -> Iterator[Callable[[], None]]:
+    """Hold a lease and keep it before every request to a cluster; yields what keeps it in between.
+
+    Raises LeaseHeld while somebody else has it, and StaleEpoch, from any request, once it was lost.
+    """
+    epoch = acquire(name, holder, ttl_s, now())
+    if epoch is None:
+        raise LeaseHeld("Another worker is on this cluster; it goes on by itself.")
+
+    def keep() -> None:
+        if not renew(name, holder, epoch, ttl_s, now()):
+            raise StaleEpoch("Another worker has taken this cluster over.")
+
+    try:
+        with heartbeat.beating(keep):
+            yield keep
+    finally:
+        release(name, holder, epoch)

@@ -110,6 +110,11 @@ class FaultRun(models.Model):
     mirrored_deadline = models.DateTimeField(
         null=True, blank=True, help_text="The deadline that the copy of the journal in the cluster knows."
     )
+    attempts = models.PositiveIntegerField(default=0, help_text="Tries that failed since the last that did not.")
+    tried_at = models.DateTimeField(null=True, blank=True, help_text="When the last try failed.")
+    next_try_at = models.DateTimeField(null=True, blank=True, help_text="Not tried again before.")
+    settling_at = models.DateTimeField(null=True, blank=True, help_text="Since when deleted objects do not go.")
+    looked_seconds = models.FloatField(default=0, help_text="For how long the symptom could be looked for.")
     fingerprint_before = models.JSONField(null=True, blank=True)
     residue = models.JSONField(null=True, blank=True, help_text="Differences left after the revert; [] is clean.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -118,6 +123,10 @@ class FaultRun(models.Model):
     symptom_at = models.DateTimeField(null=True, blank=True, help_text="When the symptom was confirmed.")
     reverting_at = models.DateTimeField(null=True, blank=True)
     reverted_at = models.DateTimeField(null=True, blank=True)
+    reverted_version = models.PositiveBigIntegerField(
+        default=0, help_text="The cluster's resourceVersion then; one that is older now came back from a snapshot."
+    )
+    dropped = models.BooleanField(default=False, help_text="Not reverted: it went with its cluster.")
 
     class Meta:
         ordering = ["id"]
@@ -169,6 +178,8 @@ class Outbox(models.Model):
     args = models.JSONField(default=list, help_text="Row ids only.")
     created_at = models.DateTimeField(default=timezone.now)
     sent_at = models.DateTimeField(null=True, blank=True)
+    taken_at = models.DateTimeField(null=True, blank=True, help_text="When a worker began it.")
+    relays = models.PositiveSmallIntegerField(default=0, help_text="How often it was put into the queue.")
 
     class Meta:
         verbose_name_plural = "outbox"

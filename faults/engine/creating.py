@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from faults.engine.model import LAST_APPLIED, MANAGER, Create, Obj, Record, Target
 from faults.engine.ports import ClusterPort
+from faults.engine.stuck import kubectl_name
 from faults.errors import AlreadyExists, Conflict, NotFound
 
 LEFT = "replaced by somebody else's, left alone"
+KEPT = "kept for another run that has the same object"
 
 
 def plan(index: int, change: Create) -> Record:
@@ -68,8 +70,7 @@ def holds(cluster: ClusterPort, record: Record) -> bool:
 
 def command(record: Record) -> str:
     """Return the kubectl command that deletes the object."""
-    where = f" -n {record.target.namespace}" if record.target.namespace else ""
-    return f"kubectl delete {record.target.kind.lower()} {record.target.name}{where}"
+    return f"kubectl delete {kubectl_name(record.target)}"
 
 
 def _get(cluster: ClusterPort, target: Target) -> Obj:

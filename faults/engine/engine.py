@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from faults.engine import creating, patching
 from faults.engine.model import Change, Create, Record, State
-from faults.engine.ports import ClusterPort, Journal
-from faults.errors import ClusterError, StaleEpoch
+from faults.engine.ports import ClusterPort, Journal, Neighbours, NoNeighbours
+from faults.engine.stuck import Stuck
+from faults.errors import ClusterError, JournalError, StaleEpoch
 
 Report = Callable[[str], None]
 
@@ -21,27 +21,20 @@ def no_failpoint(name: str) -> None:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """A step that could not be taken back, why, and what a person must run."""
-
-    record: Record
-    error: ClusterError
-
-    @property
-    def command(self) -> str:
-        """The exact kubectl command."""
-        return creating.command(self.record) if _is_creation(self.record) else patching.command(self.record)
-
-
 class Engine:
     """Works on one cluster through one journal. ``apply`` and ``revert`` may be repeated at any time."""
 
     def __init__(
-        self, cluster: ClusterPort, journal: Journal, *, failpoint: Callable[[str], None] = no_failpoint
+        self,
+        cluster: ClusterPort,
+        journal: Journal,
+        *,
+        neighbours: Neighbours | None = None,
+        failpoint: Callable[[str], None] = no_failpoint,
     ) -> None:
         self._cluster = cluster
         self._journal = journal
+        self._neighbours = neighbours or NoNeighbours()
         self._failpoint = failpoint
 
     def apply(self, changes: Sequence[Change], report: Report = lambda line: None, *, mend: bool = False) -> None:
@@ -62,9 +55,10 @@ class Engine:
         """Take every step back, the last one first; return those that could not be.
 
         What was taken back before is looked at again, since the cluster may have come back from a snapshot. ``only``
-        narrows it to some steps. An unreachable cluster raises instead: everything is worth another try.
+        narrows it to some steps. An unreachable cluster raises instead: everything is worth another try. A copy of
+        the journal that cannot be written keeps nothing from being taken back; it is reported once, as itself.
         """
-        stuck = []
+        stuck: list[Stuck] = []
         for record in reversed(self._journal.records()):
             if (only is not None and not only(record)) or self._is_back(record):
                 continue
@@ -74,13 +68,13 @@ class Engine:
             except ClusterError as exc:
                 if exc.retryable:
                     raise
-                stuck.append(Stuck(record, exc))
-        return stuck
+                stuck.append(_stuck(record, exc))
+        return list(dict.fromkeys(stuck))
 
     def leftovers(self) -> list[Record]:
         """Return the reverted steps whose effect is still in the cluster; proves what ``revert`` claims."""
         reverted = [record for record in self._journal.records() if record.state is State.REVERTED]
-        return [record for record in reverted if self._holds(record)]
+        return [record for record in reverted if record.outcome != creating.KEPT and self._holds(record)]
 
     def _apply(self, index: int, change: Change, record: Record | None) -> None:
         record = self._record(index, change, record)
@@ -136,8 +130,11 @@ class Engine:
         self._journal.save(record.reverted(outcome))
 
     def _undo(self, record: Record) -> str:
-        take_back = creating.take_back if _is_creation(record) else patching.take_back
-        return take_back(self._cluster, record)
+        if _is_creation(record):
+            kept = bool(record.uid) and self._neighbours.have(record)
+            return creating.KEPT if kept else creating.take_back(self._cluster, record)
+        self._neighbours.inherit(record)
+        return patching.take_back(self._cluster, record)
 
     def _is_back(self, record: Record) -> bool:
         return record.state is State.REVERTED and not self._holds(record)
@@ -145,6 +142,13 @@ class Engine:
     def _holds(self, record: Record) -> bool:
         holds = creating.holds if _is_creation(record) else patching.holds
         return holds(self._cluster, record)
+
+
+def _stuck(record: Record, exc: ClusterError) -> Stuck:
+    if isinstance(exc, JournalError):
+        return Stuck(exc.target, exc.message, exc.command)
+    command = creating.command if _is_creation(record) else patching.command
+    return Stuck(str(record.target), exc.message, command(record))
 
 
 def _is_creation(record: Record) -> bool:

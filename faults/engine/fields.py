@@ -42,6 +42,20 @@ def restoring(fields: Sequence[Obj], obj: Obj) -> Obj:
     return patch
 
 
+def hand_on(older: Sequence[Obj], newer: Obj) -> Obj:
+    """Return a newer change's field with the before-image of the older change whose value it took for the original.
+
+    Whichever of two changes of one field is taken back first, the last one then gives back the original.
+    """
+    for field in older:
+        same = field["path"] == newer["path"] and changed(field)
+        if same and ("before" in newer, newer.get("before")) == ("after" in field, field.get("after")):
+            inherited = {key: value for key, value in newer.items() if key != "before"}
+            inherited["prune"] = min(field["prune"], newer["prune"])
+            return inherited | ({"before": field["before"]} if "before" in field else {})
+    return newer
+
+
 def before_images(fields: Sequence[Obj]) -> Obj:
     """Return the merge patch that writes every before-image, whatever the object holds now."""
     patch: Obj = {}

@@ -51,6 +51,12 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
     return {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
 
 
+def namespaced_objects(cluster: ClusterPort, namespace: str) -> list[Obj]:
+    """Return everything in a namespace but what the cluster writes about itself."""
+    kinds = [resource for resource in cluster.kinds() if _counts(resource) and resource.namespaced]
+    return [obj for resource in kinds for obj in cluster.list(resource.api_version, resource.kind, namespace)]
+
+
 def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Return every difference as a sentence; [] means that all is as it was."""
     appeared = [f"{key} is left over" for key in after.keys() - before.keys()]

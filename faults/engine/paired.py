@@ -28,7 +28,6 @@ class PairedJournal:
         """Prove to the first journal that this worker may write."""
         self._first.guard()
 
-    def close(self) -> None:
+    def close(self) -> Sequence[Record]:
         """Remove the copy, then close the first."""
-        self._copy.close()
-        self._first.close()
+        return [*self._copy.close(), *self._first.close()]

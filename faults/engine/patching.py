@@ -8,6 +8,7 @@ import shlex
 from faults.engine import fields
 from faults.engine.model import MANAGER, Obj, Patch, Record, Target
 from faults.engine.ports import ClusterPort
+from faults.engine.stuck import kubectl_name
 from faults.errors import Conflict, NotFound
 
 ATTEMPTS = 8  # an object that controllers write to changes between our read and our write now and then
@@ -86,9 +87,7 @@ def holds(cluster: ClusterPort, record: Record) -> bool:
 def command(record: Record) -> str:
     """Return the kubectl command that gives back every before-image, whatever is there now."""
     patch = json.dumps(fields.before_images(record.undo["fields"]), ensure_ascii=False)
-    where = f" -n {record.target.namespace}" if record.target.namespace else ""
-    what = f"{record.target.kind.lower()} {record.target.name}"
-    return f"kubectl patch {what}{where} --type=merge -p {shlex.quote(patch)}"
+    return f"kubectl patch {kubectl_name(record.target)} --type=merge -p {shlex.quote(patch)}"
 
 
 def _live(cluster: ClusterPort, record: Record) -> Obj | None:

@@ -88,5 +88,26 @@ class Journal(Protocol):
     def guard(self) -> None:
         """Prove that this worker may still write, and prolong its lease."""
 
-    def close(self) -> None:
-        """Forget everything; called when all is reverted and checked."""
+    def close(self) -> Sequence[Record]:
+        """Forget everything, once all is reverted; return what the cluster now has to let go of."""
+
+
+class Neighbours(Protocol):
+    """Other runs in the same cluster, so far as they share objects with this one."""
+
+    def have(self, record: Record) -> bool:
+        """Return whether another run still needs the object that this step created."""
+
+    def inherit(self, record: Record) -> None:
+        """Give this step's before-images to the newer runs that took its values for the original ones."""
+
+
+class NoNeighbours:
+    """A cluster with one run."""
+
+    def have(self, record: Record) -> bool:
+        """Return that nobody does."""
+        return False
+
+    def inherit(self, record: Record) -> None:
+        """Do nothing."""

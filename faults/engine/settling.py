@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from faults.engine import creating
 from faults.engine.fingerprint import orphans
-from faults.engine.model import Record, State
+from faults.engine.model import Record, State, Target
 from faults.engine.ports import ClusterPort, Obj
+from faults.engine.stuck import Stuck, obstacles
 from faults.errors import ClusterError, NotFound
 
 POLL_S = 0.05
@@ -21,27 +22,41 @@ def settle(
     wait: Callable[[float], None],
     guard: Callable[[], None],
     patience_s: float = PATIENCE_S,
-) -> None:
-    """Return when every deleted object and its dependents have gone; pods are hurried along.
+) -> list[str]:
+    """Return [] when every deleted object and its dependents have gone; after ``patience_s``, what has not.
 
-    An object that nothing is deleting is deleted again: the cluster may have come back from a snapshot meanwhile.
-
-    ``guard`` is called between looks to keep the lease. Raises a retryable ClusterError after ``patience_s`` seconds.
+    Pods are hurried along. An object that nothing is deleting is deleted again: the cluster may have come back from a
+    snapshot meanwhile. ``guard`` is called between looks to keep the lease.
     """
-    deleted = [record for record in records if _was_deleted(record)]
+    deleted = [record for record in records if was_deleted(record)]
     hurried: set[str] = set()
     waited = 0.0
     while left := _left(cluster, deleted):
         if waited >= patience_s:
-            raise ClusterError(f"{left[0]} is still being deleted after {patience_s:.0f} s.", retryable=True)
+            return left
         _hurry(cluster, deleted, hurried)
         guard()
         wait(POLL_S)
         waited += POLL_S
+    return []
 
 
-def _was_deleted(record: Record) -> bool:
-    return record.state is State.REVERTED and record.undo["action"] == "delete" and bool(record.uid)
+def held(cluster: ClusterPort, records: Sequence[Record]) -> list[Stuck]:
+    """Return what keeps the deleted objects from going, each with the command that helps."""
+    found = [stuck for record in records if was_deleted(record) for stuck in _obstacles(cluster, record)]
+    return list(dict.fromkeys(found))
+
+
+def was_deleted(record: Record) -> bool:
+    """Return whether a step has been taken back by deleting its object."""
+    gone = record.state is State.REVERTED and record.undo["action"] == "delete" and bool(record.uid)
+    return gone and record.outcome not in (creating.LEFT, creating.KEPT)
+
+
+def _obstacles(cluster: ClusterPort, record: Record) -> Iterator[Stuck]:
+    yield from obstacles(cluster, record.target, record.uid)
+    for obj in _dependents(cluster, [record]):
+        yield from obstacles(cluster, Target.of(obj), obj["metadata"]["uid"])
 
 
 def _left(cluster: ClusterPort, deleted: Sequence[Record]) -> list[str]:

@@ -200,6 +200,12 @@ class Kube:
         status = self._json("POST", path, body=body)["status"]
         return status["token"], status["expirationTimestamp"]
 
+    def newest_version(self) -> int:
+        """Return the newest resourceVersion, which falls only with a restored snapshot; 0 where it is no number."""
+        answer = self._json("GET", "/api/v1/namespaces", query={"limit": "1"})
+        version = str(answer.get("metadata", {}).get("resourceVersion", ""))
+        return int(version) if version.isascii() and version.isdigit() else 0
+
     def version(self) -> Obj:
         """Return the server's /version; the cheapest proof that it answers."""
         return self._json("GET", "/version")

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from faults.engine.model import MANAGER, Record
-from faults.errors import AlreadyExists, Conflict, NotFound
+from faults.engine.model import MANAGER, Record, State, Target
+from faults.engine.stuck import kubectl_name
+from faults.errors import AlreadyExists, ClusterError, Conflict, JournalError, NotFound
 from faults.kube.client import Kube, Obj
 
 NAMESPACE = "platform-system"
 TYPE = "platform.local/state"
 _KEY = "state"
+MAX_WRITES = 4
 _DEADLINE = "deadline"  # a key of its own: it moves without the lease, while a worker writes the state
 
 
@@ -34,6 +36,7 @@ class Mirror:
     namespaces: tuple[str, ...]
     records: tuple[Record, ...] = ()
     owns_namespace: bool = False
+    sequence: int = 0  # the number of the run: what was made last is taken back first
 
     def dump(self) -> bytes:
         """Return it as JSON."""
@@ -42,6 +45,7 @@ class Mirror:
                 "version": 1,
                 "namespaces": self.namespaces,
                 "ownsNamespace": self.owns_namespace,
+                "sequence": self.sequence,
                 "records": [record.dump() for record in self.records],
             }
         )
@@ -57,6 +61,7 @@ class Mirror:
             namespaces=tuple(data["namespaces"]),
             records=tuple(Record.load(record) for record in data["records"]),
             owns_namespace=data["ownsNamespace"],
+            sequence=data.get("sequence", 0),  # missing in what earlier versions wrote
         )
 
 
@@ -70,15 +75,17 @@ class MirrorJournal:
 
     def records(self) -> Sequence[Record]:
         """Return what the Secret says, [] where there is none."""
-        self._load()
+        with self._own_errors():
+            self._load()
         return self._mirror.records
 
     def save(self, record: Record) -> None:
-        """Write one record. The call returns when the cluster has stored it."""
-        self._load()
-        records = {known.index: known for known in self._mirror.records} | {record.index: record}
-        self._mirror = replace(self._mirror, records=tuple(records[index] for index in sorted(records)))
-        self._write()
+        """Write one record. The call returns when the cluster has stored it. Raises JournalError."""
+        with self._own_errors():
+            self._load()
+            records = {known.index: known for known in self._mirror.records} | {record.index: record}
+            self._mirror = replace(self._mirror, records=tuple(records[index] for index in sorted(records)))
+            self._write(create=record.state is not State.REVERTED)
 
     def move_deadline(self, deadline: datetime | None) -> None:
         """Tell the janitor of a new deadline; nothing where there is no Secret."""
@@ -88,14 +95,48 @@ class MirrorJournal:
     def guard(self) -> None:
         """Nothing stands between this journal and its cluster."""
 
-    def close(self) -> None:
-        """Remove the Secret, and the namespace with the last one if we made it."""
-        self._load()
-        with contextlib.suppress(NotFound):
-            self._kube.delete("v1", "Secret", self._mirror.name, NAMESPACE)
-        if self._mirror.owns_namespace and not _secrets(self._kube):
-            with contextlib.suppress(NotFound, Conflict):  # Conflict: it is being deleted already
-                self._kube.delete("v1", "Namespace", NAMESPACE)
+    def close(self) -> Sequence[Record]:
+        """Remove the Secret, and the namespace with the last one if we made it; return both. Raises JournalError."""
+        with self._own_errors():
+            self._load()
+            secret = self._delete(self._target())
+            if not self._mirror.owns_namespace or _other_secrets(self._kube, self._mirror.name):
+                return secret
+            return [*secret, *self._delete(Target("v1", "Namespace", "", NAMESPACE))]
+
+    def remains(self) -> bool:
+        """Return whether the cluster still has the copy, or the namespace that was made for it."""
+        owned = self._mirror.owns_namespace and not _other_secrets(self._kube, self._mirror.name)
+        targets = [self._target(), *([Target("v1", "Namespace", "", NAMESPACE)] if owned else [])]
+        return any(self._exists(target) for target in targets)
+
+    def _exists(self, target: Target) -> bool:
+        try:
+            self._kube.get(target.api_version, target.kind, target.name, target.namespace)
+        except NotFound:
+            return False
+        return True
+
+    def _target(self) -> Target:
+        return Target("v1", "Secret", NAMESPACE, self._mirror.name)
+
+    @contextlib.contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ClusterError as exc:
+            command = f"kubectl delete {kubectl_name(self._target())}"
+            raise JournalError(str(self._target()), exc, command) from exc
+
+    def _delete(self, target: Target) -> list[Record]:
+        """Delete an object; return it as a step that was taken back, so that somebody waits until it has gone."""
+        try:
+            uid = self._kube.get(target.api_version, target.kind, target.name, target.namespace)["metadata"]["uid"]
+            with contextlib.suppress(Conflict):  # it is being deleted already
+                self._kube.delete(target.api_version, target.kind, target.name, target.namespace, uid=uid)
+        except NotFound:
+            return []
+        return [Record(-1, "journal", target, {"action": "delete"}, uid=uid, state=State.REVERTED)]
 
     def _load(self) -> None:
         """Take over what an earlier worker wrote; its deadline may be old, ours is not."""
@@ -110,12 +151,25 @@ class MirrorJournal:
             self._mirror = replace(self._mirror, owns_namespace=owned)
         self._known = True
 
-    def _write(self) -> None:
+    def _write(self, create: bool) -> None:
+        """Write the state; whoever created or changed the Secret at the same moment is no obstacle.
+
+        A copy that has gone is not made anew to say that a step was taken back: the janitor was here.
+        """
         data = {_KEY: base64.b64encode(self._mirror.dump()).decode("ascii")}
+        for attempt in range(MAX_WRITES):
+            try:
+                return self._patch_or_create(data, create)
+            except Conflict:
+                if attempt == MAX_WRITES - 1:
+                    raise
+
+    def _patch_or_create(self, data: dict[str, str], create: bool) -> None:
         try:
             self._patch(data)
         except NotFound:
-            self._create(data | _deadline_data(self._mirror.deadline))
+            if create:
+                self._create(data | _deadline_data(self._mirror.deadline))
 
     def _patch(self, data: dict[str, str]) -> None:
         self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data}, field_manager=MANAGER)
@@ -143,6 +197,12 @@ def stored(kube: Kube) -> list[Mirror]:
 
 def _secrets(kube: Kube) -> list[Obj]:
     return [secret for secret in kube.list("v1", "Secret", NAMESPACE) if secret.get("type") == TYPE]
+
+
+def _other_secrets(kube: Kube, name: str) -> bool:
+    """Return whether other runs need the namespace; a Secret that is on its way out does not."""
+    metas = [secret["metadata"] for secret in _secrets(kube)]
+    return any(meta["name"] != name and not meta.get("deletionTimestamp") for meta in metas)
 
 
 def _made_by_us(kube: Kube) -> bool:

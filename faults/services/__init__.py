@@ -13,10 +13,12 @@ from faults.services.access import (
 )
 from faults.services.catalog import seed_catalog
 from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster
+from faults.services.mirrors import mirror_deadline
 from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
-from faults.services.running import confirm_symptom, inject_run, revert_run
-from faults.services.work import Report, mirror_deadline
+from faults.services.reverting import recheck_reverted, revert_run
+from faults.services.running import confirm_symptom, inject_run
+from faults.services.work import Report
 
 __all__ = [
     "CandidateAccess",
@@ -35,6 +37,7 @@ __all__ = [
     "note_access_revoked",
     "plan_environment_run",
     "plan_fault_run",
+    "recheck_reverted",
     "release_cluster",
     "restore_access",
     "revert_run",

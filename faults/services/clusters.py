@@ -7,8 +7,10 @@ from datetime import datetime
 from django.utils import timezone
 
 from faults import crypto, practice
+from faults.errors import NotYet
 from faults.kube.config import parse
-from faults.models import Cluster
+from faults.models import Cluster, FaultRun
+from faults.tiers import policy_of
 
 
 def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gpus: int = 8) -> Cluster:
@@ -37,7 +39,14 @@ def lend_cluster(*, name: str, kubeconfig: str) -> Cluster:
 
 
 def release_cluster(*, cluster: Cluster) -> None:
-    """Drop a practice cluster; of any other, forget the credentials."""
-    if cluster.tier == Cluster.Tier.PRACTICE:
+    """Drop a cluster that was made for one session; of any other, forget the credentials once nothing needs them.
+
+    Raises NotYet until the host confirms that the cluster has gone, and ClusterError where it does not answer.
+    """
+    if policy_of(cluster).may_be_dropped:
         practice.drop(cluster.name)
+        if practice.exists(cluster.name):
+            raise NotYet(f"The cluster {cluster.name} is still being dropped")
+    elif cluster.runs.exclude(status=FaultRun.Status.REVERTED).exists():
+        return  # what is left in it can only be taken back, and looked for, with these credentials
     Cluster.objects.filter(pk=cluster.pk, released_at__isnull=True).update(released_at=timezone.now(), kubeconfig="")

@@ -1,28 +1,23 @@
-"""A run's life: inject, confirm the symptom, revert. Each can be called again after its worker died anywhere."""
+"""A run's beginning: inject, confirm the symptom. Each can be called again after its worker died anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import datetime
 
-from django.db import transaction
-
-from faults import checks, practice, selectors
+from faults import checks, selectors
 from faults.checks import Condition
 from faults.clock import Clock, RealClock
-from faults.engine import Stuck, compare, fingerprint, no_failpoint, orphans, settle
-from faults.errors import ClusterError
-from faults.models import Cluster, FaultRun, Step
+from faults.engine import fingerprint, no_failpoint
+from faults.errors import ClusterError, NotYet
+from faults.models import FaultRun
 from faults.services.establishing import establish
 from faults.services.work import Failpoint, Report, Work, silent, working
 
 Status = FaultRun.Status
 INJECTABLE = (Status.PLANNED, Status.INJECTING, Status.FAILED)
+NO_FAILURE = {"detail": "", "error": "", "attempts": 0, "tried_at": None, "next_try_at": None}
 LOOK_S = 0.1
-RESIDUE_PATIENCE_S = 10.0
-LETTING_GO = ("Checking for residue", "Waiting for the cluster to let go")
-Wait = Callable[[float], None]
+HOLD_S = 60.0  # jobs hold their lane for less
 
 
 def inject_run(
@@ -46,7 +41,7 @@ def inject_run(
             except ClusterError as exc:
                 _note_failure(work, exc)
                 raise
-    return _fresh(run_id)
+    return fresh(run_id)
 
 
 def confirm_symptom(
@@ -55,39 +50,20 @@ def confirm_symptom(
     holder: str,
     clock: Clock | None = None,
     timeout_s: float = 60.0,
+    hold_s: float = HOLD_S,
     report: Report = silent,
 ) -> FaultRun:
     """Look until every symptom of an injected fault shows, then the run is ACTIVE with ``symptom_at``.
 
-    After ``timeout_s`` seconds without it the run is FAILED with what was seen; calling again looks again.
+    After ``timeout_s`` seconds in which the cluster could be looked at, and no symptom, the run is FAILED with what
+    was seen; calling again looks again. Raises NotYet after ``hold_s`` seconds: nobody's worker is held for longer.
     """
     clock = clock or RealClock()
     with working(run_id, holder, clock.now(), report) as work:
         run = work.run()
         if run.purpose == FaultRun.Purpose.FAULT and run.injected_at and run.status in INJECTABLE:
-            _watch_for_symptom(work, run, clock, timeout_s)
-    return _fresh(run_id)
-
-
-def revert_run(
-    *,
-    run_id: int,
-    holder: str,
-    now: datetime | None = None,
-    report: Report = silent,
-    failpoint: Failpoint = no_failpoint,
-    wait: Wait | None = None,
-) -> FaultRun:
-    """Take a run's changes back, whatever its state, and prove that nothing is left: ``residue`` is [].
-
-    Ends REVERTED, or QUARANTINED with the command that a person must run. Raises LeaseHeld, and a retryable
-    ClusterError where the cluster does not answer: call again.
-    """
-    with working(run_id, holder, now, report, failpoint) as work:
-        run = work.run()
-        if run.status != Status.REVERTED:
-            _revert(work, run, wait or RealClock().wait)
-    return _fresh(run_id)
+            _watch_for_symptom(work, run, clock, timeout_s, hold_s)
+    return fresh(run_id)
 
 
 def _inject(work: Work, run: FaultRun) -> None:
@@ -106,33 +82,38 @@ def _inject(work: Work, run: FaultRun) -> None:
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
-        work.update(status=Status.ACTIVE, injected_at=work.now(), phase="Active", detail="")
+        work.update(status=Status.ACTIVE, injected_at=work.now(), phase="Active", **NO_FAILURE)
     else:
-        work.update(injected_at=work.now(), phase="Waiting for the symptom", detail="")
+        work.update(injected_at=work.now(), phase="Waiting for the symptom", **NO_FAILURE)
 
 
 def _note_failure(work: Work, exc: ClusterError) -> None:
     status = Status.INJECTING if exc.retryable else Status.FAILED
-    work.update(status=status, error=exc.message)
+    work.note_failure(exc.message, getattr(exc, "retry_after", None), status=status)
 
 
-def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float) -> None:
-    reader = selectors.reader_for(run.cluster)
+def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float, hold_s: float) -> None:
     symptom = list(selectors.bound_pack(run).symptom)
-    end = clock.now() + timedelta(seconds=timeout_s)
-    work.update(status=Status.INJECTING, error="")
+    reader = selectors.reader_for(run.cluster)
+    began = clock.now()
+    before = 0.0 if run.status == Status.FAILED else run.looked_seconds
+    work.update(status=Status.INJECTING, error="", looked_seconds=before)
     seen = ""
     while True:
         confirmed, finding = _look_at(symptom, reader)
+        held = (clock.now() - began).total_seconds()
         if finding != seen:
             seen = finding
             work.report("Waiting for the symptom", seen)
         if confirmed:
-            work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, error="")
+            work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, next_try_at=None)
             return
-        if clock.now() >= end:
+        work.update(looked_seconds=before + held)
+        if before + held >= timeout_s:
             work.update(status=Status.FAILED, error=f"The symptom did not show within {timeout_s:.0f} s: {seen}")
             return
+        if held >= hold_s:
+            raise NotYet(seen)
         work.beat("Waiting for the symptom", seen)
         clock.wait(LOOK_S)
 
@@ -141,88 +122,20 @@ def _look_at(symptom: list[Condition], reader: checks.Reader) -> tuple[bool, str
     """Look once: whether the whole symptom shows, and what was seen at that very look.
 
     Where it shows, the finding is the proof: every condition's, one per line. Where not, it is that of the first
-    condition which is missing.
+    condition which is missing. Raises ClusterError where the cluster could not be read: an outage is no symptom's
+    absence.
     """
     findings = []
     for condition in symptom:
         outcome = checks.evaluate(condition, reader)
+        if outcome.verdict == "error":
+            reader.list("v1", "Namespace")
         if outcome.verdict != "pass":
             return False, outcome.finding
         findings.append(outcome.finding)
     return True, "\n".join(filter(None, findings))
 
 
-def _revert(work: Work, run: FaultRun, wait: Wait) -> None:
-    work.update(status=Status.REVERTING, reverting_at=run.reverting_at or work.now(), error="", manual_command="")
-    if _nothing_to_do(run):
-        _finish_reverting(work, [])
-        return
-    engine = work.engine()
-    stuck = engine.revert(lambda line: work.report("Reverting", line))
-    if stuck:
-        _quarantine(work, stuck)
-        return
-    work.report(*LETTING_GO)
-    journal = work.journal()
-    settle(work.kube(), journal.records(), wait=wait, guard=partial(work.beat, *LETTING_GO))
-    journal.close()
-    work.failpoint("revert-before-status")
-    _finish_reverting(work, _residue_after(work, run, wait))
-
-
-def _nothing_to_do(run: FaultRun) -> bool:
-    """Return whether no step was ever sent, or the cluster has gone with all that was in it."""
-    cluster = run.cluster
-    if run.fingerprint_before is None or cluster.released_at is not None:
-        return True
-    return cluster.tier == Cluster.Tier.PRACTICE and not practice.exists(cluster.name)
-
-
-def _quarantine(work: Work, stuck: list[Stuck]) -> None:
-    work.update(
-        status=Status.QUARANTINED,
-        phase="Needs you",
-        error="\n".join(f"{entry.record.target}: {entry.error.message}" for entry in stuck),
-        manual_command="\n".join(entry.command for entry in stuck),
-        residue=[f"{entry.record.target} could not be reverted" for entry in stuck],
-    )
-
-
-@transaction.atomic
-def _finish_reverting(work: Work, residue: list[str]) -> None:
-    work.update(status=Status.REVERTED, reverted_at=work.now(), residue=residue, phase="Reverted", detail="")
-    Step.objects.filter(run_id=work.run_id).exclude(status=Step.Status.REVERTED).update(
-        status=Step.Status.REVERTED, outcome="gone with its cluster", reverted_at=work.now()
-    )
-
-
-def _residue_after(work: Work, run: FaultRun, wait: Wait) -> list[str]:
-    """Look until nothing is left, or for long enough: deletions may still be under way."""
-    waited = 0.0
-    while (residue := _residue(work, run)) and waited < RESIDUE_PATIENCE_S:
-        work.beat(*LETTING_GO)
-        wait(LOOK_S)
-        waited += LOOK_S
-    return residue
-
-
-def _residue(work: Work, run: FaultRun) -> list[str]:
-    """Return what is left of a run.
-
-    An environment is the whole world of its session: everything has to be as before it. A fault answers for its own
-    steps and what descends from them; what the candidate made and changed meanwhile is theirs, and goes with the
-    environment.
-    """
-    kube = work.kube()
-    if run.purpose == FaultRun.Purpose.ENVIRONMENT:
-        return compare(run.fingerprint_before or {}, fingerprint(kube, selectors.namespaces_of(run)))
-    left = [f"{record.target} still holds an injected value" for record in work.engine().leftovers()]
-    for namespace in selectors.namespaces_of(run):
-        left += [
-            f"{obj['kind']} {namespace}/{obj['metadata']['name']} is left over" for obj in orphans(kube, namespace)
-        ]
-    return left
-
-
-def _fresh(run_id: int) -> FaultRun:
+def fresh(run_id: int) -> FaultRun:
+    """Return a run as it is now, with what belongs to it."""
     return FaultRun.objects.select_related("cluster", "scenario_version").get(pk=run_id)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from faults import journal, selectors
+from faults import heartbeat, journal, selectors
+from faults.backoff import next_pause
 from faults.engine import Engine, PairedJournal, no_failpoint
 from faults.errors import StaleEpoch
 from faults.kube.client import Kube
-from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal
 from faults.models import FaultRun
+from faults.services.mirrors import mirror_of
+from faults.services.neighbours import RunNeighbours
 
 Report = Callable[[str, str], None]
 Failpoint = Callable[[str], None]
@@ -72,7 +74,21 @@ class Work:
 
     def engine(self) -> Engine:
         """Return an engine on the run's cluster and journals."""
-        return Engine(self.kube(), self.journal(), failpoint=self.failpoint)
+        neighbours = RunNeighbours(self.run())
+        return Engine(self.kube(), self.journal(), neighbours=neighbours, failpoint=self.failpoint)
+
+    def keep(self) -> None:
+        """Prolong the lease; StaleEpoch once another worker has the run."""
+        journal.DatabaseJournal(self.run_id, self.epoch, self.now).guard()
+
+    def note_failure(self, cause: str, retry_after_s: float | None = None, **values: Any) -> None:
+        """Write down that a try failed, and before when there is no use in another."""
+        run = self.run()
+        now = self.now()
+        previous = (run.next_try_at - run.tried_at).total_seconds() if run.next_try_at and run.tried_at else 0.0
+        pause = timedelta(seconds=next_pause(max(previous, 0.0), retry_after_s))
+        values = {"error": cause, **values}
+        self.update(attempts=run.attempts + 1, tried_at=now, next_try_at=now + pause, **values)
 
 
 @contextmanager
@@ -87,28 +103,11 @@ def working(
     ticking = _ticking(now or datetime.now(UTC))
     epoch = journal.take(run_id, holder, ticking())
     try:
-        yield Work(run_id, epoch, ticking, failpoint, report)
+        work = Work(run_id, epoch, ticking, failpoint, report)
+        with heartbeat.beating(work.keep):
+            yield work
     finally:
         journal.give_back(run_id, epoch)
-
-
-def mirror_of(run: FaultRun) -> MirrorJournal:
-    """Return the run's journal inside its cluster."""
-    before = run.fingerprint_before
-    ours = before is not None and f"v1/Namespace {NAMESPACE}" not in before
-    mirror = Mirror(f"run-{run.uuid.hex}", run.deadline, tuple(selectors.namespaces_of(run)), owns_namespace=ours)
-    return MirrorJournal(selectors.kube_for(run.cluster), mirror)
-
-
-def mirror_deadline(*, run_id: int) -> None:
-    """Tell the copy of the journal in the cluster when the run has to be gone.
-
-    Needs no lease: nothing else of the copy is touched, so that nobody who changes the run has to wait for it.
-    """
-    run = FaultRun.objects.select_related("cluster").get(pk=run_id)
-    if run.status != FaultRun.Status.REVERTED:
-        mirror_of(run).move_deadline(run.deadline)
-    FaultRun.objects.filter(pk=run_id).update(mirrored_deadline=run.deadline)
 
 
 def _ticking(start: datetime) -> Callable[[], datetime]:

@@ -126,3 +126,4 @@ class MemoryHandle:
 
     def close(self):
         self.store.closed = True
+        return []

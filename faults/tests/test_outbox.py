@@ -91,7 +91,8 @@ def test_the_sweep_leaves_fresh_rows_to_the_process_that_wrote_them(queues):
 def test_a_job_that_is_delivered_three_times_has_one_effect(queues, fault):
     for _ in range(3):
         with transaction.atomic():
-            outbox.publish("faults.jobs.inject_run", fault.pk)
+            row = outbox.publish("faults.jobs.inject_run", fault.pk)
+        outbox.begin(f"outbox-{row.pk}", timezone.now())
     assert work() == 3
     fault.refresh_from_db()
     assert fault.injected_at is not None
@@ -100,7 +101,8 @@ def test_a_job_that_is_delivered_three_times_has_one_effect(queues, fault):
 
     for _ in range(2):
         with transaction.atomic():
-            outbox.publish(JOB, fault.pk)
+            row = outbox.publish(JOB, fault.pk)
+        outbox.begin(f"outbox-{row.pk}", timezone.now())
     assert work() == 2
     fault.refresh_from_db()
     assert (fault.status, fault.residue) == (FaultRun.Status.REVERTED, [])
@@ -114,3 +116,38 @@ def test_a_job_whose_run_another_worker_has_ends_quietly(queues, fault, caplog):
     work()
     fault.refresh_from_db()
     assert fault.status == FaultRun.Status.PLANNED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_waits_is_written_down_once_however_often_it_is_asked_for(queues):
+    for _ in range(50):
+        with transaction.atomic():
+            row = outbox.publish(JOB, 7)
+    assert Outbox.objects.count() == 1
+    assert django_rq.get_queue("faults").job_ids == [f"outbox-{row.pk}"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_no_worker_begins_is_relayed_again_less_and_less_often(queues):
+    """A Redis that was emptied has forgotten the queue."""
+    with transaction.atomic():
+        row = outbox.publish(JOB, 7)
+    now, relayed = timezone.now(), []
+    for seconds in range(0, 100, 2):
+        django_rq.get_connection("faults").flushall()
+        if outbox.sweep(now + timedelta(seconds=seconds)):
+            relayed.append(seconds)
+            Outbox.objects.update(sent_at=now + timedelta(seconds=seconds))
+    assert relayed == [10, 30, 70]
+    assert django_rq.get_queue("faults").job_ids == []
+    outbox.begin(f"outbox-{row.pk}", now)
+    assert outbox.sweep(now + timedelta(hours=1)) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_relaying_again_leaves_one_in_the_queue(queues):
+    with transaction.atomic():
+        row = outbox.publish(JOB, 7)
+    outbox.relay(row)
+    outbox.relay(row)
+    assert django_rq.get_queue("faults").job_ids == [f"outbox-{row.pk}"]

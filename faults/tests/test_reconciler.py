@@ -8,11 +8,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from faults import crypto, janitor, journal, practice, reconciler, services
-from faults.engine import compare, fingerprint
-from faults.errors import Forbidden, NotFound
+from faults.engine import Record, Target, compare, fingerprint
+from faults.errors import Conflict, Forbidden, JournalError, NotFound, NotYet
 from faults.kube.client import Kube
-from faults.kube.mirror import NAMESPACE, stored
-from faults.models import FaultRun
+from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal, stored
+from faults.models import Cluster, FaultRun
 
 pytestmark = pytest.mark.django_db
 Status = FaultRun.Status
@@ -47,9 +47,111 @@ def test_it_reverts_what_is_overdue_the_fault_before_its_environment(active, env
     assert reconciler.tick(later(3601)) == 0
 
 
-def test_a_quarantined_run_waits_for_a_person(active):
-    FaultRun.objects.filter(pk=active.pk).update(status=Status.QUARANTINED, deadline=later(-1))
+def test_a_quarantined_run_is_finished_once_a_person_has_helped(active, environment, kube):
+    """The reconciler notices by asking the cluster; until then command and cause stay."""
+    meta = {"name": "kept", "namespace": HOME, "finalizers": ["example.com/never"]}
+    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    services.revert_run(run_id=active.pk, holder="w")
+    stuck = services.revert_run(run_id=environment.pk, holder="w", wait=lambda seconds: None)
+    command = """kubectl patch configmap kept -n ml-training --type=merge -p '{"metadata":{"finalizers":null}}'"""
+    assert (stuck.status, stuck.manual_command) == (Status.QUARANTINED, command)
+    assert "ConfigMap ml-training/kept: is held by the finalizer example.com/never" in stuck.error
+
+    assert reconciler.tick(stuck.tried_at) == 0  # with pauses, not at every look
+    assert reconciler.tick(later(60)) == 1
+    environment.refresh_from_db()
+    assert (environment.status, environment.manual_command) == (Status.QUARANTINED, command)
+
+    kube.patch("v1", "ConfigMap", "kept", HOME, {"metadata": {"finalizers": None}})
+    for seconds in range(120, 300, 60):
+        reconciler.tick(later(seconds))
+    environment.refresh_from_db()
+    assert (environment.status, environment.residue, environment.manual_command) == (Status.REVERTED, [], "")
+
+
+def test_a_run_whose_cluster_is_away_keeps_its_command(active, settings):
+    values = {"status": Status.QUARANTINED, "manual_command": "kubectl delete x", "error": "denied"}
+    FaultRun.objects.filter(pk=active.pk).update(**values)
+    url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
     assert reconciler.tick(later(0)) == 0
+    settings.KUBESIM_URL = url
+    active.refresh_from_db()
+    assert (active.status, active.manual_command, active.error) == (
+        Status.QUARANTINED,
+        "kubectl delete x",
+        "denied",
+    )
+
+
+def test_a_run_is_not_clean_because_its_cluster_was_let_go(active, environment, capsys):
+    """Released says something about our credentials, nothing about the cluster."""
+    Cluster.objects.update(tier=Cluster.Tier.DEDICATED, released_at=later(0), kubeconfig="")
+    with pytest.raises(CommandError, match="2 of the runs"):
+        call_command("revert", "--all")
+    assert "has no kubeconfig" in capsys.readouterr().err
+    assert {status_of(active), status_of(environment)} == {Status.REVERTING}
+    Cluster.objects.update(tier=Cluster.Tier.PRACTICE)
+
+
+def test_a_failed_try_is_written_down_and_tried_less_and_less_often(active, settings):
+    url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
+    pauses = []
+    now = later(3601)
+    for _ in range(6):
+        reconciler.tick(now)
+        run = FaultRun.objects.get(pk=active.pk)
+        pauses.append((run.next_try_at - run.tried_at).total_seconds())
+        now = run.next_try_at + timedelta(seconds=11)
+    settings.KUBESIM_URL = url
+    assert (run.status, run.attempts) == (Status.REVERTING, 6)
+    assert "cannot be reached" in run.error
+    assert 2 < max(pauses) <= 30
+    reconciler.tick(now)
+    run.refresh_from_db()
+    assert (run.status, run.attempts, run.error) == (Status.REVERTED, 0, "")
+
+
+def test_a_cluster_that_hangs_holds_up_no_other(active, environment):
+    """Each cluster's duties are one call, which the observer makes in a thread of its own."""
+    calls = []
+
+    def spread(cluster_id, duty):
+        calls.append(cluster_id)
+        return duty()
+
+    assert reconciler.tick(later(3601), spread=spread) == 2
+    assert calls == [environment.cluster_id]
+
+
+def test_reverted_runs_are_looked_at_again_when_the_cluster_came_back_from_a_snapshot(active, environment, kube):
+    """What a snapshot brings back is recognised by its uid, so that this puts the old uids into the journal."""
+    for run in (active, environment):
+        services.revert_run(run_id=run.pk, holder="w")
+    rechecks = reconciler.Rechecks()
+    assert reconciler.tick(later(0), rechecks=rechecks) == 0
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})
+    uid = kube.get("v1", "Namespace", HOME)["metadata"]["uid"]
+    environment.steps.filter(index=0).update(target_uid=uid)
+    FaultRun.objects.filter(pk=environment.pk).update(reverted_version=10**9, reverted_at=later(-3600))
+
+    assert reconciler.tick(later(5), rechecks=rechecks) == 0  # not at every look
+    assert reconciler.tick(later(30), rechecks=rechecks) == 1
+    assert status_of(environment) == Status.REVERTING
+    reconciler.tick(later(60))
+    environment.refresh_from_db()
+    assert (environment.status, environment.residue) == (Status.REVERTED, [])
+    with pytest.raises(NotFound):
+        kube.get("v1", "Namespace", HOME)
+
+
+def test_the_copy_of_the_journal_is_looked_for_too(active, kube):
+    services.revert_run(run_id=active.pk, holder="w")
+    mirror = Mirror(f"run-{active.uuid.hex}", later(0), (HOME,))
+    MirrorJournal(kube, mirror).save(Record(0, "patch", Target("v1", "Node", "", "n"), {"action": "delete"}))
+    assert reconciler.tick(later(30), rechecks=reconciler.Rechecks()) == 1
+    reconciler.tick(later(60))
+    assert status_of(active) == Status.REVERTED
+    assert mirror.name not in [found.name for found in stored(kube)]
 
 
 def test_a_cluster_that_has_dropped_itself_takes_its_faults_along(active, environment):
@@ -63,7 +165,7 @@ def test_a_host_that_does_not_answer_is_asked_again_later(active, settings, capl
     assert reconciler.tick(later(3601)) == 0
     assert "Run: make run" in caplog.text
     settings.KUBESIM_URL = url
-    assert reconciler.tick(later(3601)) == 2
+    assert reconciler.tick(later(3700)) == 2
 
 
 def test_a_moved_deadline_reaches_the_copy_in_the_cluster(active, environment, kube):
@@ -148,13 +250,13 @@ def _until_gone(kube):
 def test_after_the_janitor_the_database_still_finds_its_way(active, environment, kube):
     _hold(kube, ["test/hold"])
     janitor.sweep(kube, later(3601), say=lambda line: None)
-    with pytest.raises(Forbidden, match="it is being terminated") as caught:
-        services.revert_run(run_id=active.pk, holder="w")
-    assert caught.value.retryable  # no person is needed, and nothing is given up
-    _hold(kube, [])
-    _until_gone(kube)
     run = services.revert_run(run_id=active.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
+    with pytest.raises(NotYet, match="Namespace platform-system is"):
+        services.revert_run(run_id=environment.pk, holder="w", hold_s=0.2)
+    assert status_of(environment) == Status.REVERTING  # no person is needed, and nothing is given up
+    _hold(kube, [])
+    _until_gone(kube)
     run = services.revert_run(run_id=environment.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
 
@@ -205,3 +307,40 @@ def test_one_run_can_be_chosen(active, environment):
     call_command("revert", "--run", str(active.uuid))
     assert status_of(active) == Status.REVERTED
     assert status_of(environment) == Status.ACTIVE
+
+
+def refuse_secrets(monkeypatch, error):
+    """Let the cluster refuse to change or delete the journal's copy, and nothing else."""
+
+    def refusing(method):
+        def call(self, api_version, kind, *args, **kwargs):
+            if kind == "Secret":
+                raise error
+            return method(self, api_version, kind, *args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(Kube, "patch", refusing(Kube.patch))
+    monkeypatch.setattr(Kube, "delete", refusing(Kube.delete))
+
+
+def test_a_copy_that_cannot_be_removed_is_told_as_itself_and_keeps_nothing_from_being_reverted(active, monkeypatch):
+    with monkeypatch.context() as refusing:
+        refuse_secrets(refusing, Forbidden("a policy denied the request"))
+        run = services.revert_run(run_id=active.pk, holder="w")
+    secret = f"run-{active.uuid.hex}"
+    assert run.status == Status.QUARANTINED
+    assert run.manual_command == f"kubectl delete secret {secret} -n {NAMESPACE}"
+    assert f"Secret {NAMESPACE}/{secret}" in run.error
+    assert set(run.steps.values_list("status", flat=True)) == {"reverted"}
+    assert services.revert_run(run_id=active.pk, holder="w").status == Status.REVERTED
+
+
+def test_a_conflict_on_the_copy_is_no_step_s_failure(active, monkeypatch):
+    with monkeypatch.context() as refusing:
+        refuse_secrets(refusing, Conflict("the object has been modified"))
+        with pytest.raises(JournalError, match="The journal's copy") as caught:
+            services.revert_run(run_id=active.pk, holder="w")
+    assert caught.value.retryable
+    run = services.revert_run(run_id=active.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])

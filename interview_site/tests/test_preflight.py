@@ -1,7 +1,9 @@
 """What is missing is said before anything starts."""
 
 import os
+import platform
 import socket
+import sys
 
 import pytest
 
@@ -126,7 +128,37 @@ def test_a_file_where_the_data_folder_should_be_is_named(settings, tmp_path):
 def test_a_machine_without_redis_is_told_what_to_install(monkeypatch):
     monkeypatch.setattr(redis_server, "find", lambda: None)
     (problem,) = preflight.check()
-    assert "brew install redis" in problem
+    assert "brew install valkey" in problem
+
+
+def test_a_redis_with_a_known_hole_is_told_and_a_newer_one_is_not(monkeypatch, tmp_path):
+    for version, told in (("7.0.15", True), ("8.2.2", False)):
+        server = tmp_path / "redis-server"
+        server.write_text(f"#!/bin/sh\necho 'Redis server v={version} sha=0'\n")
+        server.chmod(0o700)
+        monkeypatch.setattr(redis_server, "find", lambda server=server: str(server))
+        assert any("CVE-2025-49844 (Redis server v=7.0.15)" in note for note in preflight.notes()) == told
+
+
+def test_a_configured_redis_is_asked_for_its_version(settings, redis_url):
+    settings.OWN_REDIS, settings.REDIS_URL = False, redis_url
+    assert preflight.notes() == []
+
+
+def test_a_proxy_that_nobody_named_is_told(settings):
+    settings.PUBLIC_SCHEME = "https"
+    (note,) = preflight.notes()
+    assert note.endswith("Run: export TRUSTED_PROXIES=ADDRESS_OF_THE_PROXY")
+    settings.TRUSTED_PROXIES = ["10.0.0.7"]
+    assert preflight.notes() == []
+
+
+def test_an_older_package_of_this_machine_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(redis_server, "find", lambda: None)
+    (note,) = preflight.notes()
+    assert note.startswith("cryptography: Macs with an Intel processor get version 48")
 
 
 def test_a_configured_redis_needs_none_of_ours(monkeypatch, settings, redis_url):

@@ -22,12 +22,17 @@ from kubesim.schema.registry import Kind, Registry
 
 IDENTITY = "x-kubernetes-group-version-kind"
 INFO = {"title": "Kubernetes", "version": "1.34"}
+CUSTOM_INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+ELSEWHERE = ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io")
+"""Groups whose options the documents of custom kinds do not name: another part of upstream's server writes those."""
 BEARER = {"description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey"}
 METADATA = f"{META}ObjectMeta"
-METADATA_TEXT = (
-    "Standard object's metadata. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
+MORE = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+METADATA_TEXT = f"Standard object's metadata. {MORE}#metadata"
+EMBEDDED_TEXTS = {
+    "apiVersion": f"apiVersion defines the versioned schema of this representation of an object. {MORE}#resources",
+    "kind": f"kind is a string value representing the type of this object. In CamelCase. {MORE}#types-kinds",
+}
 REFERENCES = re.compile(rb'"#/components/schemas/([^"]+)"')
 
 
@@ -69,13 +74,21 @@ def _hash(kinds: tuple[Kind, ...]) -> str:
 @lru_cache(64)
 def document(kinds: tuple[Kind, ...]) -> bytes:
     """Return the document of one group and version, as JSON."""
-    found: Obj = dict([root_path(kinds[0])])
+    custom = all(kind.custom is not None for kind in kinds)
+    found: Obj = {} if custom else dict([root_path(kinds[0])])
     schemas = {name: schema for kind in kinds for name, schema in _custom(kind)}
     for kind in kinds:
         found |= paths(kind, schema_name(kind), _names())
     schemas |= _reachable(orjson.dumps([found, schemas]), schemas)
-    components = {"schemas": dict(sorted(schemas.items())), "securitySchemes": {"BearerToken": BEARER}}
-    return orjson.dumps({"openapi": "3.0.0", "info": INFO, "paths": dict(sorted(found.items())),
+    components: Obj = {"schemas": dict(sorted(schemas.items()))}
+    if custom:
+        options = schemas[f"{META}DeleteOptions"]
+        named = [entry for entry in options[IDENTITY] if entry["group"] not in ELSEWHERE]
+        components["schemas"][f"{META}DeleteOptions"] = {**options, IDENTITY: named}
+    else:
+        components["securitySchemes"] = {"BearerToken": BEARER}
+    info = CUSTOM_INFO if custom else INFO
+    return orjson.dumps({"openapi": "3.0.0", "info": info, "paths": dict(sorted(found.items())),
                          "components": components})  # fmt: skip
 
 
@@ -105,20 +118,41 @@ def _custom(kind: Kind) -> list[tuple[str, Obj]]:
     identity = {"group": kind.group, "kind": kind.kind, "version": kind.version}
     own: Obj = {field: {"type": "string", "description": texts.get(field, "")} for field in ("apiVersion", "kind")}
     metadata = {"allOf": [{"$ref": REFERENCE + METADATA}], "description": METADATA_TEXT}
-    schema = {**kind.custom.schema, IDENTITY: [identity]}
+    schema = {**_published(kind.custom.schema), IDENTITY: [identity]}
     schema["properties"] = {**schema.get("properties", {}), **own, "metadata": metadata}
+    texts = descriptions("io.k8s.api.core.v1.PodList")
+    about = {field: {"description": texts[field]} if field in texts else {} for field in ("items", "metadata")}
+    about["items"] = {name: text.replace("pods", kind.plural, 1) for name, text in about["items"].items()}
     listed = {
         "type": "object",
         "description": f"{kind.kind}List is a list of {kind.kind}",
         "required": ["items"],
         "properties": {
             **own,
-            "items": {"type": "array", "items": {"$ref": REFERENCE + name}},
-            "metadata": {"allOf": [{"$ref": f"{REFERENCE}{META}ListMeta"}]},
+            "items": {"type": "array", "items": {"$ref": REFERENCE + name}, **about["items"]},
+            "metadata": {"allOf": [{"$ref": f"{REFERENCE}{META}ListMeta"}], **about["metadata"]},
         },
         IDENTITY: [{**identity, "kind": kind.list_kind}],
     }
     return [(name, schema), (f"{name}List", listed)]
+
+
+def _published(schema: Obj) -> Obj:
+    """Return a definition's schema with what follows from its marks: both types of a port, an object's own fields."""
+    found = {**schema}
+    if "properties" in schema:
+        found["properties"] = {name: _published(inner) for name, inner in schema["properties"].items()}
+    for part in ("items", "additionalProperties"):
+        if isinstance(schema.get(part), dict):
+            found[part] = _published(schema[part])
+    if schema.get("x-kubernetes-int-or-string"):
+        found.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])
+    if schema.get("x-kubernetes-embedded-resource"):
+        own: Obj = {name: {"type": "string", "description": text} for name, text in EMBEDDED_TEXTS.items()}
+        own["metadata"] = {"allOf": [{"$ref": REFERENCE + METADATA}], "description": METADATA_TEXT}
+        found["properties"] = {**found.get("properties", {}), **own}
+        found["required"] = [*dict.fromkeys((*found.get("required", ()), "kind", "apiVersion"))]
+    return found
 
 
 def _reachable(text: bytes, there: Obj) -> Obj:

@@ -10,13 +10,11 @@ from kubesim.schema.registry import Kind, Subresource
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 FORMS = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
+CUSTOM_FORMS = ("application/json", "application/yaml")
+"""What custom kinds are taken and answered in: they have no protobuf, and no strategic merge."""
 WATCHED = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
-PATCHES = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
+CUSTOM_PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
+PATCHES = (*CUSTOM_PATCHES, "application/strategic-merge-patch+json")
 BOOLEANS = {
     "allowWatchBookmarks", "follow", "force", "ignoreStoreReadErrorWithClusterBreakingPotential",
     "insecureSkipTLSVerifyBackend", "orphanDependents", "previous", "sendInitialEvents", "stderr", "stdin", "stdout",
@@ -54,11 +52,18 @@ OPERATIONS = {
     "deletecollection": ("delete", "delete", "deletecollection", tuple(sorted({*PAGE, *DELETE}))),
 }
 """By verb: method, how its id begins, action, parameters."""
+CUSTOM_PARAMETERS = {"get": ("resourceVersion",), "deletecollection": LIST}
 ANSWERS = {"get": ("200",), "update": ("200", "201"), "create": ("200", "201", "202"), "patch": ("200", "201"),
            "list": ("200",), "deletecollection": ("200",), "delete": ("200", "202")}  # fmt: skip
 OPTIONS = {"attach": "AttachOptions", "exec": "ExecOptions", "portforward": "PortForwardOptions",
            "proxy": "ProxyOptions"}  # fmt: skip
 TEXT: Obj = {"schema": {"type": "string"}}
+DEPRECATED = "deprecated: use the 'watch' parameter with a list operation instead"
+WATCH_TEXTS = {
+    "watchlist": f"watch individual changes to a list of {{}}. {DEPRECATED}.",
+    "watch": f"watch changes to an object of kind {{}}. {DEPRECATED}, filtered to a single item with the "
+    "'fieldSelector' parameter.",
+}
 TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
 
 
@@ -76,11 +81,15 @@ def paths(kind: Kind, schema: str, others: dict[tuple[str, str, str], str]) -> I
             yield from make.connect(sub.name, one)
             continue
         identity = (sub.group if sub.version else kind.group, sub.version or kind.version, sub.kind or kind.kind)
-        yield f"{one}/{sub.name}", make.under(sub, others.get(identity, schema), identity)
+        shown = (kind.group, kind.version, kind.kind) if kind.custom is not None else identity
+        yield f"{one}/{sub.name}", make.under(sub, others.get(identity, schema), shown)
     if "watch" not in kind.verbs:
         return
     if kind.namespaced:
         yield f"{root}/{kind.plural}", make.everywhere("list", LIST)
+    if kind.custom is not None:
+        return
+    if kind.namespaced:
         yield f"{root}/watch/{kind.plural}", make.everywhere("watchlist", LIST)
     yield f"{root}/watch{scope}/{kind.plural}", make.watch("watchlist")
     yield f"{root}/watch{scope}/{kind.plural}/{{name}}", make.watch("watch")
@@ -91,6 +100,7 @@ def root_path(kind: Kind) -> tuple[str, Obj]:
     make = _Maker(kind, "")
     operation = {
         "tags": [make.tag],
+        "description": "get available resources",
         "operationId": f"get{make.title}APIResources",
         "responses": _responses(("200",), f"{META}APIResourceList", FORMS),
     }
@@ -108,6 +118,8 @@ class _Maker:
         self.tag = f"{group}_{kind.version}"
         self.title = f"{group[0].upper()}{group[1:]}{kind.version.capitalize()}"
         self.scope = "Namespaced" if kind.namespaced else ""
+        self.forms = FORMS if kind.custom is None else CUSTOM_FORMS
+        self.streams = (*FORMS, *WATCHED) if kind.custom is None else CUSTOM_FORMS
 
     def item(self, verbs: tuple[str, ...], *, named: bool = False) -> Obj:
         """Return a path's operations, and the parameters that they share."""
@@ -123,6 +135,7 @@ class _Maker:
         for verb in sub.verbs:
             operation = self._operation(verb, schema, _identity(*identity))
             operation["operationId"] += sub.name.capitalize()
+            operation["description"] = _text(verb, self.kind.kind, sub.name)
             item[OPERATIONS[verb][0]] = operation
         if sub.name == "log":
             item["parameters"] += [parameter(name) for name in LOG]
@@ -146,6 +159,7 @@ class _Maker:
         answers = {"200": {"description": TEXTS["200"], "content": {"*/*": TEXT}}}
         return {
             "tags": [self.tag],
+            "description": f"connect {method.upper()} requests to {name} of {self.kind.kind}",
             "operationId": title,
             "responses": answers | {"401": {"description": TEXTS["401"]}},
             "x-kubernetes-action": "connect",
@@ -170,28 +184,39 @@ class _Maker:
         answer = f"{self.schema}List" if action == "list" else f"{META}WatchEvent"
         return {
             "tags": [self.tag],
+            "description": self._listing() if action == "list" else WATCH_TEXTS[action].format(self.kind.kind),
             "operationId": identifier,
-            "responses": _responses(("200",), answer, (*FORMS, *WATCHED)),
+            "responses": _responses(("200",), answer, self.streams),
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": self._identity(),
         }
 
+    def _listing(self) -> str:
+        watched = self.kind.custom is None and "watch" in self.kind.verbs
+        return f"list {'or watch ' * watched}objects of kind {self.kind.kind}"
+
     def _operation(self, verb: str, schema: str, identity: Obj) -> Obj:
         _, name, action, parameters = OPERATIONS[verb]
+        custom, codes = self.kind.custom is not None, ANSWERS[verb]
+        if custom and verb in CUSTOM_PARAMETERS:
+            parameters = CUSTOM_PARAMETERS[verb]
+        if custom and verb == "patch":
+            codes = codes[:1]
         many = "Collection" if verb == "deletecollection" else ""
         answer = {"list": f"{schema}List", "deletecollection": f"{META}Status"}.get(verb, schema)
         if verb == "delete" and not self.kind.returns_deleted:
             answer = f"{META}Status"
         operation: Obj = {
             "tags": [self.tag],
+            "description": self._listing() if verb == "list" else _text(verb, self.kind.kind),
             "operationId": f"{name}{self.title}{many}{self.scope}{self.kind.kind}",
-            "responses": _responses(ANSWERS[verb], answer, (*FORMS, *WATCHED) if verb == "list" else FORMS),
+            "responses": _responses(codes, answer, self.streams if verb == "list" else self.forms),
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": identity,
         }
         if parameters:
             operation["parameters"] = [parameter(each) for each in parameters]
-        return operation | _body(verb, schema)
+        return operation | _body(verb, schema, custom=custom)
 
     def _identity(self) -> Obj:
         return _identity(self.kind.group, self.kind.version, self.kind.kind)
@@ -215,15 +240,33 @@ def parameter(name: str) -> Obj:
     return {"name": name, "in": "query", "schema": {"type": form, "uniqueItems": True}}
 
 
-def _body(verb: str, schema: str) -> Obj:
+def _text(verb: str, kind: str, part: str = "") -> str:
+    """Return the sentence that tells of an operation, as upstream's installer words it."""
+    plural = kind.endswith("s") and not kind.endswith("ss")
+    one = kind if plural else f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
+    match verb:
+        case "create":
+            return f"create {part} of {one}" if part else f"create {one}"
+        case "delete":
+            return f"delete {one}"
+        case "deletecollection":
+            return f"delete collection of {kind}"
+    name = {"get": "read", "update": "replace", "patch": "partially update"}[verb]
+    return f"{name} {part} of the specified {kind}" if part else f"{name} the specified {kind}"
+
+
+def _body(verb: str, schema: str, *, custom: bool) -> Obj:
     """Return what an operation takes."""
+    forms, patches = (CUSTOM_FORMS, CUSTOM_PATCHES) if custom else (("*/*",), PATCHES)
     match verb:
         case "create" | "update":
-            return {"requestBody": {"content": _content(("*/*",), schema), "required": True}}
+            return {"requestBody": {"content": _content(forms, schema), "required": True}}
         case "patch":
-            return {"requestBody": {"content": _content(PATCHES, f"{META}Patch"), "required": True}}
+            return {"requestBody": {"content": _content(patches, f"{META}Patch"), "required": True}}
+        case "deletecollection" if custom:
+            return {}
         case "delete" | "deletecollection":
-            return {"requestBody": {"content": _content(("*/*",), f"{META}DeleteOptions")}}
+            return {"requestBody": {"content": _content(forms, f"{META}DeleteOptions")}}
     return {}
 
 

@@ -15,6 +15,7 @@ from aiohttp import web
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.negotiate import JSON_TYPES, media_types
 from kubesim.api.openapi import BEARER, IDENTITY, INFO, document, kinds_by_path
+from kubesim.api.openapi_paths import CUSTOM_FORMS
 from kubesim.api.openapi_protobuf import encode
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
@@ -22,6 +23,7 @@ from kubesim.schema.registry import Kind, Registry
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
 NOT_IN_V2 = ("default", "oneOf", "anyOf", "not", "nullable")
+PATCHES_LAST = ("application/apply-patch+yaml",)
 CONTENTS = ("properties", "items", "additionalProperties")
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -74,16 +76,22 @@ def _operation(operation: Obj) -> Obj:
     """Return an operation: what it takes is one more parameter, and its media types stand beside it."""
     found = dict(operation)
     body = found.pop("requestBody", {})
-    taken = body.get("content", {"*/*": {}})
+    taken = body.get("content") or _taken_without(found)
     parameters = [_parameter(entry) for entry in found.pop("parameters", ())]
     if body:
         schema = converted(next(iter(taken.values()))["schema"])
         required = {"required": True} if body.get("required") else {}
         parameters.insert(0, {"name": "body", "in": "body", **required, "schema": schema})
     answers = found["responses"]
-    found |= {"consumes": list(taken), "produces": _produced(answers), "schemes": ["https"]}
+    found |= {"consumes": sorted(taken, key=PATCHES_LAST.count), "produces": _produced(answers), "schemes": ["https"]}
     found["responses"] = {code: _answer(answer) for code, answer in answers.items()}
     return found | ({"parameters": parameters} if parameters else {})
+
+
+def _taken_without(operation: Obj) -> Obj:
+    """Return the media types that stand with an operation without a body: anything, but for custom kinds."""
+    produced = _produced(operation["responses"])
+    return dict.fromkeys(CUSTOM_FORMS if produced == [*CUSTOM_FORMS] else ("*/*",), {})
 
 
 def _produced(answers: Obj) -> list[str]:
@@ -111,10 +119,13 @@ def converted(schema: Obj) -> Obj:
     references = kept.pop("allOf", None)
     if references and "$ref" in references[0]:
         kept |= references[0]
-    if schema.get(INT_OR_STRING) or schema.get("nullable"):
+    if schema.get(INT_OR_STRING) or schema.get(PRESERVE) or schema.get("nullable"):
         kept.pop("type", None)
     if schema.get(PRESERVE) or schema.get("nullable"):
-        kept = {key: value for key, value in kept.items() if key not in CONTENTS}
+        hidden = CONTENTS if isinstance(schema.get("additionalProperties"), dict) else ("properties", "items")
+        kept = {key: value for key, value in kept.items() if key not in hidden}
+    if schema.get(PRESERVE) and schema.get("x-kubernetes-embedded-resource"):
+        kept.pop("required", None)
     return kept
 
 

@@ -105,7 +105,7 @@ def test_version_2_leaves_out_what_it_cannot_say():
     }  # fmt: skip
     assert converted(schema)["properties"] == {
         "a": {"description": "d"},
-        "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "b": {"x-kubernetes-preserve-unknown-fields": True},
         "n": {"x-kubernetes-int-or-string": True},
     }
 
@@ -187,3 +187,22 @@ def test_a_text_ends_with_the_values_that_there_are():
 def test_without_the_package_the_schema_is_served_alone(without_packages):
     assert "description" not in told(f"{CORE}.Container")
     assert f"{CORE}.Container" in known()
+
+
+def test_every_operation_says_what_it_does():
+    found = json.loads(document_v2(tuple(kinds_by_path(registry).values())))["paths"]
+    texts = {
+        operation["operationId"]: operation.get("description", "")
+        for item in found.values()
+        for verb, operation in item.items()
+        if verb != "parameters"
+    }
+    assert all(texts.values())
+    assert {texts[name] for name in ("createCoreV1NamespacedEndpoints", "createCoreV1NamespacedEvent")} == {
+        "create Endpoints",
+        "create an Event",
+    }
+    assert texts["replaceAppsV1NamespacedDeploymentScale"] == "replace scale of the specified Deployment"
+    assert texts["listCoreV1ComponentStatus"] == "list objects of kind ComponentStatus"
+    assert texts["watchCoreV1Node"].startswith("watch changes to an object of kind Node. deprecated: use the 'watch'")
+    assert texts["connectCoreV1PostNamespacedPodExec"] == "connect POST requests to exec of Pod"

@@ -27,6 +27,10 @@ class InterviewSession(models.Model):
         ENDED = "ended", "Ended"
         SCORED = "scored", "Scored"
 
+    class ReleaseOutcome(models.TextChoices):
+        REVERTED = "reverted", "Reverted: everything was taken back, and the cluster asked"
+        DROPPED = "dropped", "Dropped: what was left went with the cluster"
+
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="owned_sessions")
     interviewers = models.ManyToManyField(settings.AUTH_USER_MODEL, blank=True, related_name="interview_sessions")
@@ -61,6 +65,7 @@ class InterviewSession(models.Model):
     outage_count = models.PositiveSmallIntegerField(
         default=0, help_text="Rows of the ledger; most sessions have none."
     )
+    release_outcome = models.CharField(max_length=8, choices=ReleaseOutcome.choices, blank=True)
     timeline_seal = models.CharField(
         max_length=64, blank=True, help_text="HMAC over the newest event's number and hash; see sessions.events."
     )
@@ -133,6 +138,7 @@ class PreparationPhase(models.Model):
     class Status(models.TextChoices):
         QUEUED = "queued", "Queued"
         RUNNING = "running", "Running"
+        WAITING = "waiting", "Waiting for the cluster"
         DONE = "done", "Done"
         FAILED = "failed", "Needs you"
 
@@ -143,6 +149,9 @@ class PreparationPhase(models.Model):
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.QUEUED)
     detail = models.TextField(blank=True, help_text="The last line it reported.")
     error = models.TextField(blank=True, help_text="The cause, and what to do about it.")
+    attempts = models.PositiveIntegerField(default=0, help_text="Tries that failed since the last that did not.")
+    tried_at = models.DateTimeField(null=True, blank=True, help_text="When the last try failed.")
+    next_try_at = models.DateTimeField(null=True, blank=True, help_text="Tried again then, by itself.")
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -55,11 +56,12 @@ class HintRow:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """A phase with how it is shown and for how many seconds it ran."""
+    """A phase with how it is shown, for how many seconds it ran, and in how many it is tried again."""
 
     row: PreparationPhase
     chip: words.Chip
     seconds: float | None
+    waits_s: int | None = None
 
 
 def header(subject: Subject) -> Context:
@@ -118,13 +120,14 @@ def statement(subject: Subject) -> Context:
 def phases(subject: Subject) -> Context:
     """Return the phases of getting ready or of releasing, in order."""
     releasing = subject.session.release_asked_at is not None
-    rows = [_phase_row(row) for row in subject.session.phases.all() if _is_release(row) == releasing]
+    rows = [_phase_row(row, subject.now) for row in subject.session.phases.all() if _is_release(row) == releasing]
     failed = any(row.row.status == PreparationPhase.Status.FAILED for row in rows)
     done = sum(row.row.status == PreparationPhase.Status.DONE for row in rows)
     return {
         "screen": screen_of(subject.session),
         "phases": rows,
         "failed": failed,
+        "stopped": failed or any(row.waits_s is not None for row in rows),
         "done": done,
         "total": len(rows),
         **words.tab(subject.session, needs_you=failed),
@@ -202,9 +205,12 @@ def _light(session: InterviewSession) -> Context:
     return {"lamp": "off", "lamp_text": "Not joined"}
 
 
-def _phase_row(row: PreparationPhase) -> PhaseRow:
+def _phase_row(row: PreparationPhase, now: datetime) -> PhaseRow:
     spent = row.finished_at - row.started_at if row.started_at and row.finished_at else None
-    return PhaseRow(row, words.PHASE[PreparationPhase.Status(row.status)], spent.total_seconds() if spent else None)
+    waits = row.status == PreparationPhase.Status.WAITING and row.next_try_at is not None
+    waits_s = math.ceil(max(0.0, (row.next_try_at - now).total_seconds())) if waits and row.next_try_at else None
+    chip = words.PHASE[PreparationPhase.Status(row.status)]
+    return PhaseRow(row, chip, spent.total_seconds() if spent else None, waits_s)
 
 
 def _is_release(row: PreparationPhase) -> bool:

@@ -34,6 +34,7 @@ SESSION: Final = {
 PHASE: Final = {
     PreparationPhase.Status.QUEUED: Chip("hollow", "Queued", "grey"),
     PreparationPhase.Status.RUNNING: Chip("half", "Working", "blue"),
+    PreparationPhase.Status.WAITING: Chip("ring", "Waiting", "amber"),
     PreparationPhase.Status.DONE: Chip("tick", "Done", "green"),
     PreparationPhase.Status.FAILED: Chip("octagon", "Needs you", "red"),
 }

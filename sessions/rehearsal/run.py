@@ -213,6 +213,9 @@ class Rehearsal:
 
     def _prove(self, session: InterviewSession) -> None:
         self.report.residue = session.residue
+        if session.release_outcome != InterviewSession.ReleaseOutcome.REVERTED:
+            left = session.events.get(kind="session.released").payload.get("left")
+            raise RehearsalError(f"The faults were not reverted, but dropped with their cluster. Left over: {left}")
         runs = [self._fault(session), session.environment]
         reverting = [run.reverting_at for run in runs if run and run.reverting_at]
         reverted = [run.reverted_at for run in runs if run and run.reverted_at]

@@ -7,7 +7,6 @@ import hmac
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,7 +20,6 @@ from faults.services import CandidateAccess, CandidateGrants
 from sessions import clock, events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
-from sessions.services.patience import patiently
 from sessions.services.rows import State, locked, require
 
 TOKEN_BYTES = 24  # 192 bits
@@ -146,7 +144,7 @@ def _change_rights(environment: FaultRun | None, over: bool) -> None:
     if over:
         fault_services.revoke_access(run=environment)
     elif not fault_services.access_is_open(run=environment):
-        patiently(partial(fault_services.restore_access, run=environment))
+        fault_services.restore_access(run=environment)
 
 
 def _access_settled(session: InterviewSession) -> bool:

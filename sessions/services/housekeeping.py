@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from faults import outbox
-from faults.models import Lease, Outbox
+from faults.models import Lease
 from sessions import clock
 from sessions.models import InterviewSession, PreparationPhase
 from sessions.services.lifecycle import OVER
@@ -19,7 +19,8 @@ from sessions.services.release import WORKERS as RELEASE_PHASES
 from sessions.services.release import ask_for_release
 from sessions.services.rows import State, locked
 
-PATIENCE = timedelta(seconds=5)  # how long a job that was published may take to begin
+PREPARE_JOB = "sessions.jobs.prepare_session"
+PATIENCE = timedelta(seconds=5)  # a job that ended without a word is not published again before
 
 
 def housekeep(now: datetime) -> int:
@@ -48,26 +49,40 @@ def _release_if_still_ended(session: InterviewSession) -> bool:
 
 
 def _unfinished() -> dict[str, QuerySet[InterviewSession]]:
-    """Return who waits for each job. What failed waits for a person; a failed preparation stops no release."""
-    failed = PreparationPhase.objects.filter(status=PreparationPhase.Status.FAILED)
-    releasing = Q(key__in=RELEASE_PHASES) | Q(key__startswith="revert:")
-    preparing = InterviewSession.objects.filter(state=State.PREPARING)
-    released = InterviewSession.objects.filter(release_asked_at__isnull=False, released_at__isnull=True)
+    """Return the sessions that need each job."""
     return {
-        "sessions.jobs.prepare_session": preparing.exclude(pk__in=failed.exclude(releasing).values("session")),
-        RELEASE_JOB: released.exclude(pk__in=failed.filter(releasing).values("session")),
+        PREPARE_JOB: InterviewSession.objects.filter(state=State.PREPARING),
+        RELEASE_JOB: InterviewSession.objects.filter(release_asked_at__isnull=False, released_at__isnull=True),
     }
 
 
 def _republish(job: str, sessions: QuerySet[InterviewSession], now: datetime) -> int:
-    stalled = [pk for pk in sessions.values_list("pk", flat=True) if not _is_being_done(job, pk, now)]
+    stalled = [pk for pk in sessions.values_list("pk", flat=True) if _is_due(job, pk, now)]
     for pk in stalled:
         with transaction.atomic():
             outbox.publish(job, pk)
     return len(stalled)
 
 
-def _is_being_done(job: str, session_id: int, now: datetime) -> bool:
-    if Lease.objects.filter(name=lease_name(session_id), until__gt=now).exists():
-        return True
-    return any(row.args == [session_id] for row in Outbox.objects.filter(job=job, created_at__gt=now - PATIENCE))
+def _is_due(job: str, session_id: int, now: datetime) -> bool:
+    """Return whether a session's job is to be published: nobody is on it, and its next try has come.
+
+    A phase that failed for good waits for a person; a failed preparation stops no release.
+    """
+    undone = [phase for phase in _phases(job, session_id) if phase.status != PreparationPhase.Status.DONE]
+    if any(phase.status == PreparationPhase.Status.FAILED and not phase.next_try_at for phase in undone):
+        return False
+    if outbox.waits(job, session_id) or _is_held(session_id, now):
+        return False
+    tries = [phase.next_try_at for phase in undone if phase.next_try_at]
+    return min(tries) <= now if tries else not outbox.begun_since(now - PATIENCE, job, session_id)
+
+
+def _phases(job: str, session_id: int) -> list[PreparationPhase]:
+    releasing = job == RELEASE_JOB
+    phases = PreparationPhase.objects.filter(session_id=session_id)
+    return [phase for phase in phases if (phase.key.partition(":")[0] in RELEASE_PHASES) == releasing]
+
+
+def _is_held(session_id: int, now: datetime) -> bool:
+    return Lease.objects.filter(name=lease_name(session_id), until__gt=now).exists()

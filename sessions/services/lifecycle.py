@@ -16,8 +16,8 @@ from faults import outbox
 from faults.models import FaultRun
 from sessions import clock, end_requests, events
 from sessions.errors import SessionError
-from sessions.models import ClockEntry, InterviewSession, PreparationPhase
-from sessions.services import preparation
+from sessions.models import ClockEntry, InterviewSession
+from sessions.services import phases, preparation
 from sessions.services.deadlines import move_deadlines
 from sessions.services.quiet import stop_quiet
 from sessions.services.release import ask_for_release
@@ -43,11 +43,10 @@ def prepare(*, session: InterviewSession, actor: User | None) -> InterviewSessio
 
 @transaction.atomic
 def retry_preparation(*, session: InterviewSession, actor: User | None) -> InterviewSession:
-    """Continue a preparation that failed, from the phase that failed."""
+    """Continue a preparation that failed or waits, from the phase that stopped it."""
     session = locked(session)
     require(session, [State.PREPARING], "be prepared again")
-    failed = session.phases.filter(status=PreparationPhase.Status.FAILED)
-    if failed.update(status=PreparationPhase.Status.QUEUED, error=""):
+    if phases.ask_again(session.phases.all()):
         events.append(session, "preparation.retried", actor=actor)
         outbox.publish("sessions.jobs.prepare_session", session.pk)
     return session

@@ -1,4 +1,8 @@
-"""Runs the phases of preparing and of releasing: one after the other, visible, and continued where they failed."""
+"""Runs the phases of preparing and of releasing: one after the other, visible, and continued where they stopped.
+
+A phase that cannot go on says so in its row, with the cause and the time of the next try, and gives its lane up;
+``housekeeping`` publishes the job again when that time has come. Nothing waits in a worker.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,25 @@ import socket
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
 from faults import leases
-from faults.errors import ClusterError, FaultError, LeaseHeld, StaleEpoch
+from faults.backoff import next_pause
+from faults.errors import ClusterError, FaultError, LeaseHeld, NotYet, StaleEpoch
 from faults.packs import PackError
+from faults.tiers import policy_of_tier
 from sessions import clock, events
+from sessions.errors import NeedsPerson
 from sessions.models import InterviewSession, PreparationPhase, SessionScenario
-from sessions.services.patience import patiently
 
-LEASE_SECONDS = 8.0  # kept by every report; a worker that dies is replaced once it is over
+LEASE_SECONDS = 8.0  # kept before every request; a worker that dies is replaced once it is over
+HOLD_S = 2.0  # for so long a lane waits for what takes its time; then it takes up something else
+SOON = timedelta(seconds=1)
 PREPARE, RELEASE = "prepare", "release"
 Status = PreparationPhase.Status
+UNDECIDED = (Status.FAILED, Status.WAITING)
 
 
 @dataclass
@@ -29,18 +39,18 @@ class Work:
     session: InterviewSession
     phase: PreparationPhase
     holder: str
-    epoch: int
+    keep: Callable[[], None]
+    until: datetime | None = None  # no later than that it is tried again
 
     def report(self, _phase: str, detail: str) -> None:
         """Show the newest line of progress, and keep the lease."""
         PreparationPhase.objects.filter(pk=self.phase.pk).update(detail=detail)
-        if not leases.renew(lease_name(self.session.pk), self.holder, self.epoch, LEASE_SECONDS, clock.now()):
-            raise StaleEpoch("another worker took over this session")
+        self.keep()
 
     def scenario(self) -> SessionScenario:
         """Return the scenario that this phase's key names."""
         slug = self.phase.key.partition(":")[2]
-        scenarios = self.session.scenarios.select_related("run", "scenario_version__scenario")
+        scenarios = self.session.scenarios.select_related("run__cluster", "scenario_version__scenario")
         return scenarios.get(scenario_version__scenario__slug=slug)
 
 
@@ -48,8 +58,10 @@ Worker = Callable[[Work], None]
 
 
 def lease_name(session_id: int) -> str:
-    """Return the lease that preparing and releasing share: never both at once."""
-    return f"session:{session_id}"
+    """Return the lease that preparing and releasing share: never two jobs in one cluster at a time."""
+    session = InterviewSession.objects.only("tier", "cluster_id").get(pk=session_id)
+    own = policy_of_tier(session.tier).may_be_dropped or session.cluster_id is None
+    return f"session:{session_id}" if own else f"cluster:{session.cluster_id}"
 
 
 def holder_name() -> str:
@@ -66,50 +78,90 @@ def add(session: InterviewSession, titles: Iterable[tuple[str, str]]) -> None:
     )
 
 
+def ask_again(phases: Iterable[PreparationPhase]) -> bool:
+    """Let phases that failed or wait be tried at once; False where there are none."""
+    stopped = PreparationPhase.objects.filter(pk__in=[phase.pk for phase in phases], status__in=UNDECIDED)
+    return bool(stopped.update(status=Status.QUEUED, error="", next_try_at=None, attempts=0))
+
+
 def run(session_id: int, workers: Mapping[str, Worker], wanted: Callable[[InterviewSession], bool]) -> bool:
     """Work through the phases that ``workers`` knows by the part of the key before the colon.
 
-    Returns True when all are done; False when another worker is on it, one failed, or it is no longer wanted.
+    Returns True when all are done; False when another worker is on it, one stopped, or it is no longer wanted. One
+    that waits for a person (``NeedsPerson``) lets the others go on.
     """
-    holder = holder_name()
-    epoch = leases.acquire(lease_name(session_id), holder, LEASE_SECONDS, clock.now())
-    if epoch is None:
-        return False
+    holder, done = holder_name(), True
+    undone = PreparationPhase.objects.filter(session_id=session_id).exclude(status=Status.DONE)
     try:
-        return all(
-            _step(session_id, phase, workers, wanted, holder, epoch)
-            for phase in PreparationPhase.objects.filter(session_id=session_id).exclude(status=Status.DONE)
-            if _kind(phase) in workers
-        )
+        with leases.holding(lease_name(session_id), holder, LEASE_SECONDS, clock.now) as keep:
+            for phase in [phase for phase in undone if _kind(phase) in workers]:
+                session = InterviewSession.objects.get(pk=session_id)
+                if not wanted(session):
+                    return False
+                work = Work(session, phase, holder, keep)
+                result = _step(work, workers[_kind(phase)])
+                done = done and result is True
+                if result is False:
+                    return False
     except (LeaseHeld, StaleEpoch):
         return False
-    finally:
-        leases.release(lease_name(session_id), holder, epoch)
+    return done
 
 
-def _step(
-    session_id: int,
-    phase: PreparationPhase,
-    workers: Mapping[str, Worker],
-    wanted: Callable[[InterviewSession], bool],
-    holder: str,
-    epoch: int,
-) -> bool:
-    session = InterviewSession.objects.get(pk=session_id)
-    if phase.status == Status.FAILED or not wanted(session):
+def _step(work: Work, worker: Worker) -> bool | None:
+    """Work on one phase. True: done; False: stop here; None: not done, but the others may go on."""
+    phase = work.phase
+    if phase.status == Status.FAILED and phase.next_try_at is None:
         return False
-    work = Work(session=session, phase=phase, holder=holder, epoch=epoch)
+    if phase.next_try_at is not None and phase.next_try_at > clock.now():
+        return None if phase.status == Status.FAILED else False
     work.report(phase.key, "")
-    _mark(session, phase, Status.RUNNING, started_at=clock.now())
+    _begin(work.session, phase)
     try:
-        patiently(lambda: workers[_kind(phase)](work))
-    except (LeaseHeld, StaleEpoch):
+        worker(work)
+    except StaleEpoch:
         raise
+    except (LeaseHeld, NotYet) as exc:
+        return _come_back(phase, str(exc))
+    except NeedsPerson as exc:
+        _postpone(work, Status.FAILED, str(exc))
+        return None
     except (ClusterError, FaultError, PackError) as exc:
-        _mark(session, phase, Status.FAILED, error=str(exc), finished_at=clock.now())
+        if isinstance(exc, ClusterError) and exc.retryable:
+            _postpone(work, Status.WAITING, str(exc), getattr(exc, "retry_after", None))
+        else:
+            _mark(work.session, phase, Status.FAILED, error=str(exc), next_try_at=None, finished_at=clock.now())
         return False
-    _mark(session, phase, Status.DONE, error="", finished_at=clock.now())
+    _mark(work.session, phase, Status.DONE, error="", next_try_at=None, attempts=0, finished_at=clock.now())
     return True
+
+
+def _begin(session: InterviewSession, phase: PreparationPhase) -> None:
+    """Show that a phase is worked on; the time line hears of its first try only."""
+    if phase.started_at is None:
+        _mark(session, phase, Status.RUNNING, started_at=clock.now())
+    elif phase.status == Status.QUEUED:
+        PreparationPhase.objects.filter(pk=phase.pk).update(status=Status.RUNNING)
+
+
+def _come_back(phase: PreparationPhase, detail: str) -> bool:
+    """Look again soon: nothing is wrong."""
+    values = {"status": Status.RUNNING, "error": "", "detail": detail}
+    PreparationPhase.objects.filter(pk=phase.pk).update(next_try_at=clock.now() + SOON, **values)
+    return False
+
+
+def _postpone(work: Work, status: Status, cause: str, retry_after_s: float | None = None) -> None:
+    """Write down that a try failed, why, and when the next one is; the time line hears of a change only."""
+    now, phase = clock.now(), work.phase
+    previous = (phase.next_try_at - phase.tried_at).total_seconds() if phase.next_try_at and phase.tried_at else 0.0
+    due = now + timedelta(seconds=next_pause(max(previous, 0.0), retry_after_s))
+    due = min(due, work.until) if work.until is not None and work.until > now else due
+    values = {"error": cause, "attempts": phase.attempts + 1, "tried_at": now, "next_try_at": due}
+    if phase.status == status:
+        PreparationPhase.objects.filter(pk=phase.pk).update(status=status, **values)
+    else:
+        _mark(work.session, phase, status, **values)
 
 
 @transaction.atomic

@@ -127,7 +127,12 @@ def _symptom(work: Work) -> None:
     run = work.scenario().run
     assert run is not None  # the inject phase of this scenario is done
     fault_services.confirm_symptom(
-        run_id=run.pk, holder=work.holder, clock=RealClock(), timeout_s=SYMPTOM_SECONDS, report=work.report
+        run_id=run.pk,
+        holder=work.holder,
+        clock=RealClock(),
+        timeout_s=SYMPTOM_SECONDS,
+        hold_s=phases.HOLD_S,
+        report=work.report,
     )
     run.refresh_from_db()
     if run.status != FaultRun.Status.ACTIVE:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from functools import partial
+
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from faults import outbox
+from faults import heartbeat, outbox
 from faults import services as fault_services
 from faults.errors import FaultError
 from faults.models import FaultRun
+from faults.tiers import policy_of, policy_of_tier
 from sessions import clock, events
-from sessions.models import InterviewSession, PreparationPhase
+from sessions.errors import NeedsPerson
+from sessions.models import InterviewSession
 from sessions.services import phases
 from sessions.services.access import sync_access
 from sessions.services.phases import Work
 from sessions.services.rows import locked
 
 JOB = "sessions.jobs.release_session"
+LONGEST_REQUEST = timedelta(seconds=5)  # the last one may begin so long before the time is over
+GOES_WITH_IT = "Not reverted in time: it goes with its cluster"
+Outcome = InterviewSession.ReleaseOutcome
 
 
 def ask_for_release(session: InterviewSession, actor: User | None) -> None:
-    """Publish the release job, once; ask again where the release failed. The caller holds the transaction."""
-    failed = session.phases.filter(status=PreparationPhase.Status.FAILED, key__in=_release_keys(session))
+    """Publish the release job, once; ask again where the release stopped. The caller holds the transaction."""
+    stopped = session.phases.filter(key__in=_release_keys(session))
     unasked = InterviewSession.objects.filter(pk=session.pk, release_asked_at__isnull=True)
     if unasked.update(release_asked_at=clock.now()):
         phases.add(session, _titles(session))
         events.append(session, "release.asked", actor=actor)
-    elif failed.update(status=PreparationPhase.Status.QUEUED, error=""):
+    elif phases.ask_again(stopped):
         events.append(session, "release.retried", actor=actor)
     else:
         return
@@ -44,7 +52,10 @@ def _wanted(session: InterviewSession) -> bool:
 
 
 def _titles(session: InterviewSession) -> list[tuple[str, str]]:
-    runs = session.scenarios.filter(run__isnull=False).select_related("scenario_version__scenario")
+    """Return the phases; what was injected last is taken back first."""
+    runs = (
+        session.scenarios.filter(run__isnull=False).order_by("-run_id").select_related("scenario_version__scenario")
+    )
     titles = [("cut", "End the candidate's access")]
     titles += [(f"revert:{s.scenario_version.scenario.slug}", f"Revert: {s.scenario_version.title}") for s in runs]
     titles += [("withdraw", "Withdraw the environment")] if session.environment_id else []
@@ -71,15 +82,66 @@ def _withdraw(work: Work) -> None:
 
 
 def _revert(run: FaultRun, work: Work) -> None:
-    fault_services.revert_run(run_id=run.pk, holder=work.holder, now=clock.now(), report=work.report)
-    run.refresh_from_db()
-    if run.status not in (FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED):
-        raise FaultError(run.error or "The revert did not finish. Try again.")
+    """Take a run back. Where its cluster may be dropped, for a limited time only; the drop takes the rest along."""
+    work.until = _until(work.session)
+    if work.until is not None and clock.now() >= work.until:
+        work.report("revert", GOES_WITH_IT)
+        return
+    try:
+        with heartbeat.beating(partial(_check_time, work.until), every_s=0.0):
+            fault_services.revert_run(
+                run_id=run.pk, holder=work.holder, now=clock.now(), report=work.report, hold_s=phases.HOLD_S
+            )
+    except OutOfTime:
+        work.report("revert", GOES_WITH_IT)
+        return
+    _require_reverted([FaultRun.objects.get(pk=run.pk)])
+
+
+class OutOfTime(FaultError):
+    """The time for reverting a cluster that may be dropped is over."""
+
+
+def _until(session: InterviewSession) -> datetime | None:
+    """Return until when the session's cluster is reverted; None: until it is done."""
+    seconds = policy_of_tier(session.tier).revert_seconds
+    if seconds is None:
+        return None
+    keys = _release_keys(session)
+    started = session.phases.filter(key__in=keys, started_at__isnull=False).order_by("started_at").first()
+    began = started.started_at if started and started.started_at else clock.now()
+    return began + timedelta(seconds=seconds) - LONGEST_REQUEST
+
+
+def _check_time(until: datetime | None) -> None:
+    if until is not None and clock.now() >= until:
+        raise OutOfTime("The time for reverting is over.")
+
+
+def _require_reverted(runs: list[FaultRun]) -> None:
+    """Raise NeedsPerson with the command that helps, unless every run is reverted."""
+    left = [run for run in runs if run.status != FaultRun.Status.REVERTED]
+    if left:
+        told = [f"{run.error or 'The revert did not finish.'}\nRun: {run.manual_command}" for run in left]
+        raise NeedsPerson("\n".join(told))
 
 
 def _drop(work: Work) -> None:
-    assert work.session.cluster is not None  # planned only where there is one
-    fault_services.release_cluster(cluster=work.session.cluster)
+    """Let the cluster go: at once where it may be dropped, else once it holds nothing of ours."""
+    cluster, runs = work.session.cluster, _runs(work.session)
+    assert cluster is not None  # planned only where there is one
+    if not policy_of(cluster).may_be_dropped:
+        _require_reverted(runs)
+    fault_services.release_cluster(cluster=cluster)
+    for run in [run for run in runs if run.status != FaultRun.Status.REVERTED]:
+        fault_services.revert_run(run_id=run.pk, holder=work.holder, now=clock.now())  # asks whether it has gone
+    _require_reverted(_runs(work.session))
+
+
+def _runs(session: InterviewSession) -> list[FaultRun]:
+    """Return the session's runs, the newest first."""
+    ids = [*session.scenarios.values_list("run_id", flat=True), session.environment_id]
+    return list(FaultRun.objects.filter(pk__in=[pk for pk in ids if pk]).order_by("-pk"))
 
 
 @transaction.atomic
@@ -87,21 +149,17 @@ def _finish(session_id: int) -> None:
     session = locked(session_id)
     if session.release_asked_at is None or session.released_at is not None:
         return
-    residue = _residue(session)
-    InterviewSession.objects.filter(pk=session_id).update(released_at=clock.now(), residue=residue)
-    events.append(session, "session.released", payload={"residue": residue})
-
-
-def _residue(session: InterviewSession) -> list[object]:
-    """Return what the runs left behind; a quarantined run is never clean."""
-    runs = [s.run for s in session.scenarios.select_related("run") if s.run]
-    runs += [session.environment] if session.environment else []
-    left: list[object] = []
-    for run in runs:
-        left += run.residue or []
-        if run.status == FaultRun.Status.QUARANTINED and not run.residue:
-            left.append(run.manual_command or f"{run} is quarantined")
-    return left
+    runs = _runs(session)
+    left = [difference for run in runs for difference in run.residue or []]
+    may_be_dropped = policy_of_tier(session.tier).may_be_dropped
+    dropped = may_be_dropped and (bool(left) or any(run.dropped for run in runs))
+    outcome = Outcome.DROPPED if dropped else Outcome.REVERTED
+    residue = [] if dropped else left  # the host has confirmed that the cluster is gone
+    InterviewSession.objects.filter(pk=session_id).update(
+        released_at=clock.now(), residue=residue, release_outcome=outcome
+    )
+    payload = {"residue": residue, "outcome": str(outcome), **({"left": left} if dropped else {})}
+    events.append(session, "session.released", payload=payload)
 
 
 WORKERS: dict[str, phases.Worker] = {

@@ -9,17 +9,22 @@ import pytest
 from faults import leases
 from faults import selectors as fault_selectors
 from faults.clock import RealClock
-from faults.errors import Forbidden, LeaseHeld, NotFound, Unreachable
+from faults.errors import Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import FaultRun
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
-from sessions.services import patience
-from sessions.services.patience import patiently
+from sessions.services import phases as phase_services
 from sessions.services.phases import lease_name
 
 SLUG = "architecture-mismatch"
+
+
+@pytest.fixture(autouse=True)
+def _no_observer(monkeypatch):
+    """Let jobs finish in place: no observer comes back to what takes longer than a lane waits."""
+    monkeypatch.setattr(phase_services, "HOLD_S", 60.0)
 
 
 @pytest.fixture
@@ -97,22 +102,48 @@ def test_the_release_leaves_nothing(prepared, ada, kinds):
     prepared.refresh_from_db()
 
     assert prepared.residue == [], list(prepared.phases.values("key", "status", "error"))
+    assert prepared.release_outcome == "reverted"
     assert prepared.cluster.released_at is not None
     assert {run.status for run in FaultRun.objects.all()} == {"reverted"}
     assert kinds(prepared).count("session.released") == 1
 
 
-def test_a_failure_says_its_cause_and_a_retry_continues_there(preparing, ada, settings, practice, monkeypatch):
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
+def test_an_outage_is_waited_for_and_its_end_resumes_the_preparation(preparing, settings, practice, kinds):
     settings.KUBESIM_URL = "https://127.0.0.1:9"
-    jobs.prepare_session(preparing.pk)
-    phase = preparing.phases.get(key="cluster")
-    assert phase.status == "failed"
-    assert "cannot be reached" in phase.error
+    pauses = []
+    for _ in range(8):
+        jobs.prepare_session(preparing.pk)
+        phase = preparing.phases.get(key="cluster")
+        assert phase.status == "waiting"
+        assert "cannot be reached" in phase.error
+        pause = phase.next_try_at - phase.tried_at
+        pauses.append(pause.total_seconds())
+        preparing.phases.filter(pk=phase.pk).update(tried_at=clock.now() - pause, next_try_at=clock.now())
+    assert phase.attempts == 8
+    assert 0 < pauses[0] < 1 < max(pauses) <= 30
+    assert kinds(preparing).count("phase.changed") == 2  # begun, and waiting: an outage is no flood of events
 
     settings.KUBESIM_URL = practice.url
     jobs.prepare_session(preparing.pk)
-    assert phases(preparing)["cluster"] == "failed"  # only a person's retry goes on
+    preparing.refresh_from_db()
+    assert preparing.state == "ready"
+    assert set(preparing.phases.values_list("error", flat=True)) == {""}
+
+
+def test_a_job_that_comes_before_the_next_try_asks_nobody(preparing, settings, practice):
+    settings.KUBESIM_URL = "https://127.0.0.1:9"
+    jobs.prepare_session(preparing.pk)
+    preparing.phases.filter(key="cluster").update(next_try_at=clock.now() + timedelta(seconds=60))
+    settings.KUBESIM_URL = practice.url
+    jobs.prepare_session(preparing.pk)
+    assert phases(preparing)["cluster"] == "waiting"
+
+
+def test_a_person_need_not_wait_for_the_next_try(preparing, ada, settings, practice):
+    settings.KUBESIM_URL = "https://127.0.0.1:9"
+    jobs.prepare_session(preparing.pk)
+    preparing.phases.filter(key="cluster").update(next_try_at=clock.now() + timedelta(seconds=60))
+    settings.KUBESIM_URL = practice.url
     services.retry_preparation(session=preparing, actor=ada)
     jobs.prepare_session(preparing.pk)
     preparing.refresh_from_db()
@@ -139,43 +170,6 @@ def test_a_worker_leaves_it_to_the_one_that_is_on_it(preparing):
     jobs.prepare_session(preparing.pk)
     assert set(phases(preparing).values()) == {"queued"}
     leases.release(lease_name(preparing.pk), "somebody else", epoch)
-
-
-def test_it_waits_for_a_run_that_is_busy_for_a_moment():
-    answers = iter([LeaseHeld("busy"), LeaseHeld("busy"), None])
-
-    def act() -> None:
-        if answer := next(answers):
-            raise answer
-
-    patiently(act)
-    assert list(answers) == []
-
-
-def test_it_waits_for_a_cluster_that_is_being_started_again():
-    answers = iter([Unreachable("connection refused"), Unreachable("connection refused"), None])
-
-    def act() -> None:
-        if answer := next(answers):
-            raise answer
-
-    patiently(act)
-    assert list(answers) == []
-
-
-def test_it_does_not_wait_for_what_does_not_pass(monkeypatch):
-    calls = []
-
-    def act() -> None:
-        calls.append(1)
-        raise Forbidden("exceeded quota")
-
-    with pytest.raises(Forbidden):
-        patiently(act)
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
-    with pytest.raises(Forbidden):
-        patiently(act)
-    assert len(calls) == 2
 
 
 def test_a_session_that_was_called_off_is_not_prepared(preparing, ada):

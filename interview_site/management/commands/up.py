@@ -57,6 +57,8 @@ class Command(BaseCommand):
             sys.exit(f"error: {exc}")
         if problems := preflight.check():
             sys.exit("\n".join(f"error: {problem}" for problem in problems))
+        for note in preflight.notes():
+            self.stdout.write(f"note: {note}")
         return lock
 
     def _migrate(self) -> None:
