@@ -18,6 +18,7 @@ import yaml
 from faults.errors import KubeconfigRefused
 
 MAX_BYTES = 64 * 1024
+MAX_DEPTH = 20
 _TOP = {"apiVersion", "kind", "preferences", "clusters", "users", "contexts", "current-context"}
 _CLUSTER = {"server", "certificate-authority-data", "tls-server-name"}
 _USER = {"token", "client-certificate-data", "client-key-data"}
@@ -52,12 +53,19 @@ class Access:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without aliases and without duplicate keys."""
+    """Safe YAML without aliases, without duplicate keys, and nested no deeper than a kubeconfig is."""
+
+    depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
             raise KubeconfigRefused("The kubeconfig uses YAML aliases (*name); write the values out.")
-        return super().compose_node(parent, index)
+        if self.depth > MAX_DEPTH:
+            raise KubeconfigRefused(f"The kubeconfig is nested deeper than {MAX_DEPTH} levels.")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]

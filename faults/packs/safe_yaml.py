@@ -40,7 +40,7 @@ def load_all(file: str, text: str) -> list[Any]:
     if len(text.encode()) > MAX_BYTES:
         raise PackError(file, "", f"is larger than {MAX_BYTES // 1024} KiB")
     try:
-        _check_limits(file, text)
+        check_limits(file, text)
         return [document for document in yaml.load_all(text, _PlainLoader) if document is not None]
     except yaml.MarkedYAMLError as exc:
         raise PackError(file, _line(exc.problem_mark), exc.problem or "is not YAML") from exc
@@ -66,8 +66,12 @@ def check_text(file: str, text: str, where: str = "") -> None:
         raise PackError(file, where, f"holds the character U+{ord(unseen):04X}, which nobody sees; take it out")
 
 
-def _check_limits(file: str, text: str) -> None:
-    """Count over the event stream, which is flat, before anything nested is built."""
+def check_limits(file: str, text: str) -> None:
+    """Raise ``PackError`` where a text is nested too deeply, holds too much, or repeats itself by aliases.
+
+    Counts over the event stream, which is flat, before anything nested is built: composing 20,000 brackets takes
+    seconds, and ends in a RecursionError.
+    """
     depth = nodes = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):

@@ -146,6 +146,12 @@ def test_it_refuses_with_a_sentence_and_touches_nothing(text):
     assert seen == []
 
 
+@pytest.mark.parametrize("text", ["[" * 20_000, "{a: " * 16_000, "- " * 21 + "a"])
+def test_nesting_is_refused_before_it_is_built(text):
+    with pytest.raises(KubeconfigRefused, match="nested deeper than 20 levels"):
+        parse(text)
+
+
 def test_it_reads_a_token():
     access = parse(config(context={"namespace": "lab"}, cluster={"tls-server-name": "k8s"}))
     assert (access.server, access.token, access.namespace) == ("https://k:6443", "t", "lab")

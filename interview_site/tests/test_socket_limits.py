@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.base import SessionBase
 
+from conftest import ROOT
 from interview_site import socket_limits
-from interview_site.socket_limits import MAX_MESSAGES, MAX_SOCKETS, SocketLimits
+from interview_site.socket_limits import MAX_MESSAGES, MAX_SOCKETS, ExactOrigins, SocketLimits
 
 
 async def accepting(scope, receive, send):
@@ -53,6 +57,53 @@ async def test_one_person_has_eight_sockets_and_others_have_theirs(who):
     for one in [*mine, other, again]:
         await leave(one)
     assert not app._open
+
+
+@pytest.mark.parametrize(
+    ("origins", "opens"),
+    [
+        ([b"https://a.example"], True),
+        ([b"http://127.0.0.1:8000"], True),
+        ([b"https://a.example:443"], False),
+        ([b"https://A.example"], False),
+        ([b"http://a.example"], False),
+        ([b"https://a.example.evil"], False),
+        ([b"https://a.example", b"https://a.example"], False),
+        ([b"null"], False),
+        ([], False),
+    ],
+)
+async def test_the_origin_is_exactly_one_of_ours(origins, opens):
+    app = ExactOrigins(accepting, ["https://a.example", "http://127.0.0.1:8000"])
+    headers = [(b"origin", origin) for origin in origins]
+    one = ApplicationCommunicator(app, {"type": "websocket", "headers": headers})
+    assert await answer_to_connect(one) == ("websocket.accept" if opens else "websocket.close")
+    await leave(one)
+
+
+@pytest.mark.parametrize(
+    ("variables", "origins"),
+    [
+        ({}, ["http://127.0.0.1:8000", "http://localhost:8000"]),
+        ({"PORT": "80"}, ["http://127.0.0.1", "http://localhost"]),
+        ({"BIND": "::1"}, ["http://[::1]:8000"]),
+        ({"BIND": "10.0.0.7", "PUBLIC_HOST": "a.example"}, ["http://10.0.0.7:8000", "http://a.example:8000"]),
+        ({"PUBLIC_HOST": "a.example", "PUBLIC_HTTPS": "True", "PUBLIC_PORT": "443"}, ["https://a.example"]),
+        ({"BIND": "0.0.0.0", "PUBLIC_HOST": "a.example", "PUBLIC_PORT": "8080"}, None),
+    ],
+)
+def test_the_settings_know_the_origins_of_our_pages(tmp_path, variables, origins):
+    code = "from interview_site import settings; print(*settings.ORIGINS)"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PUBLIC_", "BIND", "PORT"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**clean, "DATA_DIR": str(tmp_path), **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == (origins or ["http://a.example:8000", "http://a.example:8080"])
 
 
 async def test_a_flood_of_messages_ends_the_socket():

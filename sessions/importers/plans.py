@@ -18,6 +18,7 @@ from django.db.models import OuterRef, Subquery
 from django.utils.text import slugify
 
 from faults.models import Scenario, ScenarioVersion
+from faults.packs import PackError, safe_yaml
 from sessions.models import Plan, PlanVersion, Question, QuestionVersion
 
 LIMIT_CHARACTERS = 50_000
@@ -131,7 +132,10 @@ def _load(text: str) -> object:
     if len(text) > LIMIT_CHARACTERS:
         raise PlanProblem(f"The text has {len(text)} characters; the limit is {LIMIT_CHARACTERS}.")
     try:
+        safe_yaml.check_limits("plan", text)
         return yaml.safe_load(text)
+    except PackError as exc:
+        raise PlanProblem(f"{exc.where.capitalize() or 'The text'} {exc.message}.") from exc
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 1 if exc.problem_mark else 1
         raise PlanProblem(f"Line {line}: this is not YAML ({exc.problem}).") from exc
