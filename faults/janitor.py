@@ -11,9 +11,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
+from faults import clock
 from faults.engine import Engine, Neighbours, Record, State, Stuck, held, settle
 from faults.engine.ports import NoNeighbours
 from faults.errors import ClusterError, JournalError, KubeconfigRefused
@@ -24,19 +25,26 @@ from faults.kube.mirror import Mirror, MirrorJournal, stored
 Say = Callable[[str], None]
 
 
-def sweep(kube: Kube, now: datetime, *, say: Say = print, wait: Callable[[float], None] | None = None) -> list[Stuck]:
+def sweep(
+    kube: Kube, now: datetime | None = None, *, say: Say = print, wait: Callable[[float], None] | None = None
+) -> list[Stuck]:
     """Revert every mirrored run whose deadline has passed; return what a person must take back.
 
-    What was made last goes first, and faults before the environments they live in. Raises a retryable ClusterError
-    where the cluster is in the way.
+    What was made last goes first, and faults before the environments they live in. Without ``now`` the time is that
+    of whoever wrote the deadline, where that was this machine since its boot: setting its clock moves no deadline.
+    Raises a retryable ClusterError where the cluster is in the way.
     """
     mirrors = stored(kube)
-    overdue = [mirror for mirror in mirrors if mirror.deadline is not None and mirror.deadline <= now]
+    overdue = [mirror for mirror in mirrors if _is_overdue(mirror, now)]
     stuck: list[Stuck] = []
     for mirror in sorted(overdue, key=lambda mirror: (_makes_namespaces(mirror), -mirror.sequence)):
         others = _Others([other for other in mirrors if other not in overdue])
         stuck += _revert(kube, mirror, others, say, wait or _pause)
     return stuck
+
+
+def _is_overdue(mirror: Mirror, now: datetime | None) -> bool:
+    return mirror.deadline is not None and mirror.deadline <= (now or mirror.now() or clock.now())
 
 
 def _revert(kube: Kube, mirror: Mirror, others: Neighbours, say: Say, wait: Callable[[float], None]) -> list[Stuck]:
@@ -102,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _sweep_once(kube: Kube) -> int:
     try:
-        return 1 if sweep(kube, datetime.now(UTC)) else 0
+        return 1 if sweep(kube) else 0
     except ClusterError as exc:
         print(exc, file=sys.stderr)
         return 1

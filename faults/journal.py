@@ -12,6 +12,7 @@ from faults.engine import Record, State, Target
 from faults.errors import LeaseHeld, StaleEpoch
 from faults.models import FaultRun, Step
 
+MAX_LEASES_AHEAD = 10
 LEASE = timedelta(seconds=8)  # longer than any one request to a cluster, so a live worker never loses it
 
 
@@ -54,7 +55,8 @@ def take(run_id: int, holder: str, now: datetime) -> int:
 
     The same holder may take it again at once: it asks because it was started again.
     """
-    free = Q(lease_until__isnull=True) | Q(lease_until__lt=now) | Q(lease_holder=holder)
+    by_a_wrong_clock = Q(lease_until__gt=now + MAX_LEASES_AHEAD * LEASE)  # nobody takes it for so long
+    free = Q(lease_until__isnull=True) | Q(lease_until__lt=now) | Q(lease_holder=holder) | by_a_wrong_clock
     with transaction.atomic():
         taken = FaultRun.objects.filter(free, pk=run_id).update(
             epoch=F("epoch") + 1, lease_holder=holder, lease_until=now + LEASE

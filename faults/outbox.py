@@ -17,11 +17,11 @@ import django_rq
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue
 
+from faults import clock
 from faults.models import Outbox
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def publish(job: str, *ids: int) -> Outbox:
     ``job`` is the dotted path of a function; ``ids`` are row ids, its only arguments.
     """
     waiting = Outbox.objects.filter(job=job, args=list(ids), taken_at__isnull=True).first()
-    row = waiting or Outbox.objects.create(job=job, args=list(ids))
+    row = waiting or Outbox.objects.create(job=job, args=list(ids), created_at=clock.now())
     if row.sent_at is None:
         transaction.on_commit(lambda: relay(row))
     return row
@@ -66,7 +66,7 @@ def relay(row: Outbox) -> bool:
     except (RedisError, OSError) as exc:
         log.warning("Redis cannot be reached, %s waits in the outbox: %s", row.job, exc)
         return False
-    Outbox.objects.filter(pk=row.pk).update(sent_at=timezone.now(), relays=F("relays") + 1)
+    Outbox.objects.filter(pk=row.pk).update(sent_at=clock.now(), relays=F("relays") + 1)
     return True
 
 

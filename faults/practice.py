@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from django.conf import settings
 
+from faults import clock
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachable
 
 TIMEOUT_S = 10
@@ -28,7 +29,13 @@ def health() -> Obj:
 
 def create(name: str, deadline: datetime, nodes: int, gpus: int) -> Obj:
     """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError."""
-    body = {"name": name, "nodes": nodes, "gpus": gpus, "addons": ADDONS, "deadline": deadline.isoformat()}
+    body = {
+        "name": name,
+        "nodes": nodes,
+        "gpus": gpus,
+        "addons": ADDONS,
+        "deadline": clock.to_wall(deadline).isoformat(),
+    }
     return _ask("POST", "/control/clusters", body)
 
 

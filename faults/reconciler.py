@@ -28,10 +28,6 @@ ORPHANED = timedelta(seconds=10)  # the job that a try is scheduled for gets thi
 RECHECK = timedelta(seconds=20)
 
 
-def _never_set(run_id: int) -> timedelta:
-    return timedelta()
-
-
 def in_turn(cluster_id: int, duty: Duty) -> int:
     """Do a cluster's duty here and now."""
     return duty()
@@ -55,19 +51,17 @@ class Rechecks:
 
 def tick(
     now: datetime,
-    clock_set: Callable[[int], timedelta] = _never_set,
     spread: Spread = in_turn,
     rechecks: Rechecks | None = None,
 ) -> int:
     """Revert overdue runs, go on with those whose worker died, and tell clusters of moved deadlines.
 
-    Quarantined runs are looked at again: a person may have run the command. ``clock_set`` tells by a run's id how far
-    the clock was set on since it was planned. ``spread`` is given each cluster's duties as one call, so that a
-    cluster which hangs holds up no other. Returns the number of runs that were attended to here.
+    Quarantined runs are looked at again: a person may have run the command. ``spread`` is given each cluster's duties
+    as one call, so that a cluster which hangs holds up no other. Returns the number of runs that were attended to
+    here.
     """
-    late = [run for run in _unreverted() if run.deadline and run.deadline <= now - clock_set(run.pk)]
     duties: list[tuple[Iterable[FaultRun], Act]] = [
-        ([run for run in late if _is_due(run, now)], _revert),
+        ([run for run in overdue(now) if _is_due(run, now)], _revert),
         (unfinished_reverts(now), _revert),
         (quarantined(now), _revert),
         (orphaned_injections(now), _resume),

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 import redis
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 from rq import Worker
 
-from faults import practice
+from faults import clock, practice
 from faults.errors import ClusterError
 from faults.models import Lease
 
@@ -47,7 +46,7 @@ def worker() -> bool:
 def observer() -> bool:
     """Return whether some observer holds the lease."""
     lease = Lease.objects.filter(name=OBSERVER_LEASE).first()
-    return lease is not None and lease.until is not None and lease.until > timezone.now()
+    return lease is not None and lease.until is not None and lease.until > clock.now()
 
 
 def clusters() -> bool:

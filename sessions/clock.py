@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from django.utils import timezone
-
+from faults import clock as installation
 from sessions.models import ClockEntry, InterviewSession
 
 GRACE = timedelta(minutes=30)
@@ -20,7 +19,7 @@ LONGEST_FAULT = timedelta(hours=8)
 _RUNS = (ClockEntry.Kind.START, ClockEntry.Kind.RESUME)
 _STOPS = (ClockEntry.Kind.PAUSE, ClockEntry.Kind.END)
 _LENGTHENS = (ClockEntry.Kind.EXTEND, ClockEntry.Kind.CREDIT)
-_source: Callable[[], datetime] = timezone.now
+_source: Callable[[], datetime] = installation.now
 
 
 class SteppingClock:

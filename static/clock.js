@@ -64,20 +64,21 @@
     set(element, words(Math.max(0, left)));
   }
 
-  // Ages are told by the server's clock: the browser's may be minutes off.
-  const skew = () => Number(document.body.dataset.skew || 0);
+  // Ages are told by the server's time, and go on by a clock that nobody can set: the browser's own may be minutes
+  // off, or be corrected while the page is open.
+  const served = Number(document.body.dataset.now || 0);
+  const [page] = performance.getEntriesByType("navigation");
+  const serverTime = () => (served ? served + performance.now() - page.responseStart : Date.now());
 
   function tick() {
     const now = performance.now();
-    const wall = Date.now() + skew();
+    const wall = serverTime();
     document.querySelectorAll("[data-clock]").forEach((element) => tickClock(element, now));
     document.querySelectorAll("[data-until]").forEach((element) => tickUntil(element, wall));
     document.querySelectorAll("[data-age]").forEach((element) => tickAge(element, wall));
     document.querySelectorAll("[data-ago]").forEach((element) => tickAgo(element, wall));
   }
 
-  const served = Number(document.body.dataset.now || 0);
-  if (served) document.body.dataset.skew = served - (performance.timeOrigin + performance.getEntriesByType("navigation")[0].responseStart);
   tick();
   document.addEventListener("faultline:placed", tick);
   document.addEventListener("htmx:afterSwap", tick);

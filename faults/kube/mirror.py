@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from faults.clock import Anchor, installation, time_of
 from faults.engine.model import MANAGER, Record, State, Target
 from faults.engine.stuck import kubectl_name
 from faults.errors import AlreadyExists, ClusterError, Conflict, JournalError, NotFound
@@ -24,6 +25,7 @@ NAMESPACE = "platform-system"
 TYPE = "platform.local/state"
 _KEY = "state"
 MAX_WRITES = 4
+_CLOCK = "clock"  # by which to read the deadline
 _DEADLINE = "deadline"  # a key of its own: it moves without the lease, while a worker writes the state
 
 
@@ -37,6 +39,11 @@ class Mirror:
     records: tuple[Record, ...] = ()
     owns_namespace: bool = False
     sequence: int = 0  # the number of the run: what was made last is taken back first
+    anchor: Anchor | None = None
+
+    def now(self) -> datetime | None:
+        """Return how late it is by the clock that the deadline was read from; None on another machine or boot."""
+        return time_of(self.anchor) if self.anchor is not None else None
 
     def dump(self) -> bytes:
         """Return it as JSON."""
@@ -62,6 +69,7 @@ class Mirror:
             records=tuple(Record.load(record) for record in data["records"]),
             owns_namespace=data["ownsNamespace"],
             sequence=data.get("sequence", 0),  # missing in what earlier versions wrote
+            anchor=Anchor.load(base64.b64decode(secret["data"].get(_CLOCK, ""))),
         )
 
 
@@ -187,7 +195,11 @@ class MirrorJournal:
 
 
 def _deadline_data(deadline: datetime | None) -> dict[str, str]:
-    return {_DEADLINE: base64.b64encode(deadline.isoformat().encode() if deadline else b"").decode("ascii")}
+    text = deadline.isoformat() if deadline else ""
+    return {
+        _DEADLINE: base64.b64encode(text.encode()).decode("ascii"),
+        _CLOCK: base64.b64encode(installation().anchor.dump().rstrip()).decode("ascii"),
+    }
 
 
 def stored(kube: Kube) -> list[Mirror]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.utils import timezone
-
-from faults import crypto, practice
+from faults import clock, crypto, practice
 from faults.errors import NotYet
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
@@ -49,4 +47,4 @@ def release_cluster(*, cluster: Cluster) -> None:
             raise NotYet(f"The cluster {cluster.name} is still being dropped")
     elif cluster.runs.exclude(status=FaultRun.Status.REVERTED).exists():
         return  # what is left in it can only be taken back, and looked for, with these credentials
-    Cluster.objects.filter(pk=cluster.pk, released_at__isnull=True).update(released_at=timezone.now(), kubeconfig="")
+    Cluster.objects.filter(pk=cluster.pk, released_at__isnull=True).update(released_at=clock.now(), kubeconfig="")

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from faults import heartbeat, journal, selectors
+from faults import clock, heartbeat, journal, selectors
 from faults.backoff import next_pause
 from faults.engine import Engine, PairedJournal, no_failpoint
 from faults.errors import StaleEpoch
@@ -100,7 +100,7 @@ def working(
     failpoint: Failpoint = no_failpoint,
 ) -> Iterator[Work]:
     """Hold a run's lease. LeaseHeld while somebody else does."""
-    ticking = _ticking(now or datetime.now(UTC))
+    ticking = _ticking(now or clock.now())
     epoch = journal.take(run_id, holder, ticking())
     try:
         work = Work(run_id, epoch, ticking, failpoint, report)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faults import leases
+from faults import journal, leases
+from faults.models import Cluster, FaultRun
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -42,3 +43,17 @@ def test_a_restarted_holder_fences_off_its_former_self():
     second = leases.acquire("observer", "a", 10, NOW)
     assert second == first + 1
     assert not leases.renew("observer", "a", first, 10, NOW)
+
+
+def test_a_lease_of_a_wrong_clock_keeps_nobody_out(db):
+    noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    assert leases.acquire("observer", "dead", 6, noon + timedelta(hours=1)) == 1
+    assert leases.acquire("observer", "b", 6, noon) == 2
+
+
+def test_a_runs_lease_of_a_wrong_clock_keeps_nobody_out(db):
+    noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    cluster = Cluster.objects.create(name="c", tier=Cluster.Tier.PRACTICE)
+    run = FaultRun.objects.create(cluster=cluster, purpose=FaultRun.Purpose.ENVIRONMENT)
+    journal.take(run.pk, "dead", noon + timedelta(hours=1))
+    assert journal.take(run.pk, "b", noon) == 2

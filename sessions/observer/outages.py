@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from faults.clock_steps import steady_s
+from faults.clock import boot_s
 from faults.models import Lease
 from sessions import services
 from sessions.models import Outage
@@ -46,7 +46,7 @@ class AbsenceWatch:
     def __init__(
         self,
         now: Callable[[], datetime],
-        steady: Callable[[], float] = steady_s,
+        steady: Callable[[], float] = boot_s,
         awake: Callable[[], float] = time.monotonic,
     ) -> None:
         self._now = now

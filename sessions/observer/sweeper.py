@@ -10,13 +10,13 @@ from datetime import datetime
 from django.db import OperationalError, connection
 
 from faults import outbox, reconciler
-from faults.clock_steps import ClockSteps, steady_s
+from faults.clock import boot_s
 from faults.errors import ClusterError, FaultError
-from faults.models import FaultRun
 from faults.packs import PackError
 from sessions import services
 from sessions.observer.cluster_threads import ClusterThreads
 from sessions.observer.outages import AbsenceWatch
+from sessions.observer.timekeeping import keep_time
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
@@ -26,15 +26,14 @@ Duty = Callable[[], None]
 class Sweeper:
     """Sweeps in threads of its own: a revert that waits for a dead cluster must hold up neither panels nor jobs."""
 
-    def __init__(self, now: Callable[[], datetime], steady: Callable[[], float] = steady_s) -> None:
+    def __init__(self, now: Callable[[], datetime], steady: Callable[[], float] = boot_s) -> None:
         self._now = now
-        self._steps = ClockSteps(now, _newest_run, steady)
         self._absence = AbsenceWatch(now, steady)
         self._stop = threading.Event()
         self._clusters = ClusterThreads()
         self._rechecks = reconciler.Rechecks()
         groups: list[tuple[Duty, ...]] = [
-            (self._relay, self._look_for_absence, self._housekeep),
+            (self._relay, self._look_for_absence, keep_time, self._housekeep),
             (self._reconcile_apart,),
         ]
         self._threads = [
@@ -71,10 +70,10 @@ class Sweeper:
         outbox.sweep(self._now())
 
     def _reconcile(self) -> None:
-        reconciler.tick(self._steps.look(), self._steps.since)
+        reconciler.tick(self._now())
 
     def _reconcile_apart(self) -> None:
-        reconciler.tick(self._steps.look(), self._steps.since, self._clusters.spread, self._rechecks)
+        reconciler.tick(self._now(), self._clusters.spread, self._rechecks)
 
     def _look_for_absence(self) -> None:
         self._absence.look()
@@ -88,7 +87,3 @@ class Sweeper:
                 self.sweep(*duties)
         finally:
             connection.close()
-
-
-def _newest_run() -> int:
-    return FaultRun.objects.order_by("-pk").values_list("pk", flat=True).first() or 0

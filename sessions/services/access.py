@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -26,6 +26,7 @@ TOKEN_BYTES = 24  # 192 bits
 JOINABLE = (State.DRAFT, State.PREPARING, State.READY, State.LIVE, State.PAUSED)
 OVER = (State.ENDED, State.SCORED)
 RUNNING = (State.LIVE, State.PAUSED)
+MAX_REQUEST_AGE = timedelta(minutes=15)
 SHORTEST_TOKEN = 600  # seconds; a TokenRequest grants no less
 UNUSABLE = "This link has been used, replaced or withdrawn. Ask your interviewer for a new one."
 
@@ -83,8 +84,12 @@ def candidate_credentials(*, session: InterviewSession) -> CandidateAccess:
 
 @transaction.atomic
 def note_first_request(*, session: InterviewSession, at: datetime) -> bool:
-    """Remember the candidate's first request to the cluster; False where it was known."""
-    session = locked(session)
+    """Remember the candidate's first request to the cluster; False where it was known.
+
+    ``at`` is by the cluster's clock. Where that one was set, the request is told of as of now.
+    """
+    session, now = locked(session), clock.now()
+    at = at if now - MAX_REQUEST_AGE <= at <= now else now
     unknown = InterviewSession.objects.filter(pk=session.pk, first_request_at__isnull=True)
     if not unknown.update(first_request_at=at):
         return False

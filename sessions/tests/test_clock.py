@@ -131,4 +131,3 @@ def test_an_observer_whose_clock_is_set_back_goes_on(time, db):
     assert not observer._is_due("poll", timedelta(seconds=2), time.advance(1))
     assert observer._is_due("poll", timedelta(seconds=2), time.advance(-3600))
     assert not observer._is_due("poll", timedelta(seconds=2), time.advance(1))
-    observer._publisher.close()

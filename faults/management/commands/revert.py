@@ -8,9 +8,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
-from django.utils import timezone
 
-from faults import reconciler, services
+from faults import clock, reconciler, services
 from faults.errors import ClusterError, FaultError
 from faults.jobs import holder_name
 from faults.models import FaultRun
@@ -48,6 +47,6 @@ class Command(BaseCommand):
 
 def _chosen(options: dict[str, Any]) -> QuerySet[FaultRun]:
     if options["overdue"]:
-        return reconciler.overdue(timezone.now())
+        return reconciler.overdue(clock.now())
     runs = FaultRun.objects.exclude(status=FaultRun.Status.REVERTED)
     return runs.filter(uuid__in=options["run"]) if options["run"] else runs
