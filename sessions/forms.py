@@ -39,6 +39,11 @@ class SessionForm(forms.Form):
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
+    too_short = forms.ChoiceField(
+        label="Parts that do not fit",
+        choices=[("scale", "Shorten every part in proportion"), ("keep", "Keep the parts; mark what does not fit")],
+        required=False,
+    )
     interviewers = PeopleField(queryset=User.objects.none(), required=False)
     scenarios = forms.MultipleChoiceField(required=False)
     questions = forms.MultipleChoiceField(required=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 from faults.models import FaultRun
 from faults.packs import Check
+from sessions import part_minutes
 from sessions.models import CheckState, HintRelease, InterviewSession, PreparationPhase, SessionScenario
 from sessions.panels import words
 from sessions.panels.subject import (
@@ -173,10 +174,13 @@ def run_of_show(subject: Subject) -> Context:
     """Return the parts in order, each with its scenarios, questions and minutes."""
     scenarios, asked = scenarios_of(subject.session), questions_of(subject.session)
     quiet = subject.session.is_quiet(subject.now)
+    planned = [int(part.get("minutes") or 0) for part in subject.session.parts]
+    room = part_minutes.room(planned, subject.session.minutes)
     parts = [
         {
             "title": part.get("title", "Part"),
             "minutes": part.get("minutes"),
+            "room": room[index],
             "scenarios": [
                 (row, words.HIDDEN if quiet else scenario_chip(row)) for row in scenarios if row.part == index
             ],

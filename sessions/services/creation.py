@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -12,7 +12,7 @@ from django.db import transaction
 
 from faults.models import Cluster, ScenarioVersion
 from faults.plain_text import plain_line
-from sessions import clock, events
+from sessions import clock, events, part_minutes
 from sessions.errors import SessionError
 from sessions.models import (
     Assessment,
@@ -31,6 +31,7 @@ LATE = timedelta(minutes=5)
 FARTHEST = timedelta(days=366)  # a later one is a slip; at the end of the calendar no clock could be shown
 
 Part = tuple[dict[str, Any], list[ScenarioVersion], list[QuestionVersion]]
+TooShort = Literal["keep", "scale", "refuse"]
 
 
 @transaction.atomic
@@ -46,12 +47,14 @@ def create_session(
     scheduled_at: datetime | None = None,
     interviewers: Iterable[User] = (),
     cluster: Cluster | None = None,
+    too_short: TooShort = "keep",
 ) -> InterviewSession:
     """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
 
     ``minutes`` defaults to the sum of the parts; ``cluster`` to a practice cluster of its own. The owner is always
-    one of the interviewers. Raises SessionError naming ``candidate_name``, ``title``, ``scenarios``, ``minutes`` or
-    ``scheduled_at``.
+    one of the interviewers. ``too_short`` says what happens to parts that do not fit into ``minutes``: they keep
+    their minutes, they are scaled, or the session is refused. Raises SessionError naming ``candidate_name``,
+    ``title``, ``scenarios``, ``minutes``, ``too_short`` or ``scheduled_at``.
     """
     candidate = clean_text(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
@@ -59,13 +62,15 @@ def create_session(
     heading = clean_text(title, field="title", name="The title", limit=200)
     parts = _planned(plan_version) + _picked(scenario_versions, question_versions)
     _check_parts(parts)
+    minutes = _checked_minutes(minutes, parts)
+    parts = _fitted(parts, minutes, too_short)
     session = InterviewSession.objects.create(
         owner=owner,
         candidate_name=plain_line(candidate),
         title=plain_line(heading) or _default_title(plan_version, parts),
         plan_version=plan_version,
         parts=[outline for outline, _, _ in parts],
-        minutes=_checked_minutes(minutes, parts),
+        minutes=minutes,
         scheduled_at=_checked_time(scheduled_at),
         created_at=clock.now(),
         cluster=cluster,
@@ -135,6 +140,21 @@ def _checked_minutes(minutes: int | None, parts: list[Part]) -> int:
     if not SHORTEST <= minutes <= LONGEST:
         raise SessionError(f"An interview lasts from {SHORTEST} to {LONGEST} minutes.", "minutes")
     return minutes
+
+
+def _fitted(parts: list[Part], minutes: int, too_short: TooShort) -> list[Part]:
+    """Return the parts as they fit into the minutes, by the chosen way."""
+    planned = [int(outline["minutes"]) for outline, _, _ in parts]
+    if sum(planned) <= minutes or too_short == "keep":
+        return parts
+    if too_short == "refuse":
+        titles = [str(outline["title"]) for outline, _, _ in parts]
+        raise SessionError(part_minutes.misfit(titles, planned, minutes), "too_short")
+    scaled = part_minutes.scale(planned, minutes)
+    return [
+        ({**outline, "minutes": new}, scenarios, questions)
+        for (outline, scenarios, questions), new in zip(parts, scaled, strict=True)
+    ]
 
 
 def _checked_time(at: datetime | None) -> datetime | None:

@@ -195,3 +195,9 @@ def test_what_the_browser_tab_shows_follows_the_state(live, ada):
     assert 'data-title="Live: Sam Doe" data-icon="/static/favicon-live.svg"' in draw(live, "header")
     services.pause(session=live, actor=ada)
     assert 'data-title="Paused: Sam Doe" data-icon="/static/favicon-paused.svg"' in draw(live, "header")
+
+
+def test_both_sides_are_told_that_a_pause_stops_the_clock_and_nothing_else(live, ada):
+    services.pause(session=live, actor=ada)
+    assert "their kubectl still works" in draw(live, "link")
+    assert "Your access to the cluster stays open" in draw(live, "watchers", role=panels.CANDIDATE)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from sessions import part_minutes
 from sessions.models import InterviewSession, Plan, PlanVersion
 
 URL = "/sessions/new/"
@@ -111,3 +112,40 @@ def test_a_wrong_method_gets_a_page_with_a_way_back(client, ada, live):
     assert (response.status_code, response["Allow"]) == (405, "POST")
     assert f'href="/sessions/{live.uuid}/"' in response.content.decode()
     assert "Nothing was changed." in response.content.decode()
+
+
+def test_fewer_minutes_than_the_parts_need_are_told_before_anything_is_created(client, ada, plan):
+    client.force_login(ada)
+    response = client.post(URL, {"plan": plan.uuid, "candidate_name": "Sam Doe", "minutes": "12", "draft": ""})
+    page = response.content.decode()
+    assert response.status_code == 422
+    assert "The parts need 30 minutes, and there are 12:" in page
+    assert "“Repair” has 12 of its 20 minutes; “Talk” has no time." in page
+    assert page.count('type="radio" name="too_short"') == 2
+    assert not InterviewSession.objects.exists()
+
+
+def test_the_parts_are_shortened_in_proportion(client, ada, plan):
+    client.force_login(ada)
+    data = {"plan": plan.uuid, "candidate_name": "Sam Doe", "minutes": "12", "too_short": "scale", "draft": ""}
+    client.post(URL, data)
+    session = InterviewSession.objects.get()
+    assert [part["minutes"] for part in session.parts] == [8, 4]
+    assert "has no time" not in client.get(f"/sessions/{session.uuid}/").content.decode()
+
+
+def test_parts_that_are_kept_are_marked_where_they_do_not_fit(client, ada, plan):
+    client.force_login(ada)
+    data = {"plan": plan.uuid, "candidate_name": "Sam Doe", "minutes": "25", "too_short": "keep", "draft": ""}
+    client.post(URL, data)
+    session = InterviewSession.objects.get()
+    assert [part["minutes"] for part in session.parts] == [20, 10]
+    assert "5 of 10 min" in client.get(f"/sessions/{session.uuid}/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("planned", "minutes", "scaled"),
+    [([35, 25], 5, [3, 2]), ([20, 10], 12, [8, 4]), ([1, 1, 58], 20, [1, 1, 18]), ([10] * 7, 5, [1] * 7)],
+)
+def test_scaled_minutes_add_up_and_leave_nobody_without(planned, minutes, scaled):
+    assert part_minutes.scale(planned, minutes) == scaled
