@@ -24,6 +24,8 @@ STORED_AS = {
 """Where upstream's storage keeps a resource under another name than its own."""
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_GENERATED = 58
+MAX_DIGITS = 20
+"""Of a number of 64 bits."""
 KEPT = (
     "uid",
     "creationTimestamp",
@@ -59,16 +61,24 @@ def prepare_new(kind: Kind, obj: Obj, namespace: str, now: datetime) -> None:
         metadata["name"] = generated_name(metadata["generateName"])
     elif not metadata.get("name") and kind.resource == "limitranges":
         metadata["name"] = str(uuid.uuid4())
-    if metadata.get("resourceVersion"):
-        raise status.bad_request("resourceVersion should not be set on objects to be created")
-    for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
+    for name in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(name, None)
+    if not metadata.get("resourceVersion"):
+        metadata.pop("resourceVersion", None)
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = rfc3339(now)
     if kind.generation:
         metadata["generation"] = 1
     elif not metadata.get("generation"):
         metadata.pop("generation", None)
+
+
+def check_unversioned(metadata: Obj) -> None:
+    """Raise 400 for a new object with a version; a text that is no number of 64 bits, or zero, counts for none."""
+    text = metadata.get("resourceVersion", "")
+    digits = text.lstrip("0") if text.isascii() and text.isdecimal() else ""
+    if 0 < len(digits) <= MAX_DIGITS and int(digits) < 1 << 64:
+        raise status.bad_request("resourceVersion should not be set on objects to be created")
 
 
 def without_repeated_owners(new: Obj) -> list[str]:

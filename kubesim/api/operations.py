@@ -282,6 +282,8 @@ class Operations:
         managed.record_new(kind, new, options, self.clock.now())
         admission.on_create(self, kind, new, options)
         name = new["metadata"]["name"]
+        if not options.dry_run:
+            meta.check_unversioned(new["metadata"])
         there = self.store.get(kind, new["metadata"].get("namespace", ""), name)
         if there is not None:
             raise status.already_exists(kind, name, ending=bool(there["metadata"].get("deletionTimestamp")))

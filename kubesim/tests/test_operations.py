@@ -189,3 +189,21 @@ def test_unknown_fields_are_refused_warned_of_or_ignored(ops):
     warned = Options(field_validation="Warn")
     assert "imagee" not in ops.create(PODS, "ml", typo, options=warned)["spec"]["containers"][0]
     assert warned.warnings == ['unknown field "spec.containers[0].imagee"']
+
+
+@pytest.mark.parametrize("version", ["5", "0005", "18446744073709551615"])
+def test_a_new_object_has_no_version_yet(ops, version):
+    body = {"metadata": {"name": "a", "resourceVersion": version}, "spec": pod()["spec"]}
+    assert (
+        refused(ops.create, PODS, "ml", body).message == "resourceVersion should not be set on objects to be created"
+    )
+    tried = ops.create(PODS, "ml", body, options=Options(dry_run=True))
+    assert tried["metadata"]["resourceVersion"] == version
+
+
+@pytest.mark.parametrize(
+    "version", ["", "0", "000", "x", "-1", "+5", " 5", "1.5", "18446744073709551616", "9" * 9000]
+)
+def test_what_is_no_version_counts_for_none(ops, version):
+    made = ops.create(PODS, "ml", {"metadata": {"name": "a", "resourceVersion": version}, "spec": pod()["spec"]})
+    assert int(made["metadata"]["resourceVersion"]) < 1000
