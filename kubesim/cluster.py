@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kubesim import controllers, kubeconfig, pools, scheduler
+from kubesim import controllers, kubeconfig, pools, scheduler, storage_classes
 from kubesim.activity import Activity
 from kubesim.addresses import Addresses
 from kubesim.api.backend import Backend
@@ -243,6 +243,10 @@ class Cluster:
         asked = file.pools if file else None
         wanted = [Pool(spec.nodes, spec.gpus, spec.product)] if asked is None else asked
         await pools.create(cluster._client("kubelet"), wanted, clock.now())
+        if issuer != ISSUER and any(
+            pool.profile == "gke" for pool in wanted
+        ):  # a practice cluster, and not an oracle
+            await storage_classes.create(cluster._client("addon-manager"))
         await cluster._start(pools.disks(wanted, clock.now()))
         if file:
             await cluster._take_in(file)

@@ -7,6 +7,7 @@ from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Controller, drop_finalizer, is_ending, latest, queue_key
 from kubesim.errors import Obj, tolerating
+from kubesim.storage_classes import DRIVER, IN_TREE
 from kubesim.times import stamp
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses.storage.k8s.io"
@@ -207,11 +208,12 @@ class VolumeController(Controller):
         found = self.classes.get("", name)
         if found is None:
             await self.tell(claim, "ProvisioningFailed", why=f'storageclass.storage.k8s.io "{name}" not found')
-        elif found["provisioner"].startswith("kubernetes.io/"):
-            why = f"no volume plugin matched name: {found['provisioner']}"
-            await self.tell(claim, "ProvisioningFailed", why=why)
+            return
+        provisioner = DRIVER if found["provisioner"] == IN_TREE else found["provisioner"]
+        if provisioner.startswith("kubernetes.io/"):
+            await self.tell(claim, "ProvisioningFailed", why=f"no volume plugin matched name: {provisioner}")
         else:
-            await self._ask(claim, found["provisioner"])
+            await self._ask(claim, provisioner)
 
     async def _wait_for_pod(self, claim: Obj) -> None:
         waiting = sorted(_name(pod) for pod in self._users(claim) if not pod["spec"].get("nodeName"))

@@ -329,3 +329,15 @@ async def test_a_client_certificate_leads_to_the_cluster_that_signed_it(host, tm
         trust.load_cert_chain(tmp_path / "ada.pem")
         async with session(host.url, trust, "") as ada, ada.get("/api/v1/nodes") as response:
             assert 'User "ada" cannot list resource' in (await response.json())["message"]
+
+
+async def test_a_practice_cluster_has_a_default_storage_class(host):
+    async with hosts.cluster(host, "stored") as admin:
+        async with admin.get("/apis/storage.k8s.io/v1/storageclasses") as response:
+            classes = (await response.json())["items"]
+        claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        path = "/api/v1/namespaces/default/persistentvolumeclaims"
+        async with admin.post(path, json={"metadata": {"name": "data"}, **claim}) as response:
+            made = await response.json()
+    assert {item["metadata"]["name"] for item in classes} == {"standard-rwo", "premium-rwo", "standard"}
+    assert made["spec"]["storageClassName"] == "standard-rwo"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kubesim.tests.world import pod, world
+from kubesim import storage_classes
+from kubesim.tests.world import pod, stateful_set, world
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 
@@ -155,3 +156,21 @@ async def test_a_kept_volume_is_released_and_not_given_away():
         await cluster.create(CLAIMS, claim("other"))
         await cluster.tick(20)
         assert await phase(cluster, CLAIMS, "other") == "Pending"
+
+
+async def test_claims_of_the_classes_that_gke_has_are_bound():
+    async with world(1, 0) as cluster:
+        await storage_classes.create(cluster.client)
+        await storage_classes.create(cluster.client)
+        body = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        template = {"metadata": {"name": "data"}, "spec": body}
+        await cluster.create("statefulsets.apps", stateful_set("db", 1, volumeClaimTemplates=[template]))
+        await cluster.create(CLAIMS, claim("other", storage_class="standard"))
+        await cluster.create(CLAIMS, {"metadata": {"name": "unused"}, "spec": body})
+        await cluster.tick(30)
+        assert await phase(cluster, CLAIMS, "data-db-0") == await phase(cluster, CLAIMS, "other") == "Bound"
+        assert await phase(cluster, CLAIMS, "unused") == "Pending"
+        assert (await cluster.pod("db-0"))["status"]["phase"] == "Running"
+        made = await cluster.client.get(CLAIMS, "data-db-0", "default")
+        assert made["spec"]["storageClassName"] == "standard-rwo"
+        await cluster.check_models()
