@@ -15,6 +15,10 @@ export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
 # Half a dozen programs, and dozens in tests, would each compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Every file with a proof that has a long form, or no other.
+TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture' --include='test_*.py' e2e sessions faults kubesim interview_site native | sort) \
+  kubesim/tests/contract/test_real_programs.py
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance lock clean
 
@@ -37,9 +41,9 @@ e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in 
 	@$(BIN)/python -m pytest e2e -q $(ARGS)
 
 torture: setup-dev ## The long proofs: every crash point many times, random histories, real programs in place of ours
-	@TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25} $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests kubesim/tests/test_killed.py \
-	  kubesim/tests/test_dropped.py kubesim/tests/contract/test_histories.py kubesim/tests/contract/test_real_programs.py \
-	  -k "crash or killed or dropped or histories or real_programs" $(ARGS)
+	@export TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25}; status=0; \
+	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
+	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status
 
 bench: setup-dev ## Measure: make bench NAME=kubesim (or nodes, rehearse); figures beside goals, JSON in bench/results
 	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)

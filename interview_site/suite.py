@@ -1,0 +1,107 @@
+"""A pytest plugin for the suite as a whole: long files first, long proofs apart, one line for each reason to skip.
+
+Two workers take whole files from one queue (``--dist loadfile``). A file of half a minute that is taken last leaves
+the other worker idle for as long, so files are ordered by what they last took (``--store-durations`` writes it down).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DURATIONS = Path(__file__).parent / "tests" / "durations.json"
+MIN_STORED_S = 1.0
+_PREFIXES = ("Skipped: ", "unconditional skip")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that renews the stored durations."""
+    parser.addoption(
+        "--store-durations", action="store_true", help=f"write each file's seconds into {DURATIONS.name}"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files that take longest first; every worker of xdist must come to the same order.
+
+    Tests marked ``torture`` are for ``make torture`` alone, which sets TORTURE_ROUNDS.
+    """
+    items[:] = ordered(items, stored())
+    if "TORTURE_ROUNDS" not in os.environ:
+        for_later = [item for item in items if item.get_closest_marker("torture")]
+        items[:] = [item for item in items if item not in set(for_later)]
+        config.hook.pytest_deselected(items=for_later)
+
+
+def ordered(items: Iterable[pytest.Item], seconds: dict[str, float]) -> list[pytest.Item]:
+    """Return the items with the longest files first; the order within a file and of unknown files stays."""
+    return sorted(items, key=lambda item: -seconds.get(_file(item.nodeid), 0.0))
+
+
+def stored() -> dict[str, float]:
+    """Return the seconds that files took; without the stored ones, none."""
+    try:
+        found: dict[str, float] = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print every reason to skip with its count; store the durations where that was asked for."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section("skipped", sep="-")
+        for line in reasons(skipped):
+            terminalreporter.write_line(line)
+    if config.getoption("--store-durations"):
+        terminalreporter.write_line(store(terminalreporter.stats))
+
+
+def reasons(reports: Iterable[Any]) -> list[str]:
+    """Return one line for each reason, the most frequent first, with the file where it is alone."""
+    counts: Counter[str] = Counter()
+    files: dict[str, set[str]] = defaultdict(set)
+    for report in reports:
+        reason = _reason(report)
+        counts[reason] += 1
+        files[reason].add(_file(report.nodeid))
+    return [
+        f"{count:5} {reason} ({_where(files[reason])})"
+        for reason, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+
+
+def store(stats: dict[str, list[Any]]) -> str:
+    """Write down the seconds of each file that has run, beside those of files that have not; return a line on it."""
+    taken: dict[str, float] = defaultdict(float)
+    for reports in stats.values():
+        for report in reports:
+            if isinstance(getattr(report, "duration", None), float):
+                taken[_file(report.nodeid)] += report.duration
+    seconds = {name: round(value, 1) for name, value in {**stored(), **taken}.items() if value >= MIN_STORED_S}
+    lines = sorted(seconds.items(), key=lambda pair: (-pair[1], pair[0]))
+    DURATIONS.write_text(json.dumps(dict(lines), indent=1) + "\n", encoding="utf-8")
+    return f"{len(lines)} files of {MIN_STORED_S:.0f} s and more are stored in {DURATIONS.name}"
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _reason(report: Any) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    for prefix in _PREFIXES:
+        text = text.removeprefix(prefix)
+    return " ".join(text.split()) or "no reason given"
+
+
+def _where(names: set[str]) -> str:
+    return next(iter(names)) if len(names) == 1 else f"{len(names)} files"
