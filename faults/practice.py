@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,15 @@ ADDONS = ("coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring
 """What a candidate expects to find on any GPU cluster; see ``kubesim/README.md``."""
 Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """New starts of a cluster's process, after it had hung or died."""
+
+    count: int
+    removed: tuple[str, ...]
+    """The objects over which it hung again and again, and which were taken out of it: resource and name."""
 
 
 def health() -> Obj:
@@ -48,6 +58,12 @@ def exists(name: str) -> bool:
     return True
 
 
+def restarts(name: str) -> Restarts:
+    """Return how often the cluster was started again, and without which objects. Raises ClusterError."""
+    told = _ask("GET", f"/control/clusters/{quote(name, safe='')}")
+    return Restarts(told["restarts"], tuple(_place(found) for found in told["removed"]))
+
+
 def drop(name: str) -> None:
     """Drop a cluster; nothing where it is gone already."""
     try:
@@ -60,6 +76,11 @@ def activity(name: str) -> dict[str, Obj]:
     """Return who has asked the cluster anything: user name -> ``first``, ``last`` (RFC 3339), ``requests``."""
     users: dict[str, Obj] = _ask("GET", f"/control/clusters/{quote(name, safe='')}/activity")["users"]
     return users
+
+
+def _place(removed: Obj) -> str:
+    name = "/".join(filter(None, (removed["namespace"], removed["name"])))
+    return f"{removed['resource'].partition('.')[0]} {name}"
 
 
 def _ask(method: str, path: str, body: Obj | None = None) -> Obj:

@@ -21,6 +21,7 @@ from sessions.models import InterviewSession, SessionEvent
 
 SYSTEM = "system"
 CANDIDATE = "candidate"
+RESTARTED = "cluster.restarted"
 
 
 def append(

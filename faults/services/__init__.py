@@ -12,7 +12,7 @@ from faults.services.access import (
     revoke_access,
 )
 from faults.services.catalog import seed_catalog
-from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster
+from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster, restarts_of
 from faults.services.mirrors import mirror_deadline
 from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
@@ -39,6 +39,7 @@ __all__ = [
     "plan_fault_run",
     "recheck_reverted",
     "release_cluster",
+    "restarts_of",
     "restore_access",
     "revert_run",
     "revoke_access",

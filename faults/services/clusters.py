@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from faults import clock, crypto, practice
-from faults.errors import NotYet
+from faults.errors import NotFound, NotYet
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
 from faults.tiers import policy_of
@@ -26,6 +26,19 @@ def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gp
         name=name, defaults={"tier": Cluster.Tier.PRACTICE, "kubeconfig": sealed, "released_at": None}
     )
     return cluster
+
+
+def restarts_of(*, cluster: Cluster) -> practice.Restarts | None:
+    """Return how often our host has started a cluster again; None for one that others run, or that has gone.
+
+    Raises ClusterError where the host does not answer.
+    """
+    if not policy_of(cluster).may_be_dropped:
+        return None
+    try:
+        return practice.restarts(cluster.name)
+    except NotFound:
+        return None
 
 
 def lend_cluster(*, name: str, kubeconfig: str) -> Cluster:

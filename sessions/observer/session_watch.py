@@ -34,6 +34,7 @@ State = InterviewSession.State
 PROBE = timedelta(seconds=5)
 PROBE_STALE = timedelta(seconds=1)
 ASK = timedelta(seconds=1)
+RESTARTS = timedelta(seconds=5)
 LOOK_S = 1.0  # the longest pause between two looks: logs change without an event
 SHORTEST_PAUSE_S = 0.1
 _AT_WORK = (State.LIVE, State.PAUSED)
@@ -98,7 +99,7 @@ class SessionWatch:
 
     def look(self) -> None:
         """Do what is due: prove that the cluster lives, notice the candidate, evaluate the checks."""
-        session = InterviewSession.objects.select_related("environment").get(pk=self.session_id)
+        session = InterviewSession.objects.select_related("environment", "cluster").get(pk=self.session_id)
         self._refresh(session)
         self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
         self._safely(
@@ -106,6 +107,7 @@ class SessionWatch:
         )
         if session.state in _AT_WORK and session.first_request_at is None:
             self._every("ask", ASK, partial(self._notice_candidate, session))
+        self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
         if session.state == State.LIVE and self.cluster.cache.complete:
             for scenario, pack in list(self._packs.values()):
                 self._safely(partial(self._evaluate, scenario, pack))
@@ -171,6 +173,11 @@ class SessionWatch:
         at = fault_services.first_request_at(run=session.environment)
         if at is not None:
             services.note_first_request(session=session, at=at)
+
+    def _notice_restarts(self, session: InterviewSession) -> None:
+        restarts = fault_services.restarts_of(cluster=session.cluster) if session.cluster else None
+        if restarts is not None and services.note_restarts(session_id=session.pk, restarts=restarts):
+            self._mark(self.session_id, ("link", "timeline"))
 
     def _evaluate(self, scenario: SessionScenario, pack: Pack) -> None:
         outcomes = checking.look(pack, CacheReader(self.cluster.cache, self.cluster.kube))

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 
 from sessions import presence
 from sessions.models import InterviewSession
-from sessions.panels.subject import Context, Subject, assessments_of, clock_of, started_at_of
+from sessions.panels.subject import Context, Subject, assessments_of, clock_of, restart_of, started_at_of
 
 _STATES = InterviewSession.State
 _JOINABLE = (_STATES.DRAFT, _STATES.PREPARING, _STATES.READY, _STATES.LIVE, _STATES.PAUSED)
@@ -21,6 +21,7 @@ def link(subject: Subject) -> Context:
         "page_open": found.candidate if found else None,
         "waits": session.state not in (_STATES.LIVE, _STATES.PAUSED),
         "may_join": session.state in _JOINABLE,
+        "restarted": None if session.is_quiet(subject.now) else restart_of(session),
     }
 
 

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from django.contrib.auth.models import User
 from django.db.models import Prefetch, prefetch_related_objects
 
-from sessions import clock
-from sessions.models import Assessment, HintRelease, InterviewSession, Outage, SessionQuestion, SessionScenario
+from sessions import clock, events
+from sessions.models import (
+    Assessment,
+    HintRelease,
+    InterviewSession,
+    Outage,
+    SessionEvent,
+    SessionQuestion,
+    SessionScenario,
+)
 
 if TYPE_CHECKING:
     from sessions.live import LiveState
@@ -111,6 +119,13 @@ def outages_of(session: InterviewSession) -> list[Outage]:
         return []
     _fetch(session, Prefetch("outages", Outage.objects.order_by("began_at")))
     return list(session.outages.all())
+
+
+def restart_of(session: InterviewSession) -> SessionEvent | None:
+    """Return the newest restart of the cluster; none is looked for where the cluster has always answered."""
+    if not session.outage_count:
+        return None
+    return SessionEvent.objects.filter(session=session, kind=events.RESTARTED).order_by("-seq").first()
 
 
 def started_at_of(session: InterviewSession) -> datetime | None:

@@ -47,6 +47,7 @@ _WORDS = {
     "session.resumed": "Resumed",
     "session.extended": "Extended",
     "session.credited": "Time credited",
+    "cluster.restarted": "Cluster started again",
     "outage.began": "Environment does not answer",
     "outage.ended": "Environment answers again",
     "session.quiet_began": "Quiet time began",

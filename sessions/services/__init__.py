@@ -37,6 +37,7 @@ from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.preparation import run_preparation
 from sessions.services.quiet import begin_quiet, end_quiet
 from sessions.services.release import run_release
+from sessions.services.restarts import note_restarts
 from sessions.services.scoring import (
     revise_assessment,
     save_assessment,
@@ -67,6 +68,7 @@ __all__ = [
     "issue_join_link",
     "mark_asked",
     "note_first_request",
+    "note_restarts",
     "pause",
     "note_absence",
     "prepare",
