@@ -91,13 +91,19 @@
     for (const menu of document.querySelectorAll(".menu[open]")) if (menu !== except) menu.open = false;
   }
 
+  // To what a mark tells of, wherever that is folded away; else to its line in the list of all moments.
   function showMoment(mark) {
-    const row = document.querySelector(mark.getAttribute("href"));
-    row.closest("details").open = true;
-    row.scrollIntoView({ block: "center" });
-    row.focus({ preventScroll: true });
-    row.classList.remove("is-changed");
-    requestAnimationFrame(() => row.classList.add("is-changed"));
+    const goal = document.getElementById(mark.getAttribute("href").slice(1)) || document.getElementById(mark.dataset.moment);
+    if (!goal) return;
+    for (let fold = goal.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    const panel = goal.closest('[role="tabpanel"]');
+    if (panel) selectTab(document.getElementById(panel.getAttribute("aria-labelledby")));
+    document.dispatchEvent(new CustomEvent("faultline:shown", { detail: goal }));
+    if (!goal.matches("[tabindex], summary")) goal.tabIndex = -1;
+    goal.scrollIntoView({ block: "center" });
+    goal.focus({ preventScroll: true });
+    goal.classList.remove("is-changed");
+    requestAnimationFrame(() => goal.classList.add("is-changed"));
   }
 
   function filterList(input) {

@@ -75,6 +75,12 @@
     }
   });
 
+  document.addEventListener("faultline:shown", ({ detail }) => {
+    const part = detail.closest(".desk > *");
+    const name = ["rail", "middle", "side", "time"].find((one) => part?.classList.contains(one));
+    if (name) pane(name);
+  });
+
   const box = byId("single-keys");
   if (box) {
     box.checked = !off();

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.contrib.auth.models import User
+
 from faults.plain_text import plain_line
-from sessions.models import SessionEvent
+from sessions import events
+from sessions.models import InterviewSession, SessionEvent
 from sessions.panels.subject import Context, Subject, clock_of
 
 LANES = ("Session", "Candidate", "Checks", "Hints", "Questions", "Notes")
-LANE_HEIGHT = 15
+LANE_HEIGHT = 13
+SCALE_HEIGHT = 14
+MAX_TICKS = 8
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120)  # minutes between two ticks of the scale
 MOST_EVENTS = 500
 LONGEST_DETAIL = 300  # each stands in the frame twice
 _BY_PREFIX = {
@@ -35,6 +42,7 @@ _HUES = {
     "Questions": "teal",
     "Notes": "grey",
 }
+_USER = "user:"
 _MIRRORED = ("Candidate", "Checks")
 _AMOUNTS = ("session.extended", "session.credited", "session.quiet_began")
 _VERDICTS = {"pass": "passes", "fail": "fails", "error": "cannot be checked", "not_run": "does not run"}
@@ -80,13 +88,18 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One event on its lane. ``x`` is a percentage of the width, ``y`` pixels from the top."""
+    """One event on its lane. ``x`` is a percentage of the width, ``y`` pixels from the top.
+
+    ``goal`` is the id of what the event tells of, empty where that is nowhere on the page.
+    """
 
     x: str
     y: int
     hue: str
     words: str
     lane: str
+    goal: str
+    who: str
     event: SessionEvent
 
 
@@ -96,17 +109,36 @@ def timeline(subject: Subject) -> Context:
     span = max(times["budget_ms"], times["elapsed_ms"], 1)
     found = list(SessionEvent.objects.filter(session=subject.session).order_by("-seq")[:MOST_EVENTS])
     hidden = _quiet_seq(found) if subject.session.is_quiet(subject.now) else None
-    marks = [mark for event in reversed(found) if (mark := _mark(event, span)) and not _is_hidden(mark, hidden)]
+    names = _names(subject.session, found)
+    drawn = [_mark(event, span, names) for event in reversed(found)]
+    marks = [mark for mark in drawn if mark and not _is_hidden(mark, hidden)]
     return {
         "lanes": LANES,
         "tracks": [index * LANE_HEIGHT + LANE_HEIGHT // 2 for index in range(len(LANES))],
         "height": len(LANES) * LANE_HEIGHT,
+        "full_height": len(LANES) * LANE_HEIGHT + SCALE_HEIGHT,
         "marks": marks,
         "newest": list(reversed(marks)),
         "now_x": f"{100 * times['elapsed_ms'] / span:.2f}%",
-        "ticks": [(f"{quarter * 25}%", span * quarter // 4) for quarter in range(1, 4)],
+        "ticks": _ticks(span),
         **times,
     }
+
+
+def _ticks(span_ms: int) -> list[tuple[str, str]]:
+    """Return the scale: positions and labels in round minutes, at most ``MAX_TICKS``."""
+    minutes = span_ms / 60_000
+    step = next((step for step in _STEPS if minutes / step <= MAX_TICKS), _STEPS[-1])
+    marks = range(step, int(minutes) + 1, step)
+    return [("0", "0"), *((f"{100 * mark / minutes:.2f}%", f"{mark} min") for mark in marks if mark < minutes * 0.98)]
+
+
+def _names(session: InterviewSession, found: list[SessionEvent]) -> dict[str, str]:
+    """Return how each actor is called: people by their names."""
+    users = {event.actor.removeprefix(_USER) for event in found if event.actor.startswith(_USER)}
+    people = {f"{_USER}{one.get_username()}": one.get_full_name() for one in User.objects.filter(username__in=users)}
+    names = {actor: name or actor.removeprefix(_USER) for actor, name in people.items()}
+    return {**names, events.SYSTEM: "Faultline", events.CANDIDATE: session.candidate_name}
 
 
 def words_for(event: SessionEvent) -> str:
@@ -138,11 +170,24 @@ def _is_hidden(mark: Mark, quiet_since: int | None) -> bool:
     return quiet_since is not None and mark.lane in _MIRRORED and mark.event.seq > quiet_since
 
 
-def _mark(event: SessionEvent, span: int) -> Mark | None:
+def _goal(event: SessionEvent) -> str:
+    """Return the id of the part of the page that shows what an event tells of."""
+    payload, kind = event.payload, event.kind.partition(".")[0]
+    if kind == "hint" and "index" in payload:
+        return f"hint-{payload['scenario']}-{payload['index']}"
+    if kind in ("question", "note") and kind in payload:
+        return f"{kind}-{payload[kind]}"
+    return {"check": "panel-checks", "guard": "panel-checks", "scenario": "panel-checks", "link": "panel-link"}.get(
+        kind, "panel-link" if kind == "candidate" else ""
+    )
+
+
+def _mark(event: SessionEvent, span: int, names: Mapping[str, str]) -> Mark | None:
     lane = _BY_PREFIX.get(event.kind.partition(".")[0], "Session")
     if not lane:
         return None
     y = LANES.index(lane) * LANE_HEIGHT + LANE_HEIGHT // 2
     undone = event.payload.get("verdict") == "fail" or event.kind == "scenario.regressed"
     hue = "orange" if undone else _HUES[lane]
-    return Mark(f"{100 * event.session_ms / span:.2f}%", y, hue, words_for(event), lane, event)
+    who = names.get(event.actor, event.actor.removeprefix(_USER))
+    return Mark(f"{100 * event.session_ms / span:.2f}%", y, hue, words_for(event), lane, _goal(event), who, event)

@@ -146,7 +146,7 @@ def test_each_mark_of_the_time_line_leads_to_its_entry(live, ada):
     services.credit(session=live, seconds=240, reason="The cluster was away", actor=ada)
     text = draw(live, "timeline")
     seq = live.events.get(kind="session.credited").seq
-    assert f'href="#moment-{seq}"' in text
+    assert f'data-moment="moment-{seq}"' in text
     assert f'id="moment-{seq}"' in text
     assert "Time credited: 4 min: The cluster was away" in text
 
@@ -201,3 +201,20 @@ def test_both_sides_are_told_that_a_pause_stops_the_clock_and_nothing_else(live,
     services.pause(session=live, actor=ada)
     assert "their kubectl still works" in draw(live, "link")
     assert "Your access to the cluster stays open" in draw(live, "watchers", role=panels.CANDIDATE)
+
+
+def test_the_time_line_has_a_scale_names_people_and_leads_to_what_it_tells_of(live, scenario, question, ada):
+    ada.first_name, ada.last_name = "Ada", "Lovelace"
+    ada.save()
+    services.release_hint(scenario=scenario, index=1, actor=ada)
+    services.mark_asked(question=question, actor=ada)
+    note = services.add_note(session=live, text="Calm", actor=ada)
+    text = draw(live, "timeline")
+    assert [f">{label}</text>" in text for label in ("0", "10 min", "20 min", "50 min")] == [True] * 4
+    assert "Ada Lovelace</td>" in text
+    assert "user:" not in text
+    page = text + draw(live, "hints") + panels.render_for(live, "questions", panels.INTERVIEWER, None, user=ada)
+    page += panels.render_for(live, "notes", panels.INTERVIEWER, None, user=ada)
+    for goal in (f"hint-{scenario.uuid}-1", f"question-{question.uuid}", f"note-{note.uuid}"):
+        assert f'href="#{goal}"' in text
+        assert f'id="{goal}"' in page
