@@ -8,7 +8,7 @@ import sys
 
 import bench
 
-HELPERS = {"__main__", "figures", "programs"}
+HELPERS = {"__main__", "figures", "live_scene", "programs"}
 
 
 def names() -> list[str]:

@@ -42,7 +42,7 @@ class Server:
 
     def seconds(self) -> float:
         """Return the processor time that it has used."""
-        return sum(map(_used, self.pids))
+        return sum(map(seconds_of, self.pids))
 
 
 def compiled() -> dict[str, str]:
@@ -168,7 +168,7 @@ def resident(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
-def _used(pid: int) -> float:
+def seconds_of(pid: int) -> float:
     """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS

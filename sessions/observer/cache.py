@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from faults.errors import ClusterError, Unreachable
 from sessions.observer.changes import ChangeLog
 
+T = TypeVar("T")
 Obj = dict[str, Any]
 Kind = tuple[str, str]  # apiVersion and kind
 MOST_EVENTS = 300
@@ -31,6 +32,7 @@ class Cache:
         self._synced: set[Kind] = set()
         self._heard: datetime | None = None
         self._stale: dict[Kind | None, tuple[datetime, str]] = {}
+        self._derived: dict[Kind, dict[str, tuple[Obj, Any]]] = {}
 
     def put(self, kind: Kind, change: str, obj: Obj) -> None:
         """Take one watch event; ``obj`` belongs to the cache from here on."""
@@ -106,6 +108,19 @@ class Cache:
         """Return the newest known objects of a kind, however old they are."""
         with self._lock:
             return list(self._objects.get(kind, {}).values())
+
+    def derived(self, kind: Kind, make: Callable[[Obj], T]) -> list[tuple[Obj, T]]:
+        """Return the objects of a kind with what ``make`` makes of each, made once for each version of an object.
+
+        For one thread, and for one ``make`` for each kind.
+        """
+        before, found = self._derived.get(kind, {}), {}
+        for obj in self.objects(kind):
+            uid = obj["metadata"]["uid"]
+            known = before.get(uid)
+            found[uid] = known if known is not None and known[0] is obj else (obj, make(obj))
+        self._derived[kind] = found
+        return list(found.values())
 
     def current(self, kind: Kind) -> list[Obj]:
         """Return the objects of a kind; raise ``ClusterError`` where they may be out of date."""

@@ -42,7 +42,8 @@ def live_state(
         rows = (pod_row(pod, is_target(pod), found.synced_at) for pod in ours(POD))
         found.pods = sorted(rows, key=broken_first)
     if "events" in names:
-        found.events = sorted(map(event_row, ours(EVENT)), key=lambda row: row.at or _OLDEST, reverse=True)
+        rows_of_events = [row for _, row in cache.derived(EVENT, event_row) if row.namespace in namespaces]
+        found.events = sorted(rows_of_events, key=lambda row: row.at or _OLDEST, reverse=True)
     if "nodes" in names:
         found.nodes = sorted(node_rows(cache.objects(NODE), cache.objects(POD)), key=unusable_first)
     if "workloads" in names:

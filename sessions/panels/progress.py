@@ -44,6 +44,11 @@ class CheckRow:
     hold: int
     cause: str = ""
 
+    @property
+    def is_guard(self) -> bool:
+        """Whether this is a guard."""
+        return self.key.startswith("guard:")
+
 
 @dataclass(frozen=True, slots=True)
 class HintRow:
@@ -138,14 +143,14 @@ def phases(subject: Subject) -> Context:
 def checks(subject: Subject) -> Context:
     """Return every scenario's checks and guards with verdict, finding and holding progress."""
     groups = [_check_group(row, subject.now) for row in scenarios_of(subject.session)]
-    _say_once([row for group in groups for row in (*group["checks"], *group["guards"])])
-    times = [row.checked_at for group in groups for row in (*group["checks"], *group["guards"]) if row.checked_at]
+    _say_once([row for group in groups for row in group["rows"]])
+    times = [row.checked_at for group in groups for row in group["rows"] if row.checked_at]
     return {
         "groups": groups,
         "checked_at": max(times, default=None),
         "outages": outages_of(subject.session),
         "passed": sum(group["passed"] for group in groups),
-        "total": sum(len(group["checks"]) for group in groups),
+        "total": sum(not row.is_guard for group in groups for row in group["rows"]),
     }
 
 
@@ -227,7 +232,13 @@ def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
     rows = [_check_row(check, states.get(check.key), scenario, now) for check in pack.checks]
     guards = [_guard_row(guard, states.get(guard.key)) for guard in pack.guards]
     passed = sum(row.chip.hue in ("green", "teal") for row in rows)
-    return {"scenario": scenario, "title": pack.title, "checks": rows, "guards": guards, "passed": passed}
+    return {
+        "scenario": scenario,
+        "title": pack.title,
+        "name": f"checks-{scenario.pk}",
+        "rows": [*rows, *guards],
+        "passed": passed,
+    }
 
 
 def _check_row(check: Check, state: CheckState | None, scenario: SessionScenario, now: datetime) -> CheckRow:

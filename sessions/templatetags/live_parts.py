@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -19,6 +20,7 @@ from sessions.templatetags.faultline import age
 
 register = template.Library()
 MAX_ROWS_KEPT = 4096
+_INDENT = re.compile(r">\s*\n\s*<")  # a third of a row as it stands in its file
 
 
 class RowItem(Protocol):
@@ -87,4 +89,5 @@ def _kept_row(kind: str, item: Any) -> str:
 
 
 def _fresh_row(kind: str, item: Any) -> str:
-    return plain(get_template(f"panels/rows/{kind}.html").render({"row": item})).strip()
+    html = plain(get_template(f"panels/rows/{kind}.html").render({"row": item})).strip()
+    return _INDENT.sub(">\\n<", html)

@@ -1,0 +1,327 @@
+"""From a change in a cluster to the browsers that watch: latency, bytes, a reconnect storm, and an idle installation.
+
+Latency stands beside a raw watch in the same run: one change at a time, since what follows within 100 ms of another
+is sent with it. Every figure is taken from a whole installation on loopback, with its clients on the same machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession, TCPConnector
+from websockets.asyncio.client import ClientConnection, connect
+
+from bench.figures import Figure, report
+from bench.programs import compiled, seconds_of
+
+ROOT = Path(__file__).resolve().parents[1]
+READY = "Ready after"
+SETTLE_S = 3.0
+IDLE_S = 15.0
+CHANGES, PAUSE_S = 25, 0.25
+BUSY_CHANGES, BUSY_RATE = 100, 20.0
+STORM, JITTER_S = 200, 2.0
+STAMP = re.compile(r"stamp-(\d+)")
+
+
+@dataclass
+class Installation:
+    """A running ``manage.py up`` in a folder of its own."""
+
+    process: subprocess.Popen[str]
+    environment: dict[str, str]
+    ready_s: float = 0.0
+
+    @property
+    def address(self) -> str:
+        """Return host and port of the site."""
+        return f"127.0.0.1:{self.environment['PORT']}"
+
+    def scene(self) -> dict[str, Any]:
+        """Make a live session with its viewers, inside."""
+        code = (ROOT / "bench" / "live_scene.py").read_text(encoding="utf-8")
+        command = [sys.executable, "-W", "ignore", "manage.py", "shell", "-v0", "-c", code]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True)
+        scene: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return scene
+
+    def pids(self) -> list[int]:
+        """Return the supervisor and everything below it."""
+        parents = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError):
+                stat = Path(f"/proc/{name}/stat").read_text(encoding="ascii", errors="replace")
+                parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
+        found = [self.process.pid]
+        for pid in found:
+            found += [child for child, parent in parents.items() if parent == pid]
+        return found
+
+    def seconds(self) -> float:
+        """Return the processor time that all processes have used."""
+        total = 0.0
+        for pid in self.pids():
+            with suppress(OSError):
+                total += seconds_of(pid)
+        return total
+
+    def memory(self) -> float:
+        """Return the sum of what all processes hold, in MB; what several share is counted once."""
+        total = 0
+        for pid in self.pids():
+            with suppress(OSError):
+                lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+                total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        return total / 1024
+
+
+def start(folder: Path) -> Installation:
+    """Start an installation and wait until it says that it is ready."""
+    environment = {name: value for name, value in compiled().items() if name not in ("REDIS_URL", "DATABASE_URL")}
+    environment |= {"DATA_DIR": str(folder), "PORT": str(_free_port()), "KUBESIM_PORT": str(_free_port())}
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "manage.py", "up"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if READY in line:
+            return Installation(process, environment, time.monotonic() - begun)
+    raise RuntimeError("the installation ended before it was ready")
+
+
+@dataclass
+class Viewer:
+    """One browser: what it has received, and when it saw each change."""
+
+    url: str
+    cookie: str
+    seq: int = 0
+    received: int = 0
+    live: asyncio.Event = field(default_factory=asyncio.Event)
+    socket: ClientConnection | None = None
+
+    async def open(self) -> None:
+        """Connect, telling what the page shows."""
+        host = self.url.partition("://")[2].partition("/")[0]
+        self.live.clear()
+        self.socket = await connect(
+            f"{self.url}?seq={self.seq}",
+            origin=f"http://{host}",  # type: ignore[arg-type]
+            additional_headers={"Cookie": f"sessionid={self.cookie}"},
+            compression=None,
+            open_timeout=30,
+        )
+
+    async def watch(self, seen: Callable[[int], None]) -> None:
+        """Take every message until the socket is closed."""
+        assert self.socket is not None
+        with suppress(Exception):
+            async for text in self.socket:
+                assert isinstance(text, str)
+                self.live.set()
+                self.received += len(text)
+                for stamp in STAMP.findall(text):
+                    seen(int(stamp))
+                self.seq = json.loads(text).get("seq", self.seq)
+
+
+@asynccontextmanager
+async def cluster(scene: dict[str, Any]) -> AsyncIterator[ClientSession]:
+    """Yield a session with the cluster's API, as its administrator."""
+    trust = ssl.create_default_context(cadata=scene["ca"])
+    headers = {"Authorization": f"Bearer {scene['token']}"} if scene["token"] else {}
+    if scene["certificate"]:
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(scene["certificate"] + "\n" + scene["key"])
+            file.flush()
+            trust.load_cert_chain(file.name)
+    async with ClientSession(connector=TCPConnector(ssl=trust, limit=0), headers=headers) as client:
+        yield client
+
+
+class Changes:
+    """Writes stamped events into the session's namespace, and notes when a raw watch sees them."""
+
+    def __init__(self, client: ClientSession, scene: dict[str, Any]) -> None:
+        self._client = client
+        self._path = f"{scene['server']}/api/v1/namespaces/{scene['namespace']}/events"
+        self._namespace = scene["namespace"]
+        self.number = 0
+        self.raw: dict[int, float] = {}
+
+    async def make(self) -> None:
+        """Make one change."""
+        self.number += 1
+        meta = {"name": f"bench-{self.number}", "namespace": self._namespace}
+        about = {"kind": "Pod", "name": "bench", "namespace": self._namespace}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": meta,
+            "involvedObject": about,
+            "reason": "Measured",
+            "message": f"stamp-{time.monotonic_ns()}",
+            "type": "Normal",
+        }
+        async with self._client.post(self._path, json=body) as answer:
+            answer.raise_for_status()
+
+    async def watch(self) -> None:
+        """Watch as ``kubectl get --raw`` with ``watch=1`` does."""
+        async with self._client.get(self._path, params={"watch": "1"}, timeout=None) as stream:  # type: ignore[arg-type]
+            async for line in stream.content:
+                if found := STAMP.search(line.decode()):
+                    self.raw.setdefault(int(found[1]), time.monotonic())
+
+
+async def latency(installation: Installation, scene: dict[str, Any], count: int) -> tuple[float, float, float]:
+    """Return the median milliseconds of a raw watch and of ``count`` viewers, and the ratio of the two."""
+    seen: dict[int, list[float]] = {}
+    async with cluster(scene) as client:
+        changes = Changes(client, scene)
+        changes.number = random.randrange(10**9)
+        viewers, tasks = await _viewers(installation, scene, count, lambda s: seen.setdefault(s, []).append(_now()))
+        raw = asyncio.create_task(changes.watch())
+        await asyncio.sleep(SETTLE_S)
+        seen.clear()
+        changes.raw.clear()
+        for _ in range(CHANGES):
+            await changes.make()
+            await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(1)
+        await _close(viewers, [*tasks, raw])
+    complete = [stamp for stamp in changes.raw if len(seen.get(stamp, ())) >= count]
+    raw_ms = statistics.median(1000 * (changes.raw[stamp] - stamp / 1e9) for stamp in complete)
+    ours_ms = statistics.median(1000 * (at - stamp / 1e9) for stamp in complete for at in seen[stamp][:count])
+    print(f"  {count} viewers: raw {raw_ms:.1f} ms, browser {ours_ms:.1f} ms, {len(complete)} of {CHANGES} complete")
+    return raw_ms, ours_ms, ours_ms / raw_ms
+
+
+async def busy(installation: Installation, scene: dict[str, Any]) -> float:
+    """Return the kB a second that a viewer receives at 20 changes a second."""
+    async with cluster(scene) as client:
+        changes = Changes(client, scene)
+        changes.number = random.randrange(10**9)
+        viewers, tasks = await _viewers(installation, scene, 5, lambda stamp: None)
+        await asyncio.sleep(SETTLE_S)
+        for viewer in viewers:
+            viewer.received = 0
+        begun = _now()
+        for number in range(BUSY_CHANGES):
+            await asyncio.sleep(max(0.0, begun + number / BUSY_RATE - _now()))
+            await changes.make()
+        spent = _now() - begun
+        await asyncio.sleep(0.3)
+        await _close(viewers, tasks)
+    return statistics.median(viewer.received for viewer in viewers) / spent / 1000
+
+
+async def storm(installation: Installation, scene: dict[str, Any]) -> tuple[float, float]:
+    """Drop 200 viewers at once; return the seconds until the last is live again, and the processor time of it."""
+    viewers, tasks = await _viewers(installation, scene, STORM, lambda stamp: None)
+    await asyncio.sleep(SETTLE_S)
+    await _close(viewers, tasks)
+    await asyncio.sleep(1)
+    for viewer in viewers[::2]:
+        viewer.seq = 0  # half of them have missed something
+    before = installation.seconds()
+    begun = _now()
+    tasks = [asyncio.create_task(_come_back(viewer)) for viewer in viewers]
+    await asyncio.gather(*(asyncio.wait_for(viewer.live.wait(), 60) for viewer in viewers))
+    spent, used = _now() - begun, installation.seconds() - before
+    await _close(viewers, tasks)
+    return spent, used
+
+
+async def _come_back(viewer: Viewer) -> None:
+    viewer.live.clear()
+    await asyncio.sleep(random.uniform(0, JITTER_S))
+    await viewer.open()
+    await viewer.watch(lambda stamp: None)
+
+
+async def _viewers(
+    installation: Installation, scene: dict[str, Any], count: int, seen: Callable[[int], None]
+) -> tuple[list[Viewer], list[asyncio.Task[None]]]:
+    url = f"ws://{installation.address}/ws/sessions/{scene['session']}/"
+    viewers = [Viewer(url, scene["cookies"][number % len(scene["cookies"])]) for number in range(count)]
+    for viewer in viewers:
+        await viewer.open()
+    tasks = [asyncio.create_task(viewer.watch(seen)) for viewer in viewers]
+    await asyncio.gather(*(asyncio.wait_for(viewer.live.wait(), 60) for viewer in viewers))
+    return viewers, tasks
+
+
+async def _close(viewers: list[Viewer], tasks: list[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*(viewer.socket.close() for viewer in viewers if viewer.socket))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def watched(installation: Installation, scene: dict[str, Any]) -> list[Figure]:
+    """Measure what people see."""
+    figures = []
+    for count, goal in ((20, 2.0), (100, 3.0)):
+        raw, _, ratio = await latency(installation, scene, count)
+        figures.append(Figure(f"watch to browser, {count} viewers", ratio, "x raw", goal, raw))
+    figures.append(Figure("a viewer at 20 changes/s", await busy(installation, scene), "kB/s", 20))
+    back, used = await storm(installation, scene)
+    figures.append(Figure("200 viewers are back", back, "s", 5))
+    figures.append(Figure("200 viewers are back, CPU", used, "s", 1))
+    return figures
+
+
+def idle(installation: Installation) -> list[Figure]:
+    """Measure an installation in which nothing happens."""
+    time.sleep(SETTLE_S)
+    before = installation.seconds()
+    time.sleep(IDLE_S)
+    share = 100 * (installation.seconds() - before) / IDLE_S
+    return [Figure("idle memory", installation.memory(), "MB PSS", 300), Figure("idle CPU", share, "%", 1)]
+
+
+def main() -> int:
+    """Measure everything once and return how many goals were missed."""
+    with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder:
+        installation = start(Path(folder))
+        try:
+            figures = [Figure("ready", installation.ready_s, "s", 3), *idle(installation)]
+            figures += asyncio.run(watched(installation, installation.scene()))
+        finally:
+            installation.process.send_signal(signal.SIGTERM)
+            installation.process.communicate(timeout=30)
+    return report("live", figures, peer="raw watch, ms")
+
+
+def _now() -> float:
+    return time.monotonic()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
