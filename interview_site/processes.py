@@ -57,6 +57,7 @@ def _web() -> list[str]:
         *("--host", settings.BIND),
         *("--port", str(settings.PORT)),
         *("--http", "interview_site.http_protocol:LimitedHttpProtocol"),
+        "--no-server-header",
         "--no-proxy-headers",  # interview_site.proxies believes those that the settings name
         *("--log-level", "warning"),
         *("--timeout-graceful-shutdown", "2"),

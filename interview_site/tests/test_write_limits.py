@@ -68,6 +68,14 @@ def test_looking_is_not_limited_and_nor_are_strangers(send):
     assert send(cookies=ADA).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/logout/", "/sessions/x/end/", "/api/sessions/x/end", "/admin/panic/"])
+def test_closing_a_door_never_waits(send, path):
+    for _ in range(MAX_WRITES + 1):
+        send(cookies=ADA)
+    assert send(cookies=ADA).status_code == 429
+    assert send(path=path, cookies=ADA).status_code == 200
+
+
 def test_a_candidates_browser_is_limited_too(send):
     codes = [send(path="/c/x/ask/", cookies=CANDIDATE).status_code for _ in range(MAX_WRITES + 1)]
     assert codes == [200] * MAX_WRITES + [429]
