@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from honcho.manager import Manager
@@ -30,6 +31,7 @@ from honcho.process import Process
 
 from interview_site import masking
 from interview_site.commands import Command
+from interview_site.lock_watch import LockWatch
 from interview_site.warm_children import NoWarmParent, WarmParent
 
 ASKS_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -137,7 +139,14 @@ class Outlet:
 class Supervisor(Manager):  # type: ignore[misc]
     """Runs every command until it is asked to stop, or until one of them does not stay up."""
 
-    def __init__(self, commands: Iterable[Command], folder: str, warm: WarmParent | None = None) -> None:
+    def __init__(
+        self,
+        commands: Iterable[Command],
+        folder: str,
+        warm: WarmParent | None = None,
+        database: Path | None = None,
+    ) -> None:
+        self.database = database
         self._outlet = Outlet(sys.stdout)
         super().__init__(Printer(self._outlet))
         self.events: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -155,6 +164,8 @@ class Supervisor(Manager):  # type: ignore[misc]
         for number in ASKS_TO_STOP:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
                 signal.signal(number, lambda number, _: self._signals.append(number))
+        if self.database is not None:
+            LockWatch(self.database, self._groups, self.say).start(self.stopping)
         terminal = _in_the_foreground() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
         for name, entry in self._processes.items():
             threading.Thread(target=entry["obj"].run, args=(self.events,), name=name, daemon=True).start()
@@ -171,6 +182,11 @@ class Supervisor(Manager):  # type: ignore[misc]
     def say(self, text: str) -> None:
         """Print a line without a prefix, for a person who waits for it; safe from any thread."""
         self.events.put(Message("plain", text, None, None, None))
+
+    def _groups(self) -> set[int]:
+        """Return the process groups of what runs; each process leads one."""
+        children = [entry["obj"]._child for entry in self._processes.values()]
+        return {child.pid for child in children if child is not None and child.returncode is None}
 
     def _running(self) -> list[str]:
         return [name for name, entry in self._processes.items() if "returncode" not in entry]
@@ -220,13 +236,23 @@ def announce(supervisor: Supervisor, argv: list[str], folder: str, warm: WarmPar
     child.wait()
 
 
-def become(commands: list[Command], folder: str, ready: list[str], channel: socket.socket | None) -> NoReturn:
-    """Replace this process, which knows Django, by a supervisor that does not; the open locks stay with it."""
+def become(
+    commands: list[Command],
+    folder: str,
+    ready: list[str],
+    channel: socket.socket | None,
+    database: str | None = None,
+) -> NoReturn:
+    """Replace this process, which knows Django, by a supervisor that does not; the open locks stay with it.
+
+    ``database`` is the file of a SQLite whose lock is watched.
+    """
     plan = {
         "commands": [asdict(command) for command in commands],
         "folder": folder,
         "ready": ready,
         "channel": channel.fileno() if channel else None,
+        "database": database,
     }
     read, write = os.pipe()
     with os.fdopen(write, "w", encoding="utf-8") as file:
@@ -246,7 +272,8 @@ def main(plan_descriptor: int) -> int:
     warm = WarmParent(socket.socket(fileno=channel)) if channel is not None else None
     if channel is not None:
         os.set_inheritable(channel, False)
-    supervisor = Supervisor([Command(**each) for each in plan["commands"]], plan["folder"], warm)
+    database = Path(plan["database"]) if plan["database"] else None
+    supervisor = Supervisor([Command(**each) for each in plan["commands"]], plan["folder"], warm, database)
     arguments = (supervisor, plan["ready"], plan["folder"], warm)
     threading.Thread(target=announce, args=arguments, daemon=True).start()
     supervisor.loop()

@@ -22,6 +22,7 @@ from django.db import DatabaseError, close_old_connections, connection
 from faults.errors import ClusterError, FaultError
 from faults.services import CandidateGrants
 from sessions import end_requests, services
+from sessions.disk_space import DiskWatch
 from sessions.end_requests import EndRequest
 from sessions.services import AccessOrder
 
@@ -31,6 +32,7 @@ RETRY_S = 0.2
 VERIFY_S = 2.0  # between two looks at what was settled a short while ago
 VERIFY_LATER_S = 15.0
 FRESH_S = 30.0
+DISK_S = 10.0
 MAX_ACTIVE = 128
 MAX_SLOW = 64  # of these may be sessions whose last attempt failed: a hung cluster leaves room for the others
 
@@ -48,6 +50,8 @@ class AccessEnforcer:
         self._grants: dict[int, CandidateGrants] = {}
         self._cut: set[EndRequest] = set()
         self._well = True
+        self._disk = DiskWatch()
+        self._disk_at = -DISK_S
 
     def start(self) -> None:
         """Begin to enforce."""
@@ -84,9 +88,15 @@ class AccessEnforcer:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.look()
+            self._look_at_disk()
             end_requests.decided.wait(RETRY_S if self._failed or self._cut else POLL_S)
             end_requests.decided.clear()
         connection.close()
+
+    def _look_at_disk(self) -> None:
+        if monotonic() - self._disk_at >= DISK_S:
+            self._disk_at = monotonic()
+            self._disk.look()
 
     def _orders(self) -> list[AccessOrder]:
         """Return what the database asks for; nothing while it does not answer, which is told once."""

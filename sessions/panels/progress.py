@@ -9,7 +9,7 @@ from typing import Any
 
 from faults.models import FaultRun
 from faults.packs import Check
-from sessions import part_minutes
+from sessions import disk_space, part_minutes
 from sessions.models import CheckState, HintRelease, InterviewSession, PreparationPhase, SessionScenario
 from sessions.panels import words
 from sessions.panels.subject import (
@@ -78,6 +78,7 @@ def header(subject: Subject) -> Context:
     return {
         "screen": screen_of(session),
         "quiet_until": quiet_until,
+        "disk_warning": disk_space.warning(),
         **times,
         **_light(session),
         **words.tab(session),

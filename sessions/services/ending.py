@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection, transaction
 
-from sessions import clock, end_requests
+from sessions import clock, disk_space, end_requests
 from sessions.end_requests import EndRequest
 from sessions.errors import SessionError
 from sessions.models import ClockEntry, InterviewSession
@@ -36,7 +36,7 @@ def end_now(*, session: InterviewSession, actor: User | None) -> InterviewSessio
     end_requests.keep(request)
     try:
         with short_waits(WAIT_S):
-            session = record_end(request) or session
+            session = _record_with_reserve(request) or session
     except OperationalError as exc:
         log.warning("The end of session %s is not recorded yet: %s", session.uuid, exc)
         raise NotRecordedYet(
@@ -44,6 +44,21 @@ def end_now(*, session: InterviewSession, actor: User | None) -> InterviewSessio
             f"({_reason(exc)}); the end is recorded with this time as soon as it can."
         ) from exc
     return session
+
+
+def _record_with_reserve(request: EndRequest) -> InterviewSession | None:
+    """Record an end; on a full disk in the room that was reserved for it."""
+    try:
+        return record_end(request)
+    except OperationalError as exc:
+        if not is_full(exc) or not disk_space.use_reserve():
+            raise
+        return record_end(request)
+
+
+def is_full(exc: OperationalError) -> bool:
+    """Whether a write failed for want of room."""
+    return any(words in str(exc) for words in ("full", "disk I/O", "No space"))
 
 
 def record_end(request: EndRequest) -> InterviewSession | None:
@@ -72,7 +87,7 @@ def _newest_entry(session_id: int) -> int:
 
 def _reason(exc: OperationalError) -> str:
     text = str(exc)
-    if "full" in text:
+    if is_full(exc):
         return "the disk is full: free some space"
     return "it is locked by another process" if "locked" in text else text
 

@@ -285,7 +285,7 @@ def test_a_cluster_that_is_in_the_way_is_told_once_and_tried_again(ended, monkey
 def test_a_revert_that_hangs_keeps_no_job_waiting(db, monkeypatch):
     hangs, relayed = threading.Event(), threading.Event()
     monkeypatch.setattr(sweeper, "EVERY_S", 0.01)
-    monkeypatch.setattr(sweeper.reconciler, "tick", lambda now: hangs.wait(10))
+    monkeypatch.setattr(sweeper.reconciler, "tick", lambda *_: hangs.wait(10))
     monkeypatch.setattr(sweeper.outbox, "sweep", lambda now: relayed.set())
     monkeypatch.setattr(sweeper.services, "housekeep", lambda now: 0)
     sweeping = sweeper.Sweeper(clock.now)

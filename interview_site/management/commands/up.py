@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from interview_site import preflight, processes, supervisor, warm_parent
+from interview_site import outages, preflight, processes, supervisor, warm_parent
 
 
 class Command(BaseCommand):
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         os.set_inheritable(lock.fileno(), True)  # the supervisor holds it from now on
         channel = self._fork_warm_parent(lock)
         folder = str(settings.BASE_DIR)
-        supervisor.become(list(processes.commands()), folder, processes.readiness(began), channel)
+        supervisor.become(list(processes.commands()), folder, processes.readiness(began), channel, _sqlite_file())
 
     def _fork_warm_parent(self, lock: TextIO) -> socket.socket | None:
         """Leave behind a process that has imported everything, for the supervisor to fork from."""
@@ -66,3 +66,9 @@ class Command(BaseCommand):
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             call_command("migrate", verbosity=0)
         connection.close()
+
+
+def _sqlite_file() -> str | None:
+    """Return the path of the database where it is a file."""
+    database = settings.DATABASES["default"]
+    return str(database["NAME"]) if database["ENGINE"] == outages.SQLITE else None
