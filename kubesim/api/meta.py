@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from kubesim.api import status
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -84,7 +86,10 @@ def check_unversioned(metadata: Obj) -> None:
 def without_repeated_owners(new: Obj) -> list[str]:
     """Drop owners that are named twice in the same words; return what is told of them."""
     owners = new["metadata"].get("ownerReferences") or []
-    kept = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
+    first: dict[bytes, Obj] = {}
+    for owner in owners:
+        first.setdefault(orjson.dumps(owner, option=orjson.OPT_SORT_KEYS), owner)
+    kept = [*first.values()]
     if len(kept) == len(owners):
         return []
     new["metadata"]["ownerReferences"] = kept

@@ -112,7 +112,8 @@ class Pressure(Watch):
 
     def grown(self) -> None:
         """Note that a process holds much more memory than before: more than there is ends somebody's at once."""
-        self._end_for_memory([measure(worker, self.clock.now().timestamp()) for worker in self._active()])
+        now = self.clock.now().timestamp()
+        self._end_for_memory([measure(worker, now, disk=False) for worker in self._active()])
         self.touch()
 
     def touch(self) -> None:

@@ -65,8 +65,8 @@ class PodUse:
         return known.get(resource, self.processes)
 
 
-def measure(worker: PodWorker, now: float) -> PodUse:
-    """Return what a pod takes at a moment (seconds since 1970)."""
+def measure(worker: PodWorker, now: float, *, disk: bool = True) -> PodUse:
+    """Return what a pod takes at a moment (seconds since 1970); ``disk``: of its node's disk, too, which is dear."""
     memory: dict[str, int] = {}
     for process in processes(worker):
         elapsed = process.elapsed(now)
@@ -75,8 +75,8 @@ def measure(worker: PodWorker, now: float) -> PodUse:
     running = [container for container in worker.record.containers if container.name in memory]
     return PodUse(
         worker,
-        [_container(worker, container, memory[container.name]) for container in running],
-        volumes(worker),
+        [_container(worker, container, memory[container.name], disk=disk) for container in running],
+        volumes(worker) if disk else {},
         PAUSE + sum(_processes(worker, container) for container in running),
         requests(worker.record.pod["spec"]),
     )
@@ -98,8 +98,9 @@ def volumes(worker: PodWorker) -> dict[str, Space]:
     return {name: weigh(mounts[name]) for name, at in own.items() if name in mounts and at.get("medium") != "Memory"}
 
 
-def _container(worker: PodWorker, container: Container, memory: int) -> ContainerUse:
-    return ContainerUse(container.name, memory, _root(worker, container), _logs(container))
+def _container(worker: PodWorker, container: Container, memory: int, *, disk: bool) -> ContainerUse:
+    root = _root(worker, container) if disk else Space()
+    return ContainerUse(container.name, memory, root, _logs(container))
 
 
 def _root(worker: PodWorker, container: Container) -> Space:

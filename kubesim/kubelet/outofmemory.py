@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kubesim.errors import Obj
 from kubesim.kubelet.footprint import ContainerUse, PodUse
 from kubesim.kubelet.host import Node
 from kubesim.kubelet.memory import EVERYWHERE, PODS, overwhelm, process, score
@@ -34,6 +33,5 @@ def relieve(node: Node, pods: list[PodUse], own: int, capacity: int, for_pods: i
 
 def _badness(use: PodUse, container: ContainerUse, capacity: int) -> int:
     """Return the kernel's points: thousandths of the memory that a process holds, and its oom_score_adj."""
-    none: Obj = {}
-    spec = next((c for c in use.pod["spec"]["containers"] if c["name"] == container.name), none)
+    spec = use.worker.record.spec_named(container.name)
     return container.memory * 1000 // max(capacity, 1) + score(use.pod, spec, capacity)

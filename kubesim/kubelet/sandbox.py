@@ -433,7 +433,8 @@ class Sandbox:
         self._number(container, machine)
         await companions.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
-        machine.on_growth, machine.files.disk = self.host.node.watch.grown, self.host.node.disk.room
+        watch, machine.files.disk = self.host.node.watch, self.host.node.disk.room
+        machine.on_growth, machine.on_crowd = watch.grown, watch.touch
         machine.files.on_memory = machine.check_memory
         inside.mount(machine, record, spec, mounts, box.env)
         rooted.enter_all(machine, record.pod, spec, self.host)

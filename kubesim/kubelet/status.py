@@ -97,13 +97,20 @@ class PodRecord:
         return {**found, "image": instance.image} if instance is not None and self.changed(container) else found
 
     def _wanted(self, container: Container) -> Obj:
-        """Look a container's spec up by list and name, in an index that is built once for each version of the pod."""
+        return self._index()[group(container), container.name]
+
+    def spec_named(self, name: str) -> Obj:
+        """Return the spec of the app container of a name; empty where there is none."""
+        return self._index().get(("containers", name), {})
+
+    def _index(self) -> dict[tuple[str, str], Obj]:
+        """Return the specs by list and name; the index is built once for each version of the pod."""
         spec = self.pod["spec"]
         if self._indexed is not spec:
             lists = ("initContainers", "containers", "ephemeralContainers")
             self._specs = {(name, item["name"]): item for name in lists for item in spec.get(name) or ()}
             self._indexed = spec
-        return self._specs[group(container), container.name]
+        return self._specs
 
     def asked(self, container: Container) -> Obj:
         """Return the resources that a container's pod asks for."""

@@ -26,5 +26,8 @@ class Watch:
     def started(self, memory_mib: float) -> None:
         """Note that a program has started that will hold so much memory."""
 
+    def touch(self) -> None:
+        """Look at the node soon, and a while longer."""
+
     def grown(self) -> None:
         """Note that a process holds much more memory than before."""

@@ -31,8 +31,8 @@ class Holder:
 
     async def claim(self, size: int) -> None:
         """Hold ``size`` bytes of memory from now on; more than the container may hold ends everything in it."""
-        more, self.held = size - self.held, size
-        if size > LARGE and more > 0:
+        before, self.held = self.held, size
+        if size // LARGE > before // LARGE:
             self.machine.on_growth()
             if self.dying:
                 await asyncio.sleep(0)

@@ -70,7 +70,9 @@ class Machine:
     on_full: Callable[[], None] = field(default=lambda: None)
     """Called when they hold more: then the kernel kills them all (memory.oom.group)."""
     on_growth: Callable[[], None] = field(default=lambda: None)
-    """Called when one of them holds much more than before, or there are many more of them."""
+    """Called when one of them holds much more than before."""
+    on_crowd: Callable[[], None] = field(default=lambda: None)
+    """Called when there are many more of them."""
     kernel: str = "5.15.0-1073-gke"
     address: str = "10.0.0.2"
     network: Network | None = None
@@ -195,7 +197,7 @@ class Process(Holder):
         self._task: asyncio.Task[None] | None = None
         machine.processes[self.pid] = self
         if len(machine.processes) % MANY == 0:
-            machine.on_growth()
+            machine.on_crowd()
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import sys
 import time
 
 import pytest
@@ -16,8 +17,10 @@ from kubesim.api.options import Options
 from kubesim.api.patch import json_patch, merge_patch, strategic_patch
 from kubesim.errors import ApiError
 from kubesim.kubelet.environment import LONGEST_WORD, expand
+from kubesim.kubelet.footprint import measure
 from kubesim.schema.kinds import registry
 from kubesim.schema.types import shape_of
+from kubesim.tests.containers import run
 from kubesim.tests.operations import DEPLOYMENTS, PODS, deployment, pod
 from kubesim.tests.world import world
 
@@ -153,13 +156,13 @@ async def _cpu_of_pod(spec, seconds):
 
 @pytest.mark.parametrize("init", [[], [{"name": "first", "image": "busybox:1.36", "command": ["sleep", "12"]}]])
 def test_a_pod_of_1_000_containers_is_linear_in_them(init):
-    def run(size):
+    def live(size):
         took, status = asyncio.run(_cpu_of_pod({"initContainers": init, "containers": containers(size)}, 40))
         assert sum(each["ready"] for each in status["containerStatuses"]) == size
         took_all.append(took)
 
     took_all = []
-    assert_linear(run, lambda size: (size,), 250)
+    assert_linear(live, lambda size: (size,), 250)
     assert min(took_all[::2]) < 4
 
 
@@ -167,10 +170,10 @@ def test_a_large_pod_leaves_room_for_others():
     """Each look at a pod costs as much as it has containers: a large one that always changes gets fewer of them."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
 
-    def run(size):
+    def live(size):
         asyncio.run(_cpu_of_pod({"containers": containers(size, readinessProbe=probe)}, 8))
 
-    assert_linear(run, lambda size: (size,), 60)
+    assert_linear(live, lambda size: (size,), 60)
 
 
 def test_values_that_refer_to_values_are_linear(ops):
@@ -193,3 +196,22 @@ def test_many_ports_keys_and_replicas_cost_what_they_are(ops):
         service,
         1_000,
     )
+
+
+async def test_many_new_processes_measure_no_pod_of_the_node():
+    """A fork bomb made its node weigh every pod, files and all, whenever it had 64 processes more."""
+    measured = []
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code is measure.__code__:
+            measured.append(frame)
+
+    async with world(1, 0) as cluster:
+        await cluster.create("pods", pod_of([{"name": "main", "image": "busybox:1.36", "command": ["sleep", "1d"]}]))
+        await cluster.tick(10)
+        sys.setprofile(note)
+        try:
+            status, _, _ = await run(cluster, "a", "sh", "-c", "for i in $(seq 200); do sleep 100 & done")
+        finally:
+            sys.setprofile(None)
+    assert (status, measured) == (0, [])

@@ -164,7 +164,10 @@ def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Itera
 def _claims(claims: list[Obj], where: str, pod: Obj) -> Iterator[FieldError]:
     """Yield what is wrong with the claims of the pod's that a container uses, or one request of them."""
     known = {claim.get("name", "") for claim in pod.get("resourceClaims") or ()} - {""}
+    ending = f": {', '.join(sorted(known))}" if known else " which is empty"
     used: set[str] = set()
+    in_part: set[str] = set()
+    """The claims of which single requests are used."""
     for at, claim in enumerate(claims):
         path, name, request = f"{where}[{at}]", claim.get("name", ""), claim.get("request", "")
         if not name:
@@ -176,10 +179,10 @@ def _claims(claims: list[Obj], where: str, pod: Obj) -> Iterator[FieldError]:
             if request:
                 yield from (invalid_value(f"{path}.request", request, why) for why in dns_errors(request))
             whole = f"{name}/{request}" if request else name
-            if whole in used or (not request and any(entry.startswith(f"{name}/") for entry in used)):
+            if whole in used or (not request and name in in_part):
                 yield duplicate(path, whole)
             used.add(whole)
+            in_part |= {name} if request else set()
         if name not in known:
-            ending = f": {', '.join(sorted(known))}" if known else " which is empty"
             lost = not_found_field(path, name)
             yield replace(lost, detail=f"{lost.detail}: must be one of the names in pod.spec.resourceClaims{ending}")
