@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -91,16 +91,24 @@ def seal(seq: int, newest_hash: str) -> str:
     return salted_hmac("sessions.events", f"{seq}:{newest_hash}", algorithm="sha256").hexdigest()
 
 
-def verify_chain(session: InterviewSession) -> int | None:
+def chain(session: InterviewSession) -> list[SessionEvent]:
+    """Return all events in order, each with the session's seal as it was when they were read."""
+    return list(SessionEvent.objects.filter(session=session).select_related("session").order_by("seq"))
+
+
+def verify_chain(session: InterviewSession, read: Sequence[SessionEvent] | None = None) -> int | None:
     """Return the ``seq`` of the first event that does not fit the chain, or None where it is whole.
 
-    One more than the last ``seq`` means that the end was cut off or written by somebody else.
+    One more than the last ``seq`` means that the end was cut off or written by somebody else. ``read`` is a
+    ``chain`` that the caller has at hand.
     """
     previous, expected = "", 1
-    for event in SessionEvent.objects.filter(session=session).select_related("session").order_by("seq"):
+    found = chain(session) if read is None else read
+    for event in found:
         if event.seq != expected or event.previous_hash != previous or event.hash != digest(event):
             return expected
         previous, expected = event.hash, expected + 1
-    sealed = InterviewSession.objects.values_list("timeline_seal", flat=True).get(pk=session.pk)
+    seals = InterviewSession.objects.values_list("timeline_seal", flat=True)
+    sealed = found[-1].session.timeline_seal if found else seals.get(pk=session.pk)
     whole = constant_time_compare(sealed, seal(expected - 1, previous)) if sealed or previous else True
     return None if whole else expected

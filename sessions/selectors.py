@@ -40,7 +40,7 @@ def pack_for(scenario: SessionScenario) -> Pack:
 
 def sessions_for(user: User) -> QuerySet[InterviewSession]:
     """Return the sessions that the user may see, newest first; a superuser sees all."""
-    sessions = InterviewSession.objects.select_related("owner", "plan_version").prefetch_related(
+    sessions = InterviewSession.objects.select_related("owner", "plan_version__plan").prefetch_related(
         "scenarios__scenario_version", Prefetch("clock_entries", ClockEntry.objects.order_by("id"))
     )
     if user.is_superuser:
@@ -89,7 +89,7 @@ def visible_assessments(session: InterviewSession, user: User) -> QuerySet[Asses
     An admin who does not interview sees contents when everybody has submitted.
     """
     everybody = session.assessments.select_related("interviewer").prefetch_related("ratings__scenario")
-    return everybody if _is_past_blind_phase(session, user) else everybody.filter(interviewer=user)
+    return everybody if is_past_blind_phase(session, user) else everybody.filter(interviewer=user)
 
 
 def submission_states(session: InterviewSession) -> list[tuple[User, bool]]:
@@ -101,7 +101,7 @@ def submission_states(session: InterviewSession) -> list[tuple[User, bool]]:
 def notes_for(session: InterviewSession, user: User) -> QuerySet[Note]:
     """Return the user's own notes and, once the user has submitted, everybody's."""
     notes = session.notes.select_related("author")
-    return notes if _is_past_blind_phase(session, user) else notes.filter(author=user)
+    return notes if is_past_blind_phase(session, user) else notes.filter(author=user)
 
 
 def pickable_scenarios() -> list[ScenarioVersion]:
@@ -131,8 +131,10 @@ def plans() -> list[PlanVersion]:
     return sorted(newest.values(), key=lambda version: version.title)
 
 
-def _is_past_blind_phase(session: InterviewSession, user: User) -> bool:
-    own = session.assessments.filter(interviewer=user).first()
+def is_past_blind_phase(session: InterviewSession, user: User) -> bool:
+    """Whether the user may see what others wrote: after their own submission; an admin, after everybody's."""
+    rows = list(session.assessments.all())
+    own = next((row for row in rows if row.interviewer_id == user.pk), None)
     if own is not None:
         return own.first_submitted_at is not None
-    return user.is_superuser and not session.assessments.filter(first_submitted_at=None).exists()
+    return user.is_superuser and all(row.first_submitted_at is not None for row in rows)

@@ -16,6 +16,7 @@ from sessions.panels.subject import (
     Context,
     Subject,
     clock_of,
+    judged_scenarios_of,
     outages_of,
     questions_of,
     released_hints,
@@ -143,7 +144,7 @@ def phases(subject: Subject) -> Context:
 
 def checks(subject: Subject) -> Context:
     """Return every scenario's checks and guards with verdict, finding and holding progress."""
-    groups = [_check_group(row, subject.now) for row in scenarios_of(subject.session)]
+    groups = [_check_group(row, subject.now) for row in judged_scenarios_of(subject.session)]
     _say_once([row for group in groups for row in group["rows"]])
     times = [row.checked_at for group in groups for row in group["rows"] if row.checked_at]
     return {
@@ -178,7 +179,7 @@ def questions(subject: Subject) -> Context:
 
 def run_of_show(subject: Subject) -> Context:
     """Return the parts in order, each with its scenarios, questions and minutes."""
-    scenarios, asked = scenarios_of(subject.session), questions_of(subject.session)
+    scenarios, asked = judged_scenarios_of(subject.session), questions_of(subject.session)
     quiet = subject.session.is_quiet(subject.now)
     planned = [int(part.get("minutes") or 0) for part in subject.session.parts]
     room = part_minutes.room(planned, subject.session.minutes)

@@ -56,7 +56,7 @@ class Subject:
 
 
 def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
-    """Return the session's scenarios with run, version and check states, fetched once."""
+    """Return the session's scenarios with run and version, fetched once."""
     known = "scenarios" in getattr(session, "_prefetched_objects_cache", {})
     _fetch(
         session,
@@ -64,12 +64,18 @@ def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
             "scenarios",
             SessionScenario.objects.select_related("scenario_version__scenario", "run").order_by("position"),
         ),
-        "scenarios__check_states",
     )
     rows = list(session.scenarios.all())
     for row in rows if not known else ():
         if row.run and row.run.scenario_version_id == row.scenario_version_id:
             row.run.scenario_version = row.scenario_version  # the same row: no need to read a whole pack twice
+    return rows
+
+
+def judged_scenarios_of(session: InterviewSession) -> list[SessionScenario]:
+    """Return the session's scenarios with their check states as well, fetched once."""
+    rows = scenarios_of(session)
+    prefetch_related_objects(rows, "check_states")
     return rows
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from faults.plain_text import plain_line
 from sessions import events
 from sessions.models import InterviewSession, SessionEvent
-from sessions.panels.subject import Context, Subject, clock_of
+from sessions.panels.subject import Context, Subject, assessments_of, clock_of
 
 LANES = ("Session", "Candidate", "Checks", "Hints", "Questions", "Notes")
 LANE_HEIGHT = 13
@@ -136,8 +136,10 @@ def _ticks(span_ms: int) -> list[tuple[str, str]]:
 def _names(session: InterviewSession, found: list[SessionEvent]) -> dict[str, str]:
     """Return how each actor is called: people by their names."""
     users = {event.actor.removeprefix(_USER) for event in found if event.actor.startswith(_USER)}
-    people = {f"{_USER}{one.get_username()}": one.get_full_name() for one in User.objects.filter(username__in=users)}
-    names = {actor: name or actor.removeprefix(_USER) for actor, name in people.items()}
+    known = {row.interviewer.get_username(): row.interviewer for row in assessments_of(session)}
+    others = User.objects.filter(username__in=users - known.keys()) if users - known.keys() else ()
+    people = {**known, **{user.get_username(): user for user in others}}
+    names = {f"{_USER}{username}": user.get_full_name() or username for username, user in people.items()}
     return {**names, events.SYSTEM: "Faultline", events.CANDIDATE: session.candidate_name}
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import Prefetch, prefetch_related_objects
 from django.utils.text import slugify
 
 from faults.checks.model import Check
@@ -23,6 +24,7 @@ from sessions.models import (
     HintRelease,
     InterviewSession,
     Outage,
+    SessionEvent,
     SessionQuestion,
     SessionScenario,
 )
@@ -39,6 +41,7 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
     Times are RFC 3339 in UTC; ``_ms`` is session time. Every text has passed ``faults.plain_text``.
     """
     session = _loaded(session)
+    chain = events.chain(session)
     packs = [(row, selectors.pack_for(row)) for row in _scenarios(session)]
     assessments = [_assessment(row, packs) for row in _shown(session, viewer)]
     card: Scorecard = {
@@ -48,16 +51,16 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "session": _session(session),
         "candidate": {"name": session.candidate_name},
         "plan": _plan(session),
-        "scenarios": _with_regressions(session, [_scenario(session, row, pack) for row, pack in packs]),
+        "scenarios": _with_regressions(session, chain, [_scenario(session, row, pack) for row, pack in packs]),
         "questions": [_question(row) for row in session.questions.select_related("question_version__question__bank")],
         "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
-        "submissions": [_submission(row) for row in session.assessments.select_related("interviewer")],
+        "submissions": [_submission(row) for row in session.assessments.all()],
         "assessments": assessments,
         "computed": scores.computed(
             rating for item in assessments if item["status"] == "submitted" for rating in item["ratings"]
         ),
         "release": {"released_at": _time(session.released_at), "residue": session.residue},
-        "timeline": _timeline(session),
+        "timeline": _timeline(session, chain),
     }
     return {key: _in_sight(value) for key, value in card.items()}
 
@@ -74,7 +77,8 @@ def _in_sight(value: Any) -> Any:
 def _loaded(session: InterviewSession) -> InterviewSession:
     """Return the session fresh, with what every part of the scorecard reads again and again."""
     rows = InterviewSession.objects.select_related("owner", "plan_version__plan")
-    return rows.prefetch_related("clock_entries").get(pk=session.pk)
+    assessments = Assessment.objects.select_related("interviewer")
+    return rows.prefetch_related("clock_entries", Prefetch("assessments", assessments)).get(pk=session.pk)
 
 
 def file_name(card: Scorecard, ending: str) -> str:
@@ -129,7 +133,8 @@ def _plan(session: InterviewSession) -> dict[str, Any] | None:
 
 def _scenarios(session: InterviewSession) -> list[SessionScenario]:
     rows = session.scenarios.select_related("scenario_version__scenario", "run__scenario_version__scenario")
-    return list(rows.prefetch_related("check_states", "hint_releases__by"))
+    hints = HintRelease.objects.select_related("by").order_by("at")
+    return list(rows.prefetch_related("check_states", Prefetch("hint_releases", hints)))
 
 
 def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> dict[str, Any]:
@@ -163,9 +168,11 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
     }
 
 
-def _with_regressions(session: InterviewSession, scenarios: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_regressions(
+    session: InterviewSession, chain: list[SessionEvent], scenarios: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Add the moments at which a repair that had held came undone: only the time line remembers them."""
-    for event in session.events.filter(kind="scenario.regressed").order_by("seq"):
+    for event in (event for event in chain if event.kind == "scenario.regressed"):
         for scenario in scenarios:
             if scenario["id"] == event.payload["scenario"]:
                 scenario["timings"]["regressed"].append(_moment(session, event.at))
@@ -258,17 +265,21 @@ def _submission(row: Assessment) -> dict[str, Any]:
 
 def _shown(session: InterviewSession, viewer: User) -> list[Assessment]:
     """Return the viewer's own assessment and those that others have submitted; never another's draft."""
-    rows = selectors.visible_assessments(session, viewer).prefetch_related(
-        "revisions", "ratings__scenario__scenario_version__scenario"
-    )
-    return [row for row in rows if row.interviewer == viewer or row.first_submitted_at is not None]
+    others = selectors.is_past_blind_phase(session, viewer)
+    rows = [
+        row
+        for row in session.assessments.all()
+        if row.interviewer == viewer or (others and row.first_submitted_at is not None)
+    ]
+    prefetch_related_objects(rows, "revisions", "ratings")
+    return rows
 
 
 def _assessment(row: Assessment, packs: _Packs) -> dict[str, Any]:
     """Return an assessment: as it was submitted, word for word, or its owner's draft."""
     content = _submitted_content(row)
     status = "submitted" if content else "draft"
-    content = content or _draft_content(row)
+    content = content or _draft_content(row, packs)
     given = {(rating["scenario"], rating["criterion"]): rating for rating in content["ratings"]}
     ratings = [_rating(scenario, pack, key, given) for scenario, pack in packs for key in range(len(pack.rubric))]
     figures = scores.computed(ratings)
@@ -303,14 +314,15 @@ def _submitted_content(row: Assessment) -> dict[str, Any] | None:
     }
 
 
-def _draft_content(row: Assessment) -> dict[str, Any]:
+def _draft_content(row: Assessment, packs: _Packs) -> dict[str, Any]:
+    slugs = {scenario.pk: scenario.scenario_version.scenario.slug for scenario, _ in packs}
     return {
         **{name: getattr(row, name) for name in ("overall", "takeaways", "strengths", "concerns", "revision")},
         "reason": row.revision_reason,
         "submitted_at": None,
         "ratings": [
             {
-                "scenario": rating.scenario.scenario_version.scenario.slug,
+                "scenario": slugs[rating.scenario_id],
                 **{name: getattr(rating, name) for name in ("criterion", "level", "note", "from_memory")},
             }
             for rating in row.ratings.all()
@@ -338,12 +350,11 @@ def _rating(
     }
 
 
-def _timeline(session: InterviewSession) -> dict[str, Any]:
-    last = session.events.order_by("-seq").only("seq", "hash").first()
+def _timeline(session: InterviewSession, chain: list[SessionEvent]) -> dict[str, Any]:
     return {
-        "events": last.seq if last else 0,
-        "head": last.hash if last else "",
-        "broken_at": events.verify_chain(session),
+        "events": chain[-1].seq if chain else 0,
+        "head": chain[-1].hash if chain else "",
+        "broken_at": events.verify_chain(session, chain),
     }
 
 

@@ -34,7 +34,7 @@ def chip(state: words.Chip) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def panel(context: Context, name: str) -> SafeString:
+def panel(context: Context, name: str, **extra: object) -> SafeString:
     """Return a panel of the page's session: the observer's newest frame where the page has one, else drawn now."""
     frames: dict[str, str] = context.get("frames") or {}
     if frame := frames.get(name):
@@ -45,7 +45,7 @@ def panel(context: Context, name: str) -> SafeString:
         context["role"],
         None,
         user=context.get("viewer"),
-        extra={"csrf_token": context.get("csrf_token")},
+        extra={"csrf_token": context.get("csrf_token"), **extra},
     )
     return SafeString(html)
 

@@ -10,7 +10,8 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
 
 from sessions import selectors, services
 from sessions.errors import SessionError, StaleEdit
@@ -55,6 +56,17 @@ def add_note(request: HttpRequest, uuid: UUID) -> HttpResponse:
     if not request.htmx:
         return replies.back(request, session)
     return replies.panel(request, session, "notes", focus=True)
+
+
+@require_safe
+@never_cache
+@login_required
+def session_tools(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Return what the live page fetches once it stands: the questions with their texts, and the notes so far."""
+    session = selectors.session_for(request.user, uuid)
+    answer = replies.panel(request, session, "questions")
+    answer.write(replies.panel(request, session, "notes", list_only=True).content)
+    return answer
 
 
 @require_POST

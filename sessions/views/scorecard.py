@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -27,6 +28,7 @@ def page(request: HttpRequest, uuid: UUID) -> HttpResponse:
         "session": session,
         "card": card,
         "waiting": waiting,
+        "started": parse_datetime(card["session"]["started_at"] or ""),
         "asked": [row for row in card["questions"] if row["asked_at"]],
         "unasked": [row for row in card["questions"] if not row["asked_at"]],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from sessions.panels.subject import (
 )
 from sessions.typing import HttpRequest
 
+WITHOUT_FORMS = ("checks", "run", "timeline")
 TEMPLATES = {
     "draft": "sessions/prepare.html",
     "prepare": "sessions/prepare.html",
@@ -78,13 +80,23 @@ def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     packs = [(row, selectors.pack_for(row)) for row in scenarios_of(session)]
-    shown = None if session.is_quiet(clock.now()) else frames.panels_of(str(session.uuid), INTERVIEWER, OBSERVED)
-    kept = shown.panels if shown else {}
+    kept = {} if session.is_quiet(clock.now()) else _kept_panels(str(session.uuid))
     return {
+        "whole": "whole" in request.GET,
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
         "packs": packs,
         "credit_form": CreditForm(),
     }
+
+
+def _kept_panels(uuid: str) -> Mapping[str, str]:
+    """Return the observer's drawings of what only it knows and, while it is alive, of all that holds no form.
+
+    A form needs the CSRF token of its page, for people without JavaScript.
+    """
+    names = OBSERVED if frames.newest_seq(uuid, INTERVIEWER) is None else (*OBSERVED, *WITHOUT_FORMS)
+    shown = frames.panels_of(uuid, INTERVIEWER, names)
+    return shown.panels if shown else {}
 
 
 def _ended(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
