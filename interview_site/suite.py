@@ -17,6 +17,7 @@ import pytest
 
 DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
+LONG = ("TORTURE_ROUNDS", "CONTRACT_KUBECONFIG")  # where one of them is set, the long proofs are wanted
 _PREFIXES = ("Skipped: ", "unconditional skip")
 
 
@@ -31,10 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the files that take longest first; every worker of xdist must come to the same order.
 
-    Tests marked ``torture`` are for ``make torture`` alone, which sets TORTURE_ROUNDS.
+    Tests marked ``torture`` are for ``make torture`` and ``make contract-real``.
     """
     items[:] = ordered(items, stored())
-    if "TORTURE_ROUNDS" not in os.environ:
+    if not any(name in os.environ for name in LONG):
         for_later = [item for item in items if item.get_closest_marker("torture")]
         items[:] = [item for item in items if item not in set(for_later)]
         config.hook.pytest_deselected(items=for_later)

@@ -56,7 +56,8 @@ def test_durations_are_added_up_by_file(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("rounds", ["", "25"])
 def test_long_proofs_run_in_torture_alone(pytester, monkeypatch, rounds):
-    monkeypatch.delenv("TORTURE_ROUNDS", raising=False)
+    for name in suite.LONG:
+        monkeypatch.delenv(name, raising=False)
     if rounds:
         monkeypatch.setenv("TORTURE_ROUNDS", rounds)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers = torture: long")

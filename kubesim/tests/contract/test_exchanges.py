@@ -4,10 +4,20 @@ import pytest
 
 from kubesim.tests.contract import exchanges
 
-SCENES = [scene for area in exchanges.areas() for scene in exchanges.load(area)]
+LONG = {"policies: what policies say by parameters, conditions and variables", "fields: every kind"}
+LONG |= {"rules: what rules say", "expressions: what comes of an expression"}
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: f"{scene.area}: {scene.name}")
+def _case(scene):
+    """Return a scene as a case; the longest, of hundreds of expressions each, are left to `make torture`."""
+    name = f"{scene.area}: {scene.name}"
+    return pytest.param(scene, id=name, marks=[pytest.mark.torture] if name in LONG else [])
+
+
+SCENES = [_case(scene) for area in exchanges.areas() for scene in exchanges.load(area)]
+
+
+@pytest.mark.parametrize("scene", SCENES)
 def test_the_answers_are_those_of_a_real_control_plane(cluster, scene):
     recorded = exchanges.answers(scene.area).get(scene.name)
     assert recorded is not None, (
@@ -15,6 +25,10 @@ def test_the_answers_are_those_of_a_real_control_plane(cluster, scene):
     )
     found = list(exchanges.differences(scene, exchanges.play(scene, cluster), recorded))
     assert not found, "\n".join(found)
+
+
+def test_the_scenes_that_are_left_to_torture_are_there():
+    assert {case.id for case in SCENES} >= LONG
 
 
 def test_what_no_two_runs_share_is_taken_out():

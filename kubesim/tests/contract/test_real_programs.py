@@ -48,6 +48,7 @@ found = {name: shutil.which(name, path=f"{BINARIES}{os.pathsep}{os.environ['PATH
 missing = [name for name, path in found.items() if path is None]
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.torture,
     pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not found in {BINARIES}; run: make testcluster"),
 ]
 
