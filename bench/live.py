@@ -191,7 +191,7 @@ class Changes:
 
     async def watch(self) -> None:
         """Watch as ``kubectl get --raw`` with ``watch=1`` does."""
-        async with self._client.get(self._path, params={"watch": "1"}, timeout=None) as stream:  # type: ignore[arg-type]
+        async with self._client.get(self._path, params={"watch": "1"}, timeout=None) as stream:
             async for line in stream.content:
                 if found := STAMP.search(line.decode()):
                     self.raw.setdefault(int(found[1]), time.monotonic())

@@ -10,7 +10,9 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
+from e2e.conftest import ADDRESS, CHROMIUM_ARGS, chromium_path
 from e2e.people import PATIENCE, Person, kubectl_path
+from e2e.relay import Relay
 from e2e.test_whole_interview import NO_KUBECTL, from_the_demo_plan_to_live, sign_in, the_candidate_joins
 
 pytestmark = [pytest.mark.browser, pytest.mark.kubectl]
@@ -229,6 +231,34 @@ def a_page_is_small(ada):
     assert len(requests) <= MOST_REQUESTS, requests
     assert sum(sizes) <= MOST_BYTES
     page.close()
+
+
+LIVE_SESSION = """
+from django.contrib.auth.models import User
+from sessions.models import InterviewSession
+ada = User.objects.get(username="interviewer")
+found = InterviewSession.objects.create(owner=ada, candidate_name="Sam", title="t", minutes=60, state="live")
+print(found.uuid)
+"""
+
+
+def test_the_lamp_and_the_buttons_tell_of_a_network_that_swallows_everything(browser, installation):
+    uuid = installation.manage("shell", "-v0", "-c", LIVE_SESSION).stdout.strip()
+    port = int(installation.env["PORT"])
+    relay = Relay(ADDRESS, port)
+    mapped = [*CHROMIUM_ARGS, f"--host-resolver-rules=MAP {ADDRESS}:{port} {ADDRESS}:{relay.port}"]
+    with browser.browser_type.launch(executable_path=chromium_path(), args=mapped) as other:
+        person = Person(other, installation.url)
+        sign_in(person, installation)
+        person.page.goto(f"/sessions/{uuid}/")
+        in_sync(person)
+        relay.swallow.set()
+        expect(person.page.locator("[data-words]")).to_have_text("Not connected", timeout=PATIENCE)
+        person.click("Pause")
+        person.see("Not connected: this waits for the server")
+        relay.swallow.clear()
+        in_sync(person)
+    relay.close()
 
 
 def test_the_keyboard_alone_gets_through_an_interview(ada):

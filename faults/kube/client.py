@@ -240,21 +240,25 @@ class Kube:
             raise errors.NotFound(f"The cluster has no kind {kind} in {api_version}.")
         return found
 
-    def open_watch(
-        self, api_version: str, kind: str, namespace: str, resource_version: str, *, seconds: int
-    ) -> urllib3.BaseHTTPResponse:
-        """Open a watch that the server ends after ``seconds``; the caller reads lines and releases the connection."""
-        query = {
-            "watch": "true",
-            "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(seconds),
-        }
-        path = self._path(api_version, kind, namespace)
-        response = self._send("GET", path, query=query, timeout=(self._timeout[0], seconds + 5.0))
-        if response.status != 200:
-            raise _error(response.status, response.data, response.headers)
-        return response
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return what every request says of us, the token included."""
+        return dict(self._headers)
+
+    @property
+    def timeout(self) -> tuple[float, float]:
+        """Return the seconds to connect, and between two bytes."""
+        return self._timeout
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return a TLS context that trusts the cluster and proves who we are."""
+        return _client_context(self.access)
+
+    def known_path(self, api_version: str, kind: str, namespace: str = "") -> str | None:
+        """Return the path of a kind's collection; None where discovery has not told of it yet."""
+        with self._lock:
+            known = kind in self._kinds.get(api_version, {})
+        return self._path(api_version, kind, namespace) if known else None
 
     def _discover(self, api_version: str) -> dict[str, Resource]:
         with self._lock:
@@ -264,18 +268,11 @@ class Kube:
         return known
 
     def _ask_kinds(self, api_version: str) -> dict[str, Resource]:
-        answer = self._json("GET", _group_path(api_version))
-        return {
-            entry["kind"]: Resource(
-                api_version, entry["kind"], entry["name"], entry["namespaced"], frozenset(entry["verbs"])
-            )
-            for entry in answer.get("resources", [])
-            if "/" not in entry["name"]
-        }
+        return parse_resources(api_version, self._json("GET", group_path(api_version)))
 
     def _path(self, api_version: str, kind: str, namespace: str = "", name: str = "") -> str:
         resource = self.resource(api_version, kind)
-        parts = [_group_path(api_version)]
+        parts = [group_path(api_version)]
         if namespace and resource.namespaced:
             parts += ["namespaces", quote(namespace, safe="")]
         parts.append(resource.plural)
@@ -344,7 +341,7 @@ class Kube:
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             raise errors.Unreachable(f"{self.access.server} broke off its answer: {exc}") from exc
         if not 200 <= response.status < 300:
-            raise _error(response.status, data, response.headers)
+            raise error_of(response.status, data, response.headers)
         return data
 
     def _send(
@@ -394,9 +391,22 @@ def _api_client(access: Access) -> ApiClient:
     return client
 
 
+def parse_resources(api_version: str, answer: Obj) -> dict[str, Resource]:
+    """Return the kinds of a discovery document, without their subresources."""
+    return {
+        entry["kind"]: Resource(
+            api_version, entry["kind"], entry["name"], entry["namespaced"], frozenset(entry["verbs"])
+        )
+        for entry in answer.get("resources", [])
+        if "/" not in entry["name"]
+    }
+
+
 def _client_context(access: Access) -> ssl.SSLContext:
-    """Return a TLS context with a client certificate; ``ssl`` can load one from a file only."""
-    context = ssl.create_default_context(cadata=access.ca_pem)
+    """Return a TLS context, with a client certificate if there is one; ``ssl`` can load it from a file only."""
+    context = ssl.create_default_context(cadata=access.ca_pem or None)
+    if not access.client_certificate_pem:
+        return context
     handle, path = tempfile.mkstemp()  # created with mode 0600
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -407,7 +417,8 @@ def _client_context(access: Access) -> ssl.SSLContext:
     return context
 
 
-def _group_path(api_version: str) -> str:
+def group_path(api_version: str) -> str:
+    """Return the path of an API group's version."""
     return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
@@ -421,7 +432,7 @@ def _cause(exc: BaseException) -> str:
     return _cause(reason) if isinstance(reason, BaseException) else str(exc).split(": ", 1)[-1]
 
 
-def _error(code: int, data: bytes, headers: Mapping[str, str]) -> errors.ClusterError:
+def error_of(code: int, data: bytes, headers: Mapping[str, str]) -> errors.ClusterError:
     """Turn a Status, or whatever a proxy sent in its place, into one of our errors."""
     try:
         status = orjson.loads(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import queue
 import random
@@ -37,7 +38,7 @@ class Stop:
     def is_set(self):
         return self.left <= 0
 
-    def wait(self, timeout):
+    async def wait(self, timeout):
         self.waits.append(timeout)
         self.left -= 1
         return self.is_set()
@@ -66,7 +67,7 @@ def play(answers, pauses):
             on_stale=lambda reason: told.append(("stale", "")),
             rng=random.Random(1),
         )
-        loop.run()
+        asyncio.run(loop.run())
     return told, [query for _, path, query in server.requests if path != "/api/v1"], stop.waits
 
 
@@ -136,7 +137,7 @@ def test_changes_of_a_practice_cluster_arrive_and_closing_waits_for_nobody(kube)
         lambda kind, obj: changes.put((kind, obj["metadata"]["name"])),
         on_synced=synced.set,
     )
-    thread = threading.Thread(target=loop.run)
+    thread = threading.Thread(target=lambda: asyncio.run(loop.run()))
     thread.start()
     assert synced.wait(10)
     kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "namespace": "default"}})
@@ -173,5 +174,5 @@ def test_a_loop_that_was_closed_before_its_watch_was_answered_ends_at_once():
     told = []
     with ScriptedServer(answer) as server:
         loop = ListWatch(server.kube, "v1", "Pod", "a", lambda kind, obj: told.append(kind))
-        loop.run()
+        asyncio.run(loop.run())
     assert told == ["ADDED"]

@@ -1,15 +1,18 @@
-"""One cluster under watch: a list+watch per kind, each in a thread that fills the cache."""
+"""One cluster under watch: a list+watch for each kind fills the cache. All clusters share one thread."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 from datetime import datetime
+from functools import cache
 
 from faults.errors import ClusterError
 from faults.kube.client import Kube
-from faults.kube.watch import ListWatch
+from faults.kube.watch import ListWatch, Pauses, Streams
 from sessions.observer.cache import Cache, Kind
 
 log = logging.getLogger(__name__)
@@ -26,34 +29,12 @@ PANEL_KINDS: tuple[Kind, ...] = (
 TIMEOUT_S = (1.0, 2.5)  # shorter than elsewhere: a server that hangs must show as stale within seconds
 
 
-class _Pauses:
-    """The stop signal of one stream, whose pauses also end when there is reason to try again at once."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._stopped = False
-
-    def is_set(self) -> bool:
-        """Return whether the stream must end."""
-        return self._stopped
-
-    def set(self) -> None:
-        """End the stream and its pause."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-
-    def hurry(self) -> None:
-        """End the pause of now, if there is one."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait(self, timeout: float) -> bool:
-        """Pause for at most ``timeout`` seconds; return whether the stream must end."""
-        with self._changed:
-            if not self._stopped:
-                self._changed.wait(timeout)
-            return self._stopped
+@cache
+def shared_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop in which every cluster is watched; its thread starts with the first."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="watches", daemon=True).start()
+    return loop
 
 
 class ClusterWatch:
@@ -69,21 +50,21 @@ class ClusterWatch:
         self.kube = Kube(kube.access, timeout=TIMEOUT_S)
         self.kinds = frozenset(kinds) | frozenset(PANEL_KINDS)
         self.cache = Cache(self.kinds, now, on_change)
-        self._pauses = {kind: _Pauses() for kind in sorted(self.kinds)}
+        self._pauses = {kind: Pauses() for kind in sorted(self.kinds)}
         self._watches = [self._watch(kind) for kind in self._pauses]
-        self._threads: list[threading.Thread] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running: Future[None] | None = None
 
     def start(self) -> None:
-        """Begin to list and watch."""
-        for (_, kind), watch in zip(self._pauses, self._watches, strict=True):
-            thread = threading.Thread(target=watch.run, name=f"watch {kind}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        """Begin to list and watch, in the event loop that all clusters share."""
+        self._running = asyncio.run_coroutine_threadsafe(self._run(), shared_loop())
+        self._running.add_done_callback(_tell_why)
 
     @property
     def is_alive(self) -> bool:
-        """Whether every stream has its thread; one that died would leave the cache standing still."""
-        return all(thread.is_alive() for thread in self._threads)
+        """Whether every stream is worked on; one that ended would leave the cache standing still."""
+        running = self._running is not None and not self._running.done()
+        return running and not any(task.done() for task in self._tasks)
 
     def probe(self) -> None:
         """Ask for a sign of life: a watch in which nothing happens looks like one whose server is dead."""
@@ -98,12 +79,20 @@ class ClusterWatch:
                 pauses.hurry()
 
     def close(self, wait_s: float = 0.3) -> None:
-        """Stop every stream. Threads that hang in a connection attempt end with it, later."""
+        """Stop every stream; a connection attempt that hangs ends by itself, later."""
         for watch in self._watches:
             watch.close()
-        for thread in self._threads:
-            thread.join(wait_s / max(1, len(self._threads)))
+        if self._running is not None:
+            wait([self._running], wait_s)
         self.kube.close()
+
+    async def _run(self) -> None:
+        streams = Streams(self.kube)
+        self._tasks = [asyncio.create_task(watch.run(streams)) for watch in self._watches]
+        try:
+            await asyncio.gather(*self._tasks)
+        finally:
+            await streams.close()
 
     def _watch(self, kind: Kind) -> ListWatch:
         return ListWatch(
@@ -116,3 +105,9 @@ class ClusterWatch:
             on_synced=lambda: self.cache.synced(kind),
             on_stale=lambda reason: self.cache.stale(kind, reason),
         )
+
+
+def _tell_why(ended: Future[None]) -> None:
+    """Log what ended the streams, if it was not their being closed; the session's watch is then made anew."""
+    if not ended.cancelled() and (exc := ended.exception()) is not None:
+        log.error("The watch of a cluster ended: %r", exc)

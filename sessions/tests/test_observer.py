@@ -24,6 +24,7 @@ from sessions.live import LiveState, PodRow
 from sessions.models import CheckState, InterviewSession
 from sessions.observer import loop, screens, session_watch
 from sessions.observer.cache import EVENT, MOST_EVENTS, Cache
+from sessions.observer.cluster import PANEL_KINDS, ClusterWatch
 from sessions.observer.loop import Observer
 from sessions.observer.publishing import Publisher
 from sessions.observer.reader import CacheReader, matches
@@ -442,8 +443,18 @@ def test_a_watch_whose_stream_ended_asks_to_be_made_anew(watched):
     watched._thread = threading.current_thread()  # this test is the one that looks
     assert not watched.must_be_renewed
     watched.cluster._watches[0].close()
-    watched.cluster._threads[0].join(5)
-    assert watched.must_be_renewed
+    eventually(lambda: watched.must_be_renewed)
+
+
+def test_watching_another_cluster_takes_no_thread(watched, broken, time):
+    before = set(threading.enumerate())
+    second = ClusterWatch(fault_selectors.kube_for(broken.cluster), [("v1", "ConfigMap")], time)
+    second.start()
+    eventually(lambda: second.cache.complete)
+    assert set(threading.enumerate()) == before
+    assert len(second.kinds) == len(PANEL_KINDS) + 1
+    second.close()
+    assert not second.is_alive
 
 
 def test_the_observer_process_ends_in_good_order_on_sigterm(tmp_path, redis_url):
