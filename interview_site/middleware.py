@@ -65,13 +65,20 @@ class PlainPages:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if not response.streaming and response.headers.get("Content-Type", "").startswith("text/html"):
+        if self._is_plain_html(response):
             page = response.content.decode(response.charset)
             if (shown := plain(page)) != page:
                 response.content = shown.encode(response.charset)
                 if "Content-Length" in response.headers:
                     response.headers["Content-Length"] = str(len(response.content))
         return response
+
+    @staticmethod
+    def _is_plain_html(response: HttpResponse) -> bool:
+        """Return whether a page is still to be looked through; what a view has zipped was drawn by our panels."""
+        if response.streaming or "Content-Encoding" in response.headers:
+            return False
+        return response.headers.get("Content-Type", "").startswith("text/html")
 
 
 class CompressedStatic:

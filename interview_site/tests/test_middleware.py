@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from django.http import HttpResponse
+
+from interview_site.middleware import PlainPages
 
 GZIP = {"Accept-Encoding": "gzip, deflate, br"}
 
@@ -50,3 +53,9 @@ def test_everything_that_pages_load_stays_small(settings):
     files = [*settings.BASE_DIR.glob("static/*.js"), settings.BASE_DIR / "static" / "app.css"]
     assert (settings.BASE_DIR / "static" / "app.css").stat().st_size < 40_000
     assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) < 30_000
+
+
+def test_a_page_that_its_view_has_zipped_goes_out_as_it_is(rf):
+    body = gzip.compress(b"<p>drawn</p>")
+    zipped = PlainPages(lambda request: HttpResponse(body, headers={"Content-Encoding": "gzip"}))
+    assert zipped(rf.get("/")).content == body
