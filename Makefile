@@ -44,7 +44,7 @@ torture: setup-dev ## The long proofs: every crash point many times, random hist
 	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status
 
-bench: setup-dev ## Measure: make bench NAME=kubesim (or nodes, rehearse); figures beside goals, JSON in bench/results
+bench: setup-dev ## Measure: make bench NAME=kubesim (or isolation, nodes, rehearse); figures beside goals, JSON in bench/results
 	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)
 
 lint: setup-dev ## Style, types, layers, templates, licences

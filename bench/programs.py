@@ -162,6 +162,28 @@ async def _answers(client: ClientSession) -> None:
             response.raise_for_status()
 
 
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and theirs."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    children = [int(child) for child in path.read_text().split()] if path.exists() else []
+    return [found for child in children for found in (child, *descendants(child))]
+
+
+def private(pid: int) -> float:
+    """Return the MB of memory that a process shares with no other."""
+    return _rollup(pid, "Private_")
+
+
+def proportional(pid: int) -> float:
+    """Return the MB of memory of a process and of all that it has started; what they share counts once."""
+    return sum(_rollup(found, "Pss:") for found in (pid, *descendants(pid)))
+
+
+def _rollup(pid: int, name: str) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+
 def resident(pid: int) -> float:
     """Return the MB of memory that a process has in use."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()

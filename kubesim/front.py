@@ -12,6 +12,7 @@ import binascii
 import hmac
 import logging
 import re
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
@@ -28,9 +29,12 @@ from kubesim.listener import Listener, most_connected
 
 HEAD_S = 10.0
 """For TLS and the first request's head together."""
+LINGER_S = 0.1
 MAX_HEAD = 64 * 1024
-MAX_HALF_OPEN = 256
-"""Connections of which nobody knows yet whose they are; of more, the oldest is closed."""
+MAX_SILENT, MAX_SPEAKING, MAX_ACCEPTS = 2048, 256, 16
+"""Connections that have said nothing yet, those whose first request is not complete, and how many are taken in one
+turn of the event loop."""
+BACKLOG = 1024
 MAX_CONNECTIONS = 512
 """Of one cluster."""
 HEAD_END = b"\r\n\r\n"
@@ -99,32 +103,67 @@ def malformed(code: int) -> bytes:
     return (head + text).encode()
 
 
-class FrontListener(Listener):
-    """A listening socket that closes the oldest of too many connections that have not been routed yet."""
+class Doorstep:
+    """Connections of which nobody knows yet whose they are: the silent, and those that have begun to speak.
 
-    def __init__(self, family: int) -> None:
-        super().__init__(family)
-        self._half_open: dict[int, Any] = {}
+    TLS is begun with the first byte, so that somebody who says nothing costs a socket and nothing else. Of more than
+    may be, the oldest is closed.
+    """
 
-    def accept(self) -> tuple[Any, Any]:
-        """Take a connection."""
-        connection, address = super().accept()
-        self._half_open.pop(connection.fileno(), None)
-        self._half_open[connection.fileno()] = connection
-        if len(self._half_open) > MAX_HALF_OPEN:
-            self._close_oldest()
-        return connection, address
+    def __init__(self, greet: Callable[[socket.socket], object]) -> None:
+        """``greet`` is called with a connection that has begun to speak."""
+        self._greet = greet
+        self._silent: dict[socket.socket, float] = {}
+        self._speaking: dict[int, socket.socket] = {}
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(1.0, self._close_late)
+
+    def accept(self, listener: Listener) -> None:
+        """Take some of the connections that wait."""
+        for _ in range(MAX_ACCEPTS):
+            try:
+                connection, _ = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            connection.setblocking(False)
+            self._silent[connection] = self._loop.time()
+            self._loop.add_reader(connection, self._spoke, connection)
+            if len(self._silent) > min(MAX_SILENT, most_connected() // 4):
+                self._close(next(iter(self._silent)))
 
     def routed(self, descriptor: int) -> None:
-        """Note that a connection's cluster is known."""
-        self._half_open.pop(descriptor, None)
+        """Note that a connection's cluster is known, or that it has ended."""
+        self._speaking.pop(descriptor, None)
 
-    def _close_oldest(self) -> None:
-        self._half_open = {number: found for number, found in self._half_open.items() if found.fileno() == number}
-        if len(self._half_open) > MAX_HALF_OPEN:
-            oldest = self._half_open.pop(next(iter(self._half_open)))
+    def close(self) -> None:
+        """Close all that are silent."""
+        self._timer.cancel()
+        for connection in [*self._silent]:
+            self._close(connection)
+
+    def _spoke(self, connection: socket.socket) -> None:
+        self._loop.remove_reader(connection)
+        del self._silent[connection]
+        self._speaking.pop(connection.fileno(), None)
+        self._speaking[connection.fileno()] = connection
+        self._greet(connection)
+        if len(self._speaking) > MAX_SPEAKING:
+            self._speaking = {number: found for number, found in self._speaking.items() if found.fileno() == number}
+        if len(self._speaking) > MAX_SPEAKING:
             with suppress(OSError):
-                oldest.shutdown(2)
+                self._speaking.pop(next(iter(self._speaking))).shutdown(socket.SHUT_RDWR)
+
+    def _close(self, connection: socket.socket) -> None:
+        self._loop.remove_reader(connection)
+        del self._silent[connection]
+        connection.close()
+
+    def _close_late(self) -> None:
+        """Close who has been silent for too long."""
+        late = self._loop.time() - HEAD_S
+        for connection in [found for found, since in self._silent.items() if since < late]:
+            self._close(connection)
+        self._timer = self._loop.call_later(1.0, self._close_late)
 
 
 class Splice(asyncio.Protocol):
@@ -163,6 +202,7 @@ class Arrival(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
         self._task: asyncio.Task[None] | None = None
+        self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request, but not for long."""
@@ -178,9 +218,9 @@ class Arrival(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on until the head is complete."""
-        self._head += data
-        if self._task is not None:
+        if self._task is not None or self._ended:
             return
+        self._head += data
         if not (HEAD_END in self._head or b"\n\n" in self._head):
             if len(self._head) > MAX_HEAD:
                 self.end(malformed(431))
@@ -190,34 +230,60 @@ class Arrival(asyncio.Protocol):
         self._task = asyncio.ensure_future(self._front.route(self._transport, self._head, self.end))
 
     def end(self, last: bytes) -> None:
-        """Say something and hang up."""
+        """Say something and hang up, in a moment: what is still on its way would cut the answer off."""
+        self._ended = True
         self._timer.cancel()
+        self._transport.resume_reading()
         self._transport.write(last)
-        self._transport.close()
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
 
 class Front:
     """Routes connections."""
 
-    def __init__(
-        self, host: Host, listener: FrontListener, control: Callable[[], asyncio.Protocol], token: str
-    ) -> None:
+    def __init__(self, host: Host, listener: Listener, control: Callable[[], asyncio.Protocol], token: str) -> None:
         """``control`` makes what serves a connection with ``token``, the control API's."""
         self._host = host
         self._listener = listener
         self._control = control
         self._token = token.encode()
         self._connected: Counter[str] = Counter()
+        self._greetings: set[asyncio.Task[None]] = set()
+        self._doorstep = Doorstep(self._greet)
+        self._context: ssl.SSLContext
 
-    async def serve(self, context: ssl.SSLContext) -> asyncio.Server:
+    def start(self, context: ssl.SSLContext) -> None:
         """Begin to listen."""
-        return await asyncio.get_running_loop().create_server(
-            lambda: Arrival(self), sock=self._listener, ssl=context, ssl_handshake_timeout=HEAD_S, backlog=1024
-        )
+        self._context = context
+        self._listener.setblocking(False)
+        self._listener.listen(BACKLOG)
+        asyncio.get_running_loop().add_reader(self._listener, self._doorstep.accept, self._listener)
+
+    def stop(self) -> None:
+        """Take no more connections; what is open goes on."""
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._doorstep.close()
+        for task in self._greetings:
+            task.cancel()
+
+    def _greet(self, connection: socket.socket) -> None:
+        task = asyncio.ensure_future(self._begin_tls(connection))
+        self._greetings.add(task)
+        task.add_done_callback(self._greetings.discard)
+
+    async def _begin_tls(self, connection: socket.socket) -> None:
+        descriptor = connection.fileno()
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: Arrival(self), connection, ssl=self._context, ssl_handshake_timeout=HEAD_S
+            )
+        except (OSError, ssl.SSLError) as error:
+            log.debug("a connection could not be greeted: %s", error)
+            self._doorstep.routed(descriptor)
 
     async def route(self, transport: asyncio.Transport, head: bytes, end: Callable[[bytes], None]) -> None:
         """Connect a client whose first request has begun to what answers it."""
-        self._listener.routed(transport.get_extra_info("socket").fileno())
+        self._doorstep.routed(transport.get_extra_info("socket").fileno())
         found = REQUEST.match(head)
         if found is None:
             return end(malformed(400))

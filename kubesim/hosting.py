@@ -24,14 +24,14 @@ from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.control import Control, control_token
 from kubesim.forkserver import ForkServer
-from kubesim.front import Front, FrontListener
+from kubesim.front import Front
 from kubesim.host import Host
 from kubesim.kubeconfig import server_url
-from kubesim.listener import close
+from kubesim.listener import Listener, close
 from kubesim.malformed_http import Runner
 from kubesim.pki import CertificateAuthority
 from kubesim.processes import Processes
-from kubesim.serve import Address, bind, taken, tls_context
+from kubesim.serve import Address, listen, taken, tls_context
 
 MAX_BODY = 1 << 20
 MAX_MESSAGE = 4 << 20
@@ -44,7 +44,7 @@ ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings", "protobuf_g
 def run_host(address: Address, data: Path, *, history: bool = False) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status."""
     with (
-        bind(address, FrontListener) as sock,
+        listen(address) as sock,
         taken(data, PATIENCE_S),
         tempfile.TemporaryDirectory(prefix="kubesim-") as folder,
     ):
@@ -87,7 +87,7 @@ def _read_modules() -> Iterator[object]:
 
 def _run_front(
     channel: socket.socket,
-    sock: FrontListener,
+    sock: Listener,
     address: Address,
     data: Path,
     folder: Path,
@@ -101,7 +101,7 @@ def _run_front(
 
 async def _front(
     channel: socket.socket,
-    sock: FrontListener,
+    sock: Listener,
     address: Address,
     data: Path,
     folder: Path,
@@ -127,8 +127,8 @@ async def _front(
         await host.start()
         assert runner.server is not None
         front = Front(host, sock, runner.server, token)
-        server = await front.serve(tls_context(authority, address.host, clock))
-        stack.callback(server.close)
+        front.start(tls_context(authority, address.host, clock))
+        stack.callback(front.stop)
         count = len(host.clusters)
         print(f"kubesim host is ready at {url} ({count} clusters; token in {data}/control-token)", flush=True)
         await stop.wait()

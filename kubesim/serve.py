@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import TextIO
 
 from aiohttp import web
 
@@ -55,18 +55,10 @@ class Address:
         return self.public_host or self.bind
 
 
-ListenerT = TypeVar("ListenerT", bound=Listener)
-
-
 def listen(address: Address) -> Listener:
     """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
-    return bind(address, Listener)
-
-
-def bind(address: Address, kind: type[ListenerT]) -> ListenerT:
-    """Return a bound socket (port 0: a free one); raises ServeError when the port is taken."""
     family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
-    found = kind(family)
+    found = Listener(family)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((address.bind, address.port))

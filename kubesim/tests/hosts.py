@@ -60,12 +60,14 @@ class RunningHost:
         """Send bytes over TLS and return all that comes back."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.trust)
         writer.write(data)
+        answer = b""
         with suppress(ConnectionError):
-            data = await reader.read()
+            while piece := await reader.read(65536):
+                answer += piece
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
-        return data
+        return answer
 
 
 async def make(client: ClientSession, **fields: Any) -> tuple[int, dict[str, Any]]:

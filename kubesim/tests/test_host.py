@@ -147,8 +147,11 @@ async def test_a_dropped_cluster_is_gone_and_dropping_it_again_is_404(host):
 
 async def test_a_cluster_is_dropped_at_its_deadline(host):
     async with host.control() as client:
+        late = micro(datetime.now(UTC) + timedelta(hours=1))
+        assert (await make(client, name="short", deadline=late))[0] == 201
         soon = micro(datetime.now(UTC) + timedelta(seconds=1.5))
-        assert (await make(client, name="short", deadline=soon))[0] == 201
+        response = await client.patch("/control/clusters/short", json={"deadline": soon})
+        assert (response.status, (await response.json())["deadline"]) == (200, soon)
 
         async def dropped():
             return "short" not in await names(client)

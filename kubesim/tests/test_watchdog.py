@@ -132,9 +132,10 @@ async def test_clusters_that_hang_are_started_again_while_another_answers(host):
 async def test_a_hung_cluster_is_dropped_at_its_deadline(host):
     before = host.children()
     async with host.control() as control:
-        soon = micro(datetime.now(UTC) + timedelta(seconds=1.5))
-        assert (await make(control, name="late", deadline=soon))[0] == 201
+        assert (await make(control, name="late"))[0] == 201
         pid = await newest(host, before)
+        soon = micro(datetime.now(UTC) + timedelta(seconds=1.5))
+        assert (await control.patch("/control/clusters/late", json={"deadline": soon})).status == 200
         os.kill(pid, signal.SIGSTOP)
         await until(lambda: gone(pid))
         async with control.get("/control/clusters/late") as response:
