@@ -6,7 +6,7 @@ FaultError
     NotYet                  nothing is wrong, look again soon
     KubeconfigRefused       a kubeconfig outside the allow-list
 ClusterError                the cluster (or its control API) did not do it
-    NotFound  AlreadyExists  Conflict  Forbidden  Invalid  Expired  Unreachable
+    NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  Expired  Unreachable
     JournalError            the copy of the journal in the cluster could not be kept
 """
 
@@ -63,6 +63,13 @@ class AlreadyExists(Conflict):
 
 class Forbidden(ClusterError):
     """The credentials may not do this (401, 403)."""
+
+
+class Unauthorized(Forbidden):
+    """The credentials are not accepted (401): for now, since an authenticator that restarts says so, too."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 class Invalid(ClusterError):

@@ -458,7 +458,7 @@ def error_for(code: int, reason: str, message: str, headers: Mapping[str, str] |
         return errors.AlreadyExists(message) if reason == "AlreadyExists" else errors.Conflict(message)
     plain: dict[int, type[errors.ClusterError]] = {
         400: errors.Invalid,
-        401: errors.Forbidden,
+        401: errors.Unauthorized,
         403: errors.Forbidden,
         404: errors.NotFound,
         410: errors.Expired,

@@ -14,7 +14,7 @@ from faults.tests.scripted import ScriptedServer, status
 
 CASES = [
     (400, "BadRequest", errors.Invalid, False),
-    (401, "Unauthorized", errors.Forbidden, False),
+    (401, "Unauthorized", errors.Unauthorized, True),
     (403, "Forbidden", errors.Forbidden, False),
     (404, "NotFound", errors.NotFound, False),
     (409, "AlreadyExists", errors.AlreadyExists, False),

@@ -1,0 +1,1 @@
+"""Crash rounds: whole interviews on a real installation that is being broken meanwhile."""

@@ -1,0 +1,97 @@
+"""Ways in which an installation is broken, each at a random moment and for a random time."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import redis
+
+from torture.api_proxy import ApiProxy
+from torture.installation import Installation
+
+Act = Callable[[], str]
+MAX_HANG_S = 4.0
+KILLED = ("web", "worker", "observer", "kubesim", "redis")
+
+
+class Disturber:
+    """Breaks things. ``proxy`` is the cluster's API proxy, where the round's cluster has one."""
+
+    def __init__(self, installation: Installation, proxy: ApiProxy | None, rng: random.Random) -> None:
+        self._installation, self._proxy, self._rng = installation, proxy, rng
+        self._timers: list[threading.Timer] = []
+        self.told: list[str] = []
+
+    def disturb(self) -> None:
+        """Do one thing now, or in a moment."""
+        acts: list[Act] = [self._kill, self._kill, self._pair, self._stop, self._redis, self._lock_database]
+        if self._proxy is not None:
+            acts += [self._bad_answers, self._bad_answers, self._black_out]
+        act = self._rng.choice(acts)
+        self._later(self._rng.uniform(0, 2.5), lambda: self.told.append(act()))
+
+    def heal(self) -> None:
+        """Wait for what is under way, and let everything run again."""
+        for timer in self._timers:
+            timer.join()
+        if self._proxy is not None:
+            self._proxy.rate = 0.0
+        self._installation.resume()
+
+    def _later(self, seconds: float, act: Callable[[], object]) -> None:
+        timer = threading.Timer(seconds, act)
+        self._timers.append(timer)
+        timer.start()
+
+    def _kill(self, name: str = "") -> str:
+        name = name or self._rng.choice(KILLED)
+        self._installation.send(name, signal.SIGKILL)
+        return f"kill -9 {name}"
+
+    def _pair(self) -> str:
+        return " and ".join(self._kill(name) for name in self._rng.sample(KILLED, 2))
+
+    def _stop(self) -> str:
+        name, seconds = self._rng.choice(KILLED), self._rng.uniform(1, MAX_HANG_S * 2)
+        self._installation.send(name, signal.SIGSTOP)
+        self._later(seconds, lambda: self._installation.send(name, signal.SIGCONT))
+        return f"SIGSTOP {name} for {seconds:.1f} s"
+
+    def _redis(self) -> str:
+        path = Path(self._installation.variables["DATA_DIR"]) / "run" / "redis.sock"
+        try:
+            redis.Redis(unix_socket_path=str(path), socket_timeout=1).flushall()
+        except redis.RedisError:
+            return "Redis to be flushed, but away"
+        return "Redis flushed"
+
+    def _lock_database(self) -> str:
+        seconds = self._rng.uniform(1, MAX_HANG_S)
+        path = Path(self._installation.variables["DATA_DIR"]) / "db.sqlite3"
+        held = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+        try:
+            held.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            held.close()
+            return "database to be locked, but busy"
+        threading.Event().wait(seconds)
+        held.execute("ROLLBACK")
+        held.close()
+        return f"database locked for {seconds:.1f} s"
+
+    def _bad_answers(self) -> str:
+        assert self._proxy is not None
+        self._proxy.rate = self._rng.uniform(0.05, 0.3)
+        return f"API answers badly, {self._proxy.rate:.0%}"
+
+    def _black_out(self) -> str:
+        assert self._proxy is not None
+        seconds, proxy = self._rng.uniform(2, MAX_HANG_S * 3), self._proxy
+        before, proxy.rate = proxy.rate, 1.0
+        self._later(seconds, lambda: setattr(proxy, "rate", min(before, 0.3)))
+        return f"API answers nothing well for {seconds:.1f} s"

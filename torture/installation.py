@@ -1,0 +1,122 @@
+"""A real installation in a folder of its own: ``manage.py up``, and its processes by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = {
+    "web": "uvicorn",
+    "worker": "manage.py work",
+    "observer": "manage.py observe",
+    "kubesim": "kubesim host",
+    "redis": "unixsocket",
+}
+START_S = 240.0
+
+
+def free_port() -> int:
+    """Return a port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Installation:
+    """A running ``manage.py up``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.variables = {
+            "DATA_DIR": str(folder / "data"),
+            "PORT": str(free_port()),
+            "KUBESIM_PORT": str(free_port()),
+            "PYTHONWARNINGS": "ignore",
+        }
+        self.log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Installation:
+        """Start it and wait until it is ready."""
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "manage.py", "up"],
+                cwd=ROOT,
+                env={**os.environ, **self.variables},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        waited = threading.Event()
+        for _ in range(int(START_S * 10)):
+            said = self.log.read_bytes()
+            if b"Ready after" in said or (b"Not ready after" in said and b"kubesim host is ready" in said):
+                return self
+            assert self._process.poll() is None, self.log.read_text()[-2000:]
+            waited.wait(0.1)
+        raise AssertionError(f"not ready after {START_S:.0f} s: {self.log.read_text()[-2000:]}")
+
+    def __exit__(self, *exc: object) -> None:
+        """End it, politely first."""
+        assert self._process is not None
+        self.resume()
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the supervisor runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def pids(self, name: str) -> list[int]:
+        """Return the ids of a process of this installation: its children belong to it."""
+        assert self._process is not None
+        return [pid for pid in _descendants(self._process.pid) if NAMES[name] in _command(pid)]
+
+    def send(self, name: str, number: signal.Signals) -> bool:
+        """Send a signal to a process; False where it does not run now."""
+        sent = False
+        for pid in self.pids(name):
+            try:
+                os.kill(pid, number)
+                sent = True
+            except ProcessLookupError:
+                continue
+        return sent
+
+    def resume(self) -> None:
+        """Let everything run that was stopped."""
+        for name in NAMES:
+            self.send(name, signal.SIGCONT)
+
+
+def _descendants(root: int) -> list[int]:
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                continue
+    found, more = [], [root]
+    while more:
+        more = [pid for pid, parent in parents.items() if parent in more]
+        found += more
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,389 @@
+"""``python -m torture.rounds``: whole interviews on an installation that is being broken, and what became of them.
+
+Each round prepares, runs, ends and releases an interview of three faults: one of the catalogue, one that patches a
+node and one that patches cluster-scoped objects (``torture.packs``). It must end reverted, dropped with its practice
+cluster, or quarantined with a command that then helps; every note that was taken must be there; and kubectl's own
+listing of everything must be as before. The seed is printed and repeats the choices, though not the machine's timing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torture.api_proxy import ApiProxy
+from torture.disturbances import Disturber
+from torture.dump import compare, dump
+from torture.installation import ROOT, Installation
+
+PATIENCE_S = float(os.environ.get("TORTURE_PATIENCE", "180"))
+HEAL_AFTER_S = 12.0
+TESTCLUSTER = ROOT / "deploy" / "testcluster" / "testcluster.py"
+BINARIES = Path(os.environ.get("TESTCLUSTER_BIN") or Path.home() / ".cache/faultline/testcluster-bin")
+
+
+@dataclass
+class Place:
+    """A cluster that rounds are played on; None of the rest where each session has a practice cluster of its own."""
+
+    name: str
+    kubeconfig: Path | None = None
+    proxy: ApiProxy | None = None
+
+
+@dataclass
+class Outcome:
+    """What became of a round."""
+
+    number: int
+    place: str
+    seconds: float = 0.0
+    end: str = "?"
+    told: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """Return it as one line."""
+        verdict = "WRONG " + "; ".join(self.wrong) if self.wrong else "ok"
+        return (
+            f"{self.number:>4} {self.place:<9}{self.seconds:6.1f} s  {self.end:<24} {', '.join(self.told)}: {verdict}"
+        )
+
+
+def until(done: Any, seconds: float = PATIENCE_S) -> Any:
+    """Return what ``done`` returns once it is true; None after so many seconds. A locked database is waited for."""
+    from django.db import OperationalError, connection
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if result := done():
+                return result
+        except OperationalError:
+            connection.close()
+        time.sleep(0.1)
+    return None
+
+
+class Interview:
+    """One round's interview, conducted through the services."""
+
+    def __init__(
+        self, owner: Any, versions: list[Any], place: Place, disturber: Disturber, rng: random.Random
+    ) -> None:
+        from faults import services as fault_services
+        from sessions import services
+        from sessions.models import InterviewSession
+
+        self.services, self.model, self.owner = services, InterviewSession, owner
+        self.disturber, self.rng = disturber, rng
+        self.notes: list[str] = []
+        self.wrong: list[str] = []
+        self.proxy = place.proxy
+        cluster = None
+        if place.proxy is not None:
+            name = f"lent-{rng.getrandbits(40):010x}"
+            cluster = fault_services.lend_cluster(name=name, kubeconfig=place.proxy.kubeconfig)
+        self.session = services.create_session(
+            owner=owner, candidate_name="Nobody", scenario_versions=versions, minutes=60, cluster=cluster
+        )
+
+    def now(self) -> Any:
+        """Return the session as it is."""
+        return self.model.objects.get(pk=self.session.pk)
+
+    def play(self) -> str:
+        """Go through the interview; return how it ended."""
+        self.disturber.disturb()
+        self._ask(lambda: self.services.prepare(session=self.session, actor=self.owner))
+        self._heal_in_time(lambda: self.now().state == "ready")
+        if self.now().state != "ready":
+            phases = self.session.phases.exclude(status="done").values_list("key", "status", "error", "detail")
+            self.wrong.append(f"never ready: {list(phases)[:3]}")
+        else:
+            self.disturber.disturb()
+            self._ask(lambda: self.services.start(session=self.now(), actor=self.owner))
+            self._work()
+        self.disturber.disturb()
+        self._ask(lambda: self.services.end(session=self.now(), actor=self.owner))
+        self._ask(lambda: self.services.release(session=self.now(), actor=self.owner))
+        self._heal_in_time(lambda: self.now().released_at)
+        self.disturber.heal()
+        return self._end()
+
+    def _ask(self, act: Any) -> Any:
+        from django.db import OperationalError, connection
+
+        def once() -> bool:
+            try:
+                act()
+            except OperationalError:
+                connection.close()
+                return False
+            return True
+
+        assert until(once), "the service did not take it"
+
+    def _work(self) -> None:
+        for number in range(3):
+            text = f"note {number} of {self.session.pk}"
+            self._ask(lambda text=text: self.services.add_note(session=self.now(), text=text, actor=self.owner))
+            self.notes.append(text)
+            time.sleep(self.rng.uniform(0.1, 0.8))
+
+    def _heal_in_time(self, done: Any) -> None:
+        if not until(done, HEAL_AFTER_S):
+            self.disturber.heal()
+            until(lambda: done() or self._quarantined())
+
+    def _quarantined(self) -> list[Any]:
+        from faults.models import FaultRun
+
+        session = self.now()
+        ids = [*session.scenarios.values_list("run_id", flat=True), session.environment_id]
+        return list(FaultRun.objects.filter(pk__in=[pk for pk in ids if pk], status="quarantined"))
+
+    def _end(self) -> str:
+        """Return how it ended, after having run the commands of what was quarantined."""
+        quarantined = until(lambda: self.now().released_at and ["-"] or self._quarantined()) or []
+        if quarantined and quarantined != ["-"]:
+            return "quarantined"
+        session = self.now()
+        return session.release_outcome if session.released_at else "unfinished"
+
+
+def play(
+    number: int, place: Place, installation: Installation, versions: list[Any], owner: Any, seed: int
+) -> Outcome:
+    """Play one round."""
+    rng = random.Random(f"{seed}:{number}")
+    outcome, began = Outcome(number, place.name), time.monotonic()
+    before = dump(place.kubeconfig) if place.kubeconfig else {}
+    disturber = Disturber(installation, place.proxy, rng)
+    interview = Interview(owner, versions, place, disturber, rng)
+    try:
+        outcome.end = interview.play()
+    finally:
+        disturber.heal()
+    outcome.told, outcome.seconds = disturber.told, time.monotonic() - began
+    outcome.wrong = list(_wrong(interview, outcome, place, before))
+    return outcome
+
+
+def _wrong(interview: Interview, outcome: Outcome, place: Place, before: dict[str, str]) -> Iterator[str]:
+    from faults import practice
+    from sessions import events
+
+    session = interview.now()
+    yield from interview.wrong
+    if outcome.end == "unfinished":
+        phases = session.phases.exclude(status="done").values_list("key", "status", "error", "detail")
+        yield f"not released: {list(phases)}"
+    if outcome.end == "quarantined":
+        commands = [run.manual_command for run in interview._quarantined()]
+        if not commands or not all(commands):
+            yield "quarantined without a command"
+    if session.residue:
+        yield f"residue {session.residue}"
+    kept = set(session.notes.values_list("text", flat=True))
+    yield from (f"lost: {note}" for note in interview.notes if note not in kept)
+    if broken := events.verify_chain(session):
+        yield f"the time line is broken at {broken}"
+    if place.kubeconfig is None:
+        name = session.cluster.name if session.cluster else ""
+        if name and outcome.end != "unfinished" and until(lambda: practice.exists(name) is False, 20) is None:
+            yield f"the cluster {name} is still there"
+    elif outcome.end == "reverted":
+        until(lambda: not compare(before, dump(place.kubeconfig)), 15)
+        yield from compare(before, dump(place.kubeconfig))
+
+
+@contextmanager
+def places(stack_folder: Path, rng: random.Random, names: list[str]) -> Iterator[list[Place]]:
+    """Yield the places by name: practice, lent (a practice cluster behind the proxy), real (a control plane)."""
+    with ExitStack() as stack:
+        found = [Place("practice")] if "practice" in names else []
+        if "lent" in names:
+            found.append(stack.enter_context(_lent(stack_folder / "lent", rng)))
+        if "real" in names:
+            found.append(stack.enter_context(_real(stack_folder / "real", rng)))
+        yield found
+
+
+@contextmanager
+def _lent(folder: Path, rng: random.Random) -> Iterator[Place]:
+    from conftest import stop
+
+    folder.mkdir(parents=True)
+    kubeconfig = folder / "kubeconfig"
+    command = [sys.executable, "-m", "kubesim", "serve", "--data", str(folder / "data"), "--port", "0"]
+    command += ["--nodes", "3", "--gpus", "8", "--kubeconfig", str(kubeconfig)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        assert until(lambda: kubeconfig.exists() and _answers(kubeconfig), 60), (folder / "log").read_text()
+        with ApiProxy(_access(kubeconfig), folder, rng) as proxy:
+            yield Place("lent", kubeconfig, proxy)
+    finally:
+        stop(process)
+
+
+@contextmanager
+def _real(folder: Path, rng: random.Random) -> Iterator[Place]:
+    from conftest import stop
+
+    folder.mkdir(parents=True)
+    made = subprocess.run(
+        [sys.executable, str(TESTCLUSTER), "up", "--folder", str(folder / "cluster")],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TESTCLUSTER_BIN": str(BINARIES)},
+    )
+    kubeconfig = Path(made.stdout.strip())
+    command = [sys.executable, "-m", "kubesim", "nodes", "--kubeconfig", str(kubeconfig), "--nodes", "3"]
+    with (folder / "log").open("wb") as log:
+        nodes = subprocess.Popen(
+            [*command, "--gpus", "8", "--untainted"], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        assert until(lambda: _ready_nodes(kubeconfig) >= 3, 90), (folder / "log").read_text()
+        with ApiProxy(_access(kubeconfig), folder, rng) as proxy:
+            yield Place("real", kubeconfig, proxy)
+    finally:
+        stop(nodes)
+        subprocess.run([sys.executable, str(TESTCLUSTER), "down", "--folder", str(folder / "cluster")], check=False)
+
+
+def _answers(kubeconfig: Path) -> bool:
+    return (
+        subprocess.run(["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes"], capture_output=True).returncode
+        == 0
+    )
+
+
+def _ready_nodes(kubeconfig: Path) -> int:
+    answer = subprocess.run(
+        ["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes"], capture_output=True, text=True
+    )
+    return answer.stdout.count(" Ready")
+
+
+def _access(kubeconfig: Path) -> Any:
+    """Read a kubeconfig that may name files."""
+    import yaml
+
+    from faults.kube.config import parse
+
+    flat = subprocess.run(
+        ["kubectl", "--kubeconfig", str(kubeconfig), "config", "view", "--flatten", "--minify", "-o", "yaml"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return parse(yaml.safe_dump(yaml.safe_load(flat)))
+
+
+def _node(place: Place) -> str:
+    if place.kubeconfig is None:
+        return _practice_node()
+    answer = subprocess.run(
+        ["kubectl", "--kubeconfig", str(place.kubeconfig), "get", "nodes", "-o", "name"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return answer.stdout.split()[0].removeprefix("node/")
+
+
+def _practice_node() -> str:
+    """Return the name of a node that every fresh practice cluster has."""
+    from datetime import UTC, datetime, timedelta
+
+    from faults import selectors, services
+
+    cluster = services.ensure_practice_cluster(name="probe", deadline=datetime.now(UTC) + timedelta(hours=1))
+    node = selectors.kube_for(cluster).list("v1", "Node")[0]["metadata"]["name"]
+    services.release_cluster(cluster=cluster)
+    return str(node)
+
+
+def run(count: int, seed: int, names: list[str], seconds: float) -> int:
+    """Play so many rounds, or as many as so many seconds allow; print a line for each and a summary."""
+    print(f"seed {seed}", flush=True)
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="fl-crash-") as name, Installation(Path(name)) as installation:
+        versions, owner = _set_up(installation)
+        with places(Path(name), random.Random(seed), names) as found:
+            packs = {place.name: versions(place) for place in found}
+            began = time.monotonic()
+            for number in range(1, count + 1):
+                if time.monotonic() - began > seconds:
+                    break
+                place = found[number % len(found)]
+                outcomes.append(play(number, place, installation, packs[place.name], owner, seed))
+                print(outcomes[-1].line(), flush=True)
+                assert installation.is_up, installation.log.read_text()[-3000:]
+        if any(outcome.wrong for outcome in outcomes):
+            print(installation.log.read_text()[-6000:])
+    ends = Counter((outcome.place, outcome.end) for outcome in outcomes)
+    wrong = sum(bool(outcome.wrong) for outcome in outcomes)
+    print(
+        f"{len(outcomes)} rounds, {wrong} wrong; "
+        + ", ".join(f"{place} {end}: {n}" for (place, end), n in ends.items())
+    )
+    return 1 if wrong else 0
+
+
+def _set_up(installation: Installation) -> tuple[Any, Any]:
+    """Set Django up on the installation's folder; return what gives a place's packs, and an owner."""
+    os.environ.update(installation.variables)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "interview_site.settings"
+    import django
+
+    django.setup()
+    from django.contrib.auth.models import User
+
+    from faults.models import ScenarioVersion
+    from faults.services import seed_catalog
+    from torture import packs
+
+    owner = User.objects.create(username="torture")
+
+    def versions(place: Place) -> list[Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            packs.write(Path(folder), _node(place))
+            own = seed_catalog(folder=Path(folder))
+        return [ScenarioVersion.objects.get(scenario__slug="architecture-mismatch"), *own]
+
+    return versions, owner
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no round after so many")
+    parser.add_argument("--places", default="practice,lent,real")
+    options = parser.parse_args()
+    names = options.places.split(",")
+    if "real" in names and not (BINARIES / "kube-apiserver").exists():
+        print(f"skipped: rounds on a real control plane (none in {BINARIES}; run: make testcluster)")
+        names.remove("real")
+    return run(options.rounds, options.seed, names, options.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
