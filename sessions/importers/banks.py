@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from django.utils.text import slugify
 
 from sessions.importers import outline, questions
 from sessions.importers.outline import ImportProblem
-from sessions.importers.questions import ParsedBank, ParsedQuestion, Remark
+from sessions.importers.questions import ParsedBank, ParsedQuestion, Remark, key_of
 from sessions.importers.versions import Wording, add_version
 from sessions.models import Question, QuestionBank
 
@@ -78,6 +79,18 @@ def import_bank(
         report = _write(bank, parsed, keep_edits)
         transaction.set_rollback(check_only)
     return report
+
+
+def rename_questions(slug: str, titles: Mapping[str, str]) -> None:
+    """Give questions of a bank the keys of their new titles, so that the next import changes them in place.
+
+    One that somebody has edited keeps its old key: an import must not undo the edit.
+    """
+    for old, new in titles.items():
+        rows = Question.objects.filter(bank__slug=slug)
+        unedited = rows.filter(key=key_of(old)).exclude(versions__number__gt=1)
+        if not rows.filter(key=key_of(new)).exists():
+            rows.filter(pk__in=list(unedited.values_list("pk", flat=True))).update(key=key_of(new))
 
 
 def _write(bank: QuestionBank, parsed: ParsedBank, keep_edits: bool) -> Report:

@@ -45,6 +45,14 @@ _ASKING = {
 }
 
 
+def key_of(title: str) -> str:
+    """Return the identity of a question inside its bank."""
+    slug = slugify(title, allow_unicode=True)
+    if slug and len(slug) <= KEY_LENGTH:
+        return slug
+    return f"{slug[: KEY_LENGTH - 13]}-{hashlib.sha256(title.encode()).hexdigest()[:12]}".lstrip("-")
+
+
 @dataclass(frozen=True)
 class Remark:
     """Something the importer did not take as a question, and why. Lines count from 1."""
@@ -77,10 +85,7 @@ class ParsedQuestion:
     @property
     def key(self) -> str:
         """Return the identity inside the bank: the title as a slug, shortened with a digest where it is long."""
-        slug = slugify(self.title, allow_unicode=True)
-        if slug and len(slug) <= KEY_LENGTH:
-            return slug
-        return f"{slug[: KEY_LENGTH - 13]}-{hashlib.sha256(self.title.encode()).hexdigest()[:12]}".lstrip("-")
+        return key_of(self.title)
 
 
 @dataclass

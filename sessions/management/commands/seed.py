@@ -14,6 +14,14 @@ from django.db import transaction
 from faults import services as faults
 from sessions.importers import banks, plans
 
+# Titles of earlier versions: the question stays the same one, with its sessions and plans.
+RENAMED = {
+    "A shared cluster for ten teams": "Design: a shared cluster for ten teams",
+    "Half as much again by Monday": "Design: 50 % more GPUs by Monday",
+    "Answers in 200 milliseconds, for millions": "Design: model serving in 200 ms for millions of users",
+    "Own hall and somebody else's": "Design: on-premises and cloud together",
+    "Ten times more in three years": "Design: ten times the capacity in three years",
+}
 CONTENT = settings.BASE_DIR / "sessions" / "content"
 
 
@@ -24,6 +32,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         scenarios = faults.seed_catalog()
+        banks.rename_questions("gpu-platform-engineering", RENAMED)
         bank = banks.import_bank(banks.read_file(CONTENT / "question-bank.md"), keep_edits=True)
         try:
             plan = plans.seed_plan(plans.read_plan(CONTENT / "demo-plan.yaml"))
