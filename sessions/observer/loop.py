@@ -33,6 +33,7 @@ LEASE_S = 6.0
 RENEW = timedelta(seconds=2)
 POLL = timedelta(seconds=1)  # changes are told of; this finds what got lost
 FOLLOW = timedelta(seconds=0.5)
+FOLLOW_IDLE = timedelta(seconds=2)  # while there is no session with a cluster, and none is being prepared
 MIN_PAUSE_S = 0.02
 STOP_S = 1.0
 REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now
@@ -51,6 +52,7 @@ class Observer:
         self._due: dict[str, datetime] = {}
         self._watches: dict[int, SessionWatch] = {}
         self._seen: set[int] = set()
+        self._is_busy = True
         self._wake = threading.Event()
         self._news = threading.Event()
         self._nudges = nudges.Listener(self._hear)
@@ -96,11 +98,12 @@ class Observer:
         if self._sweeper is None or not self._sweeper.is_alive:
             self._sweeper = Sweeper(self._now)
             self._sweeper.start()
-        if self._is_due("follow", FOLLOW, now):
+        told = self._news.is_set()
+        self._news.clear()
+        if self._is_due("follow", FOLLOW if self._is_busy else FOLLOW_IDLE, now) or told:
             self._follow()
             self._audience.look(now)
-        if self._news.is_set() or self._is_due("poll", POLL, now):
-            self._news.clear()
+        if self._is_due("poll", POLL if self._is_busy else FOLLOW_IDLE, now) or told:
             self._poll_events()
         if self._is_due("redraw", REDRAW, now):
             self._redraw()
@@ -117,8 +120,9 @@ class Observer:
     def _pause_s(self) -> float:
         """Return the seconds until the next duty is due."""
         now = self._now()
-        pauses = [(due - now).total_seconds() for due in self._due.values()]
-        return min(max(min(pauses, default=0.0), MIN_PAUSE_S), RENEW.total_seconds())
+        due = list(self._due.values()) if self.is_active else [self._due.get("lease", now)]
+        pause = min(((each - now).total_seconds() for each in due), default=0.0)
+        return min(max(pause, MIN_PAUSE_S), RENEW.total_seconds())
 
     def _redraw(self) -> None:
         for pk in self._watches:
@@ -174,8 +178,10 @@ class Observer:
                 self.screens.forget(pk)
         for pk in wanted.keys() - self._watches.keys():
             self._begin(wanted[pk])
-        for pk in _in_progress().values_list("pk", flat=True):  # progress lines are written without an event
+        in_progress = list(_in_progress().values_list("pk", flat=True))
+        for pk in in_progress:  # progress lines are written without an event
             self.screens.mark(pk, IN_PROGRESS_PANELS)
+        self._is_busy = bool(in_progress or self._watches or wanted)
 
     def _begin(self, session: InterviewSession) -> None:
         assert session.cluster is not None

@@ -301,17 +301,30 @@ def test_a_change_of_the_time_line_reaches_the_page_with_the_next_look(observer,
     active.tick()
     active.screens.flush()
     services.add_note(session=live, text="Knows describe", actor=ada)
-    time.advance(loop.POLL.total_seconds())
+    time.advance(loop.FOLLOW_IDLE.total_seconds())
     active.tick()
     machine_time.sleep(screens.MIN_PAUSE_S)
     active.screens.flush()
     assert "Note taken" in shown(live, "timeline")
     before = seq(live)
-    time.advance(loop.POLL.total_seconds())
+    time.advance(loop.FOLLOW_IDLE.total_seconds())
     active.tick()
     machine_time.sleep(screens.MIN_PAUSE_S)
     active.screens.flush()
     assert seq(live) == before
+
+
+def test_an_observer_without_sessions_asks_little(observer, db, time, django_assert_max_num_queries):
+    active, standby = observer("first"), observer("second")
+    active.tick()
+    standby.tick()
+    with django_assert_max_num_queries(30):
+        for _ in range(20):  # ten seconds in which nobody says anything
+            time.advance(0.5)
+            active.tick()
+    assert active._pause_s() >= 0.5
+    standby.tick()
+    assert standby._pause_s() >= 0.5
 
 
 def test_a_word_about_a_change_makes_the_observer_look_at_once(observer, live, ada, time):
