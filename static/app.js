@@ -159,7 +159,7 @@
     const status = event.detail.xhr.status;
     const plain = (event.detail.xhr.getResponseHeader("Content-Type") || "").startsWith("text/plain");
     if (plain && event.detail.xhr.responseText && !saves(event)) say(event.detail.xhr.responseText, 15000);
-    else if (status === 403) say("You were signed out meanwhile. Reload the page: what you typed is kept.", 30000);
+    else if (status === 403) say("You have been signed out. Reload the page: what you typed is kept.", 30000);
     else if (!saves(event)) say(`The server answered ${status}. Nothing was saved; try again.`);
   });
   document.addEventListener("faultline:done", (event) => event.target.closest("dialog")?.close());

@@ -98,7 +98,7 @@
     if (mine) return;
     write(form, stored);
     forget(form);
-    tell(form, "Taken as stored.");
+    tell(form, "The saved version is used.");
     form.querySelector("textarea, input:checked")?.focus();
   }
 
