@@ -140,7 +140,7 @@ def lost_time_is_credited(ada):
 
 def the_time_line_leads_to_its_entries(ada):
     expect(ada.page.locator("#panel-timeline")).to_contain_text("Time credited: 4 min", timeout=PATIENCE)
-    ada.page.locator("[data-moment]").last.locator(".target").click()
+    ada.page.locator("svg [data-moment]").last.locator(".target").click()
     expect(ada.page.locator("#all-moments tr:focus")).to_contain_text("Time credited", timeout=PATIENCE)
     ada.picture("23-moments")
     ada.page.locator("#all-moments > summary").click()
