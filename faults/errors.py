@@ -5,6 +5,8 @@ FaultError
     StaleEpoch              this worker lost its lease and must stop
     NotYet                  nothing is wrong, look again soon
     KubeconfigRefused       a kubeconfig outside the allow-list
+    ClusterBusy             another session has the cluster
+    PanicEngaged            nothing is injected until a person lifts the panic
 ClusterError                the cluster (or its control API) did not do it
     NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  Expired  Unreachable
     JournalError            the copy of the journal in the cluster could not be kept
@@ -35,6 +37,14 @@ class NotYet(FaultError):
 
 class KubeconfigRefused(FaultError):
     """The kubeconfig asks for something outside the allow-list."""
+
+
+class ClusterBusy(FaultError):
+    """Another session has leased the cluster."""
+
+
+class PanicEngaged(FaultError):
+    """All injection is stopped until a person lifts the panic."""
 
 
 class ClusterError(Exception):

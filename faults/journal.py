@@ -50,6 +50,11 @@ class DatabaseJournal:
         return []
 
 
+def break_lease(run_id: int) -> None:
+    """Take a run from whoever has it: their next write finds its epoch outdated."""
+    FaultRun.objects.filter(pk=run_id).update(epoch=F("epoch") + 1, lease_holder="", lease_until=None)
+
+
 def take(run_id: int, holder: str, now: datetime) -> int:
     """Take a run's lease and return its new epoch; LeaseHeld while another worker has it.
 

@@ -61,7 +61,14 @@ class Cluster(models.Model):
     name = models.SlugField(max_length=63, unique=True)
     tier = models.CharField(max_length=10, choices=Tier.choices)
     kubeconfig = models.TextField(blank=True, help_text="Encrypted; only faults.kube reads it.")
-    prometheus_url = models.URLField(blank=True)
+    prometheus_url = models.URLField("Prometheus address", blank=True)
+    kept = models.BooleanField(
+        default=False, help_text="Added by an admin: stays, with its kubeconfig, when a session gives it back."
+    )
+    archived = models.BooleanField(default=False, help_text="Not offered for new sessions.")
+    activity_path = models.CharField(
+        max_length=200, blank=True, help_text="Where its host tells who has asked it anything; empty: nobody tells."
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     released_at = models.DateTimeField(null=True, blank=True, help_text="When a practice cluster was dropped.")
 
@@ -70,6 +77,55 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ClusterLease(models.Model):
+    """A session's hold on a cluster that an admin added; rows stay as the record of who had it."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="leases")
+    holder = models.UUIDField(help_text="The session's UUID.")
+    exclusive = models.BooleanField(help_text="Nobody else may have the cluster meanwhile.")
+    taken_at = models.DateTimeField(default=timezone.now)
+    given_back_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster"],
+                condition=Q(exclusive=True, given_back_at__isnull=True),
+                name="cluster_leased_to_one_session",
+            ),
+            models.UniqueConstraint(
+                fields=["cluster", "holder"], condition=Q(given_back_at__isnull=True), name="cluster_leased_once_each"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.cluster} for {self.holder}"
+
+
+class Panic(models.Model):
+    """A stop of all fault injection, in one cluster or in all, from its engagement until a person lifts it."""
+
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.PROTECT, null=True, blank=True, related_name="panics", help_text="Empty: all."
+    )
+    engaged_at = models.DateTimeField(default=timezone.now)
+    engaged_by = models.CharField(max_length=150)
+    lifted_at = models.DateTimeField(null=True, blank=True)
+    lifted_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster"], condition=Q(lifted_at__isnull=True), name="panic_engaged_once_per_cluster"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"panic for {self.cluster or 'every cluster'} by {self.engaged_by}"
 
 
 class FaultRun(models.Model):

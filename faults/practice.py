@@ -72,9 +72,14 @@ def drop(name: str) -> None:
         return
 
 
-def activity(name: str) -> dict[str, Obj]:
-    """Return who has asked the cluster anything: user name -> ``first``, ``last`` (RFC 3339), ``requests``."""
-    users: dict[str, Obj] = _ask("GET", f"/control/clusters/{quote(name, safe='')}/activity")["users"]
+def activity_path(name: str) -> str:
+    """Return where the host tells who has asked a cluster anything."""
+    return f"/control/clusters/{quote(name, safe='')}/activity"
+
+
+def activity(path: str) -> dict[str, Obj]:
+    """Return who has asked a cluster anything: user name -> ``first``, ``last`` (RFC 3339), ``requests``."""
+    users: dict[str, Obj] = _ask("GET", path)["users"]
     return users
 
 

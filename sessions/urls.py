@@ -9,6 +9,7 @@ from sessions.views import (
     conduct,
     join,
     panel,
+    panic,
     session_action,
     session_detail,
     session_list,
@@ -40,6 +41,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(
         "sessions/<uuid:uuid>/questions/<uuid:question>/answer/", conduct.save_answer, name="session-question-answer"
     ),
+    path("panic/", panic.panic_page, name="panic"),
     path("join/<str:token>/", join.join, name="join"),
     path("c/<uuid:uuid>/", candidate.candidate_page, name="candidate-page"),
     path("c/<uuid:uuid>/kubeconfig/", candidate.candidate_kubeconfig, name="candidate-kubeconfig"),

@@ -10,10 +10,23 @@ from faults.services.access import (
     note_access_revoked,
     restore_access,
     revoke_access,
+    tells_first_request,
 )
 from faults.services.catalog import seed_catalog
 from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster, restarts_of
+from faults.services.leasing import (
+    busy_words,
+    check_kubeconfig,
+    give_back_cluster,
+    is_busy,
+    lease_cluster,
+    offered_clusters,
+    save_cluster,
+    why_not,
+)
 from faults.services.mirrors import mirror_deadline
+from faults.services.panic import PanicOutcome, engage_panic, lift_panic, revert_engaged, runs_to_stop
+from faults.services.panic_state import engaged_panics, panic_covers, refuse_while_engaged
 from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
 from faults.services.reverting import recheck_reverted, revert_run
@@ -23,25 +36,42 @@ from faults.services.work import Report
 __all__ = [
     "CandidateAccess",
     "CandidateGrants",
+    "PanicOutcome",
     "Report",
     "access_is_open",
     "apply_solution",
+    "busy_words",
     "candidate_access",
     "candidate_grants",
+    "check_kubeconfig",
     "confirm_symptom",
+    "engage_panic",
+    "engaged_panics",
     "ensure_practice_cluster",
     "first_request_at",
+    "give_back_cluster",
     "inject_run",
+    "is_busy",
+    "lease_cluster",
     "lend_cluster",
+    "lift_panic",
     "mirror_deadline",
     "note_access_revoked",
+    "offered_clusters",
+    "panic_covers",
     "plan_environment_run",
     "plan_fault_run",
     "recheck_reverted",
+    "refuse_while_engaged",
     "release_cluster",
     "restarts_of",
     "restore_access",
+    "revert_engaged",
     "revert_run",
     "revoke_access",
+    "runs_to_stop",
+    "save_cluster",
     "seed_catalog",
+    "tells_first_request",
+    "why_not",
 ]

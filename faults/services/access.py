@@ -16,6 +16,7 @@ from faults.kube.client import Kube
 from faults.kube.config import render
 from faults.models import Cluster, FaultRun, Step
 from faults.services.establishing import establish
+from faults.services.panic_state import refuse_while_engaged
 from faults.services.work import working
 
 MAX_DELETIONS = 5  # of one binding in one go; beyond that somebody else is at work
@@ -118,6 +119,7 @@ def restore_access(*, run: FaultRun) -> None:
     """Give the rights back. Raises LeaseHeld and ClusterError: try again."""
     if _active(run):
         with working(run.pk, _holder()) as work:
+            refuse_while_engaged(run.cluster)
             establish(work, run)
 
 
@@ -138,12 +140,17 @@ def candidate_grants(*, run: FaultRun) -> CandidateGrants | None:
     )
 
 
+def tells_first_request(*, run: FaultRun) -> bool:
+    """Return whether the cluster's host tells when a token was first used; Kubernetes itself has no such record."""
+    return bool(run.cluster.activity_path)
+
+
 def first_request_at(*, run: FaultRun) -> datetime | None:
-    """Return when the candidate first asked the cluster anything; None before, or where nobody counts it."""
-    if run.cluster.tier != Cluster.Tier.PRACTICE:
+    """Return when the candidate first asked the cluster anything; None before, or where nobody tells."""
+    if not tells_first_request(run=run):
         return None
     try:
-        users = practice.activity(run.cluster.name)
+        users = practice.activity(run.cluster.activity_path)
     except NotFound:
         return None
     seen = users.get(environment.username(selectors.namespaces_of(run)[0]))

@@ -8,6 +8,7 @@ from faults import clock, crypto, practice
 from faults.errors import NotFound, NotYet
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
+from faults.services.leasing import check_kubeconfig
 from faults.tiers import policy_of
 
 
@@ -18,12 +19,19 @@ def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gp
     """
     made = practice.create(name, deadline, nodes, gpus)
     parse(made["kubeconfig"])
+    path = practice.activity_path(name)
     known = Cluster.objects.filter(name=name).first()
     if known is not None and known.kubeconfig and crypto.unseal(known.kubeconfig) == made["kubeconfig"]:
         return known  # sealing again would give every process a new client
     sealed = crypto.seal(made["kubeconfig"])
     cluster, _ = Cluster.objects.update_or_create(
-        name=name, defaults={"tier": Cluster.Tier.PRACTICE, "kubeconfig": sealed, "released_at": None}
+        name=name,
+        defaults={
+            "tier": Cluster.Tier.PRACTICE,
+            "kubeconfig": sealed,
+            "released_at": None,
+            "activity_path": path,
+        },
     )
     return cluster
 
@@ -43,15 +51,16 @@ def restarts_of(*, cluster: Cluster) -> practice.Restarts | None:
 
 def lend_cluster(*, name: str, kubeconfig: str) -> Cluster:
     """Take in a cluster that is there already, for one session. Raises KubeconfigRefused for an unusual file."""
-    parse(kubeconfig)
+    check_kubeconfig(kubeconfig)
     lent = {"tier": Cluster.Tier.DEDICATED, "kubeconfig": crypto.seal(kubeconfig), "released_at": None}
     cluster, _ = Cluster.objects.update_or_create(name=name, defaults=lent)
     return cluster
 
 
 def release_cluster(*, cluster: Cluster) -> None:
-    """Drop a cluster that was made for one session; of any other, forget the credentials once nothing needs them.
+    """Drop a cluster that was made for one session; forget the credentials of one that was lent.
 
+    One that an admin added keeps them: ``give_back_cluster`` ends the lease.
     Raises NotYet until the host confirms that the cluster has gone, and ClusterError where it does not answer.
     """
     if policy_of(cluster).may_be_dropped:
@@ -60,4 +69,5 @@ def release_cluster(*, cluster: Cluster) -> None:
             raise NotYet(f"The cluster {cluster.name} is still being dropped")
     elif cluster.runs.exclude(status=FaultRun.Status.REVERTED).exists():
         return  # what is left in it can only be taken back, and looked for, with these credentials
-    Cluster.objects.filter(pk=cluster.pk, released_at__isnull=True).update(released_at=clock.now(), kubeconfig="")
+    made_for_one = Cluster.objects.filter(pk=cluster.pk, released_at__isnull=True, kept=False)
+    made_for_one.update(released_at=clock.now(), kubeconfig="")

@@ -11,6 +11,7 @@ from faults.engine import fingerprint, no_failpoint
 from faults.errors import ClusterError, NotYet
 from faults.models import FaultRun
 from faults.services.establishing import establish
+from faults.services.panic_state import refuse_while_engaged
 from faults.services.work import Failpoint, Report, Work, silent, working
 
 Status = FaultRun.Status
@@ -67,6 +68,7 @@ def confirm_symptom(
 
 
 def _inject(work: Work, run: FaultRun) -> None:
+    refuse_while_engaged(run.cluster)  # with the lease in hand: a panic that comes later breaks it
     work.update(status=Status.INJECTING, injecting_at=run.injecting_at or work.now(), error="")
     if run.fingerprint_before is None:
         work.report("Taking the fingerprint", "Looking at everything the session may touch")

@@ -71,6 +71,8 @@ _WORDS = {
     "scenario.regressed": "Fix undone",
     "session.scored": "Scored",
     "session.released": "Cluster released",
+    "panic.engaged": "Panic stop: everything is taken back",
+    "panic.lifted": "Panic stop lifted",
     "release.asked": "Release asked for",
     "preparation.retried": "Preparation tried again",
     "link.issued": "Join link made",

@@ -34,6 +34,7 @@ from sessions.services.lifecycle import (
 )
 from sessions.services.notes import add_note
 from sessions.services.outages import begin_outage, end_outage, note_absence
+from sessions.services.panic import engage_panic, lift_panic
 from sessions.services.preparation import run_preparation
 from sessions.services.quiet import begin_quiet, end_quiet
 from sessions.services.release import run_release
@@ -62,10 +63,12 @@ __all__ = [
     "end_now",
     "end_outage",
     "end_quiet",
+    "engage_panic",
     "extend",
     "grants_of_session",
     "housekeep",
     "issue_join_link",
+    "lift_panic",
     "mark_asked",
     "note_first_request",
     "note_restarts",

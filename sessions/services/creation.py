@@ -10,8 +10,10 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from faults import services as fault_services
 from faults.models import Cluster, ScenarioVersion
 from faults.plain_text import plain_line
+from faults.selectors import pack_of
 from sessions import clock, events, part_minutes
 from sessions.errors import SessionError
 from sessions.models import (
@@ -54,7 +56,8 @@ def create_session(
     ``minutes`` defaults to the sum of the parts; ``cluster`` to a practice cluster of its own. The owner is always
     one of the interviewers. ``too_short`` says what happens to parts that do not fit into ``minutes``: they keep
     their minutes, they are scaled, or the session is refused. Raises SessionError naming ``candidate_name``,
-    ``title``, ``scenarios``, ``minutes``, ``too_short`` or ``scheduled_at``.
+    ``title``, ``scenarios``, ``minutes``, ``too_short``, ``scheduled_at`` or
+    ``cluster``.
     """
     candidate = clean_text(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
@@ -62,6 +65,7 @@ def create_session(
     heading = clean_text(title, field="title", name="The title", limit=200)
     parts = _planned(plan_version) + _picked(scenario_versions, question_versions)
     _check_parts(parts)
+    _check_cluster(cluster, parts)
     minutes = _checked_minutes(minutes, parts)
     parts = _fitted(parts, minutes, too_short)
     session = InterviewSession.objects.create(
@@ -132,6 +136,14 @@ def _check_parts(parts: list[Part]) -> None:
         raise SessionError(NOTHING_PICKED, "scenarios")
     if twice := sorted({slug for slug in slugs if slugs.count(slug) > 1}):
         raise SessionError(f"The scenario {twice[0]!r} is in here twice; pick it once.", "scenarios")
+
+
+def _check_cluster(cluster: Cluster | None, parts: list[Part]) -> None:
+    if cluster is not None and (cluster.archived or cluster.released_at is not None):
+        raise SessionError(f"The cluster {cluster.name} is not offered any more. Choose another.", "cluster")
+    packs = [pack_of(version) for _, scenarios, _ in parts for version in scenarios]
+    if why := fault_services.why_not(tier=cluster.tier if cluster else Cluster.Tier.PRACTICE, packs=packs):
+        raise SessionError(why, "cluster")
 
 
 def _checked_minutes(minutes: int | None, parts: list[Part]) -> int:

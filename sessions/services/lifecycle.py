@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from faults import outbox
+from faults import services as fault_services
 from faults.models import FaultRun
 from sessions import clock, end_requests, events
 from sessions.errors import SessionError
@@ -34,6 +35,8 @@ def prepare(*, session: InterviewSession, actor: User | None) -> InterviewSessio
     session = locked(session)
     if session.state in (State.PREPARING, State.READY):
         return session
+    if fault_services.panic_covers(session.cluster_id):
+        raise SessionError("The panic stop is engaged: nothing is prepared until an admin lifts it.")
     move(session, [State.DRAFT], State.PREPARING, prepared_at=clock.now())
     preparation.plan_phases(session)
     events.append(session, "session.preparing", actor=actor)

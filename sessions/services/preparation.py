@@ -20,6 +20,7 @@ from sessions.services.phases import Work
 from sessions.services.rows import State, locked, move
 
 SYMPTOM_SECONDS = 60.0
+MAX_NAMESPACE = 56  # with the session's own ending it stays a DNS label
 PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
 
 
@@ -56,15 +57,24 @@ def session_namespaces(session: InterviewSession) -> dict[str, str]:
     """Return the union of the packs' namespaces: logical name -> real name."""
     union: dict[str, str] = {}
     for pack in session_packs(session):
-        for logical, real in pack.namespaces.items():
+        for logical, real in real_namespaces(session, pack).items():
             union[logical if union.get(logical, real) == real else real] = real
     return union
+
+
+def real_namespaces(session: InterviewSession, pack: Pack) -> dict[str, str]:
+    """Return a pack's names of namespaces -> those in the cluster: on a shared one each session has its own."""
+    if session.tier != Cluster.Tier.SHARED:
+        return dict(pack.namespaces)
+    return {logical: f"{real[:MAX_NAMESPACE]}-{session.uuid.hex[:6]}" for logical, real in pack.namespaces.items()}
 
 
 def _cluster(work: Work) -> None:
     session = work.session
     if session.tier != Cluster.Tier.PRACTICE:
-        work.report("cluster", f"Using {_cluster_of(session)}")
+        cluster = _cluster_of(session)
+        fault_services.lease_cluster(cluster=cluster, holder=session.uuid)
+        work.report("cluster", f"Using {cluster}")
         return
     work.report("cluster", "Asking for a fresh cluster")
     latest = (session.prepared_at or clock.now()) + clock.LONGEST_FAULT + clock.GRACE
@@ -110,7 +120,7 @@ def _fault_run(work: Work) -> FaultRun:
         scenario.run = fault_services.plan_fault_run(
             cluster=_cluster_of(session),
             scenario_version=scenario.scenario_version,
-            namespaces=dict(fault_selectors.pack_of(scenario.scenario_version).namespaces),
+            namespaces=real_namespaces(session, fault_selectors.pack_of(scenario.scenario_version)),
             parameters={},
             seed=session.uuid.int % 2**31,
             deadline=clock.fault_deadline(session),

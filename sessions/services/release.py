@@ -136,6 +136,7 @@ def _drop(work: Work) -> None:
     for run in [run for run in runs if run.status != FaultRun.Status.REVERTED]:
         fault_services.revert_run(run_id=run.pk, holder=work.holder, now=clock.now())  # asks whether it has gone
     _require_reverted(_runs(work.session))
+    fault_services.give_back_cluster(cluster=cluster, holder=work.session.uuid)
 
 
 def _runs(session: InterviewSession) -> list[FaultRun]:

@@ -1,0 +1,134 @@
+"""Clusters that an admin adds, and their leases: each is given to a session and comes back with its credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from faults import clock, crypto
+from faults.errors import ClusterBusy, FaultError, KubeconfigRefused
+from faults.kube.addresses import AddressRefused, check_url
+from faults.kube.config import Access, parse
+from faults.models import Cluster, ClusterLease
+from faults.packs import Pack
+
+KINDS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it changes {what}, which belongs to everybody there."
+RIGHTS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it asks for {what}, which nobody gets there."
+NOT_MADE_FOR = "“{title}” is not made for {tier} clusters; its pack names {what}."
+
+
+def check_kubeconfig(text: str) -> Access:
+    """Read a kubeconfig for a cluster that is not ours. Raises KubeconfigRefused."""
+    access = parse(text)
+    try:
+        check_url(access.server, loopback=loopback_is_allowed())
+    except AddressRefused as exc:
+        raise KubeconfigRefused(f"“server” in the cluster is refused: {exc}.") from exc
+    return access
+
+
+def loopback_is_allowed() -> bool:
+    """Return whether clusters of this machine (kind, k3d) may be used: only while nobody else reaches the site."""
+    return settings.BIND in ("localhost", "::1") or settings.BIND.startswith("127.")
+
+
+def save_cluster(
+    *,
+    cluster: Cluster | None,
+    name: str,
+    tier: str,
+    kubeconfig: str,
+    prometheus_url: str = "",
+    archived: bool = False,
+) -> Cluster:
+    """Add a cluster, or change one that was added; an empty kubeconfig keeps the one that is stored.
+
+    Raises KubeconfigRefused, and FaultError where the change would pull the cluster away under a session.
+    """
+    cluster = cluster or Cluster(kept=True)
+    if cluster.pk and active_leases(cluster).exists() and (kubeconfig or tier != cluster.tier):
+        raise FaultError("A session has this cluster now. Change its tier or kubeconfig when it has been given back.")
+    if kubeconfig:
+        check_kubeconfig(kubeconfig)
+        cluster.kubeconfig = crypto.seal(kubeconfig)
+    cluster.name, cluster.tier, cluster.prometheus_url = name, tier, prometheus_url
+    cluster.archived = archived
+    cluster.save()
+    return cluster
+
+
+def offered_clusters() -> QuerySet[Cluster]:
+    """Return the clusters that a session may be given."""
+    return Cluster.objects.filter(kept=True, archived=False)
+
+
+def active_leases(cluster: Cluster) -> QuerySet[ClusterLease]:
+    """Return who has a cluster now."""
+    return ClusterLease.objects.filter(cluster=cluster, given_back_at__isnull=True)
+
+
+def is_busy(*, cluster: Cluster, holder: UUID | None = None) -> bool:
+    """Return whether somebody else has a cluster that only one session can have."""
+    others = active_leases(cluster).filter(exclusive=True)
+    return (others.exclude(holder=holder) if holder else others).exists()
+
+
+def lease_cluster(*, cluster: Cluster, holder: UUID) -> None:
+    """Give a cluster to a session; nothing where it has it. Raises ClusterBusy and KubeconfigRefused."""
+    if not cluster.kept or active_leases(cluster).filter(holder=holder).exists():
+        return
+    if cluster.archived:
+        raise FaultError(f"The cluster {cluster.name} is not offered any more.")
+    check_kubeconfig(crypto.unseal(cluster.kubeconfig))  # a name may lead elsewhere by now
+    try:
+        with transaction.atomic():
+            exclusive = cluster.tier != Cluster.Tier.SHARED
+            ClusterLease.objects.create(cluster=cluster, holder=holder, exclusive=exclusive)
+    except IntegrityError as exc:
+        raise ClusterBusy(busy_words(cluster)) from exc
+
+
+def give_back_cluster(*, cluster: Cluster, holder: UUID) -> None:
+    """End a session's lease; its credentials stay. Nothing where it has none."""
+    active_leases(cluster).filter(holder=holder).update(given_back_at=clock.now())
+
+
+def busy_words(cluster: Cluster) -> str:
+    """Return why a cluster cannot be had now."""
+    lease = active_leases(cluster).filter(exclusive=True).first()
+    since = f" since {timezone.localtime(lease.taken_at):%d %b, %H:%M}" if lease else ""
+    return f"Another session has the cluster {cluster.name}{since}. Release that session, or choose another cluster."
+
+
+def why_not(*, tier: str, packs: Sequence[Pack]) -> str:
+    """Return why scenarios cannot run on a cluster of a tier, in one sentence; empty where they can."""
+    return next((why for pack in packs if (why := _why_not(pack, tier))), "")
+
+
+def _why_not(pack: Pack, tier: str) -> str:
+    if tier == Cluster.Tier.SHARED:
+        if pack.rights:
+            return RIGHTS_OF_OTHERS.format(title=pack.title, what=", ".join(pack.rights))
+        if outside := _outside_namespaces(pack):
+            return KINDS_OF_OTHERS.format(title=pack.title, what=outside[0])
+    if tier not in pack.requires.tiers:
+        return NOT_MADE_FOR.format(title=pack.title, tier=tier, what=" and ".join(pack.requires.tiers))
+    return ""
+
+
+def _outside_namespaces(pack: Pack) -> list[str]:
+    """Return what a pack changes outside its own namespaces."""
+    own = set(pack.namespaces.values())
+    bound = pack.bind()
+    found = []
+    for step in bound.inject:
+        for target in step.spec.get("objects") or [step.spec["target"]]:
+            meta = target.get("metadata", target)
+            if meta.get("namespace") not in own:
+                found.append(f"{target['kind']} {meta['name']}")
+    return found
