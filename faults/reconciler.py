@@ -62,6 +62,7 @@ def tick(
     """
     duties: list[tuple[Iterable[FaultRun], Act]] = [
         ([run for run in overdue(now) if _is_due(run, now)], _revert),
+        (panicked(now), _revert),
         (unfinished_reverts(now), _revert),
         (quarantined(now), _revert),
         (orphaned_injections(now), _resume),
@@ -77,6 +78,12 @@ def tick(
 def overdue(now: datetime) -> QuerySet[FaultRun]:
     """Return the runs whose deadline has passed; the newest first, so that an environment goes after its faults."""
     return _unreverted().filter(deadline__lte=now)
+
+
+def panicked(now: datetime) -> list[FaultRun]:
+    """Return the runs that a panic covers and nobody has reverted: the process that began with it may have died."""
+    runs = services.runs_to_stop().filter(_unheld(now)).exclude(status=Status.QUARANTINED)
+    return [run for run in runs if _is_due(run, now)]
 
 
 def unfinished_reverts(now: datetime) -> QuerySet[FaultRun]:

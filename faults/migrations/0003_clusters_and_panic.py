@@ -15,7 +15,7 @@ def tell_activity(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('faults', '0001_initial'),
+        ('faults', "0002_retries_and_rechecks"),
     ]
 
     operations = [

@@ -23,6 +23,7 @@ from faults.tiers import policy_of
 
 MAX_CLUSTERS_AT_ONCE = 32
 MAX_TRIES = 3
+HOLD_S = 15.0  # for what was deleted to go; the observer goes on from there
 Tell = Callable[["PanicOutcome"], None]
 
 
@@ -100,7 +101,7 @@ def _revert_from_whoever_has_it(run: FaultRun) -> FaultRun:
     for _ in range(MAX_TRIES):
         journal.break_lease(run.pk)
         try:
-            return revert_run(run_id=run.pk, holder=holder)
+            return revert_run(run_id=run.pk, holder=holder, hold_s=HOLD_S)
         except LeaseHeld:
             continue
     raise LeaseHeld("Another worker keeps taking this run; it is reverted by that one.")

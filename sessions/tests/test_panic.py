@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from faults import crypto, selectors
+from faults import crypto, reconciler, selectors
 from faults import practice as practice_clusters
 from faults import services as fault_services
 from faults.errors import NotFound, PanicEngaged
@@ -95,6 +95,15 @@ def test_a_worker_that_holds_the_run_is_fenced_off(made):
     panic()
     run.refresh_from_db()
     assert run.status == FaultRun.Status.REVERTED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_observer_finishes_what_the_process_that_began_it_left(made):
+    run = made(Cluster.Tier.DEDICATED)
+    fault_services.engage_panic(by="ada")
+    reconciler.tick(clock.now())
+    run.refresh_from_db()
+    assert (run.status, run.residue) == (FaultRun.Status.REVERTED, [])
 
 
 def test_engaging_twice_is_one_panic_and_lifting_says_where_there_is_none(db):
