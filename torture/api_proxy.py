@@ -112,7 +112,10 @@ class ApiProxy:
         session = self._ours if own else self._theirs
         url, body = self._upstream.server + request.raw_path, await request.read()
         try:
-            async with session.request(request.method, url, headers=headers, data=body) as found:
+            ask = session.request(
+                request.method, url, headers=headers, data=body or None, skip_auto_headers=("Content-Type",)
+            )
+            async with ask as found:
                 if trouble == "lost":  # done, and nobody hears of it
                     await found.read()
                     return _cut(request)

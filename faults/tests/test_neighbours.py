@@ -1,0 +1,72 @@
+"""Runs in one cluster that share objects: whichever ends first, the last one leaves everything as it was."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from faults import services
+from faults.engine import compare, fingerprint
+from faults.engine.fields import hand_on
+from faults.journal import to_record
+from faults.models import FaultRun, Step
+from faults.services.neighbours import RunNeighbours
+from faults.tests.conftest import NAMESPACES, deadline
+from torture import packs
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def runs(environment, kube, tmp_path):
+    """Three injected faults: two change one label of one node, one changes a ClusterRole and a Namespace."""
+    packs.write(tmp_path, kube.list("v1", "Node")[0]["metadata"]["name"])
+    return [
+        services.plan_fault_run(
+            cluster=environment.cluster,
+            scenario_version=version,
+            namespaces=NAMESPACES,
+            parameters={},
+            seed=1,
+            deadline=deadline(),
+        )
+        for version in services.seed_catalog(folder=tmp_path)
+    ]
+
+
+def test_no_order_of_ending_leaves_anything(runs, kube):
+    before = fingerprint(kube, list(NAMESPACES.values()))
+    for order in permutations(range(len(runs))):
+        FaultRun.objects.filter(pk__in=[run.pk for run in runs]).update(
+            status=FaultRun.Status.PLANNED, injected_at=None, fingerprint_before=None
+        )
+        Step.objects.filter(run__in=runs).delete()
+        for run in runs:
+            services.inject_run(run_id=run.pk, holder="w")
+        for index in order:
+            reverted = services.revert_run(run_id=runs[index].pk, holder="w")
+            assert (reverted.status, reverted.residue) == ("reverted", []), order
+        after = fingerprint(kube, list(NAMESPACES.values()))
+        assert compare(before, after) == [], order
+
+
+def test_an_object_that_another_run_has_is_kept_until_that_one_ends(environment):
+    step = environment.steps.get(target__kind="ClusterRole")
+    twin = FaultRun.objects.create(
+        purpose=FaultRun.Purpose.ENVIRONMENT, cluster=environment.cluster, namespaces={"workloads": "other"}
+    )
+    neighbours = RunNeighbours(twin)
+    record = to_record(step)
+    assert neighbours.have(record)
+    environment.status = FaultRun.Status.REVERTING
+    environment.save()
+    assert not neighbours.have(record)
+
+
+def test_a_newer_change_inherits_what_was_there_before_the_older_one():
+    older = {"path": ["a", "b"], "prune": 0, "after": "1"}
+    newer = {"path": ["a", "b"], "prune": 2, "before": "1", "after": "2"}
+    assert hand_on([older], newer) == {"path": ["a", "b"], "prune": 0, "after": "2"}
+    other = {**newer, "before": "somebody else's"}
+    assert hand_on([older], other) == other
