@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from kubesim.api.status import FieldError, invalid_value
@@ -61,7 +63,7 @@ def errors(text: str, where: str, policy: Obj) -> Iterator[FieldError]:
     """Yield what is wrong with an expression at a path of a policy, or of a webhook configuration (no ``spec``)."""
     own = OWN.fullmatch(where)
     most = int(own[1]) if own else None
-    names = dict(COMMON) if "matchConditions" in where else _names(policy.get("spec") or {}, COMMON, most)
+    names = dict(COMMON) if "matchConditions" in where else _names(policy.get("spec") or {}, most)
     if (policy.get("spec") or {}).get("paramKind"):
         names["params"] = "dyn"
     found = checked(text, names)
@@ -89,36 +91,64 @@ def device_errors(text: str, where: str) -> Iterator[FieldError]:
         yield invalid_value(where, text, f"must evaluate to bool or the unknown type, not {show_whole(found.type)}")
 
 
-def _names(spec: Obj, common: Mapping[str, Type], most: int | None = None) -> dict[str, Type]:
-    """Return what an expression may speak of: the policy's own variables too, of which each knows those before it."""
-    names, own = dict(common), dict[str, Type]()
-    if spec.get("variables"):
-        names["variables"] = ("object", own.get)
-    if spec.get("paramKind"):
-        names["params"] = "dyn"
-    for entry in (spec.get("variables") or [])[:most]:
-        found = checked(entry.get("expression") or "", names)
-        own[entry.get("name", "")] = "dyn" if found.faults else found.type
-    return names
+class _Variables:
+    """The types of a policy's own variables, of which each knows those before it."""
+
+    def __init__(self, spec: Obj, common: Mapping[str, Type]) -> None:
+        self.spec = spec
+        self._common = {**common, **({"params": "dyn"} if spec.get("paramKind") else {})}
+        self._places: dict[str, list[int]] = {}
+        self._types: list[Type] = []
+        for entry in spec.get("variables") or ():
+            found = checked(entry.get("expression") or "", self.names(None))
+            self._places.setdefault(entry.get("name", ""), []).append(len(self._types))
+            self._types.append("dyn" if found.faults else found.type)
+
+    def names(self, most: int | None) -> dict[str, Type]:
+        """Return what an expression may speak of that knows so many of the variables (None: all)."""
+        if not self.spec.get("variables"):
+            return dict(self._common)
+        return {**self._common, "variables": ("object", partial(self._type, most))}
+
+    def _type(self, most: int | None, name: str) -> Type | None:
+        places = self._places.get(name) or []
+        known = len(places) if most is None else bisect_left(places, most)
+        return self._types[places[known - 1]] if known else None
+
+
+_seen: list[_Variables] = []
+"""The policy whose expressions were looked at last: there are as many expressions as it has lines."""
+
+
+def _names(spec: Obj, most: int | None = None) -> dict[str, Type]:
+    """Return what an expression of a policy may speak of: its own variables too."""
+    held = next(iter(_seen), None)
+    if held is None or held.spec is not spec:
+        held = _Variables(spec, COMMON)
+        _seen[:] = [held]
+    return held.names(most)
 
 
 def warnings(policy: Obj) -> list[Obj]:
     """Return what the types of the matched kinds say against a policy's expressions, as its status shows it."""
     spec, found = policy["spec"], []
-    kinds = list(_kinds(spec))[:MOST_TYPES]
+    shapes = [(kind, of_shape(kind.shape)) for kind in list(_kinds(spec))[:MOST_TYPES] if kind.shape is not None]
+    known = [
+        (kind, _Variables(spec, {**COMMON, "object": seen, "oldObject": seen}).names(None)) for kind, seen in shapes
+    ]
     for at, entry in enumerate(spec.get("validations") or ()):
         for name in ("expression", "messageExpression"):
-            texts = [said for kind in kinds if (said := _warning(spec, entry.get(name) or "", kind))]
+            text = entry.get(name) or ""
+            texts = [said for kind, names in known if (said := _warning(text, kind, names))]
             if texts:
                 found.append({"fieldRef": f"spec.validations[{at}].{name}", "warning": "\n".join(texts)})
     return found
 
 
-def _warning(spec: Obj, text: str, kind: Kind) -> str:
-    if not text or kind.shape is None:
+def _warning(text: str, kind: Kind, names: dict[str, Type]) -> str:
+    if not text:
         return ""
-    seen = of_shape(kind.shape)
-    result = checked(text, _names(spec, {**COMMON, "object": seen, "oldObject": seen}))
+    result = checked(text, names)
     shown = f"{kind.group}/{kind.version}, Kind={kind.kind}"
     return f"{shown}: {result.text(text)}\n" if result.faults else ""
 
