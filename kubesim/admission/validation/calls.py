@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
+from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.metadata import dns_errors, path_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.status import FieldError, duplicate, invalid_value, required
@@ -39,8 +40,9 @@ def version_and_group(name: str, where: str, place: Place) -> Iterable[FieldErro
 @check
 def review_versions(versions: list[str], where: str, place: Place) -> Iterator[FieldError]:
     """The versions of a review that a webhook reads, one of which we write."""
+    again = repeated(versions)
     for at, version in enumerate(versions):
-        wrong = ["duplicate version"] if version in versions[:at] else dns_errors(version, "dns1035")
+        wrong = ["duplicate version"] if at in again else dns_errors(version, "dns1035")
         yield from (invalid_value(f"{where}[{at}]", version, why) for why in wrong)
     if versions and not {*versions} & {*VERSIONS}:
         yield invalid_value(where, versions, f"must include at least one of {', '.join(VERSIONS)}")
@@ -117,9 +119,10 @@ def present(values: list[str], where: str, place: Place) -> Iterator[FieldError]
 @check
 def object_names(names: list[str], where: str, place: Place) -> Iterator[FieldError]:
     """Names of objects, each once."""
+    again = repeated(names)
     for at, name in enumerate(names):
         yield from (invalid_value(f"{where}[{at}]", name, why) for why in path_errors(name))
-        if name in names[:at]:
+        if at in again:
             yield duplicate(f"{where}[{at}]", name)
 
 
@@ -141,13 +144,11 @@ def param_version(version: str, where: str, place: Place) -> Iterator[FieldError
 @check
 def actions(values: list[str], where: str, place: Place) -> Iterable[FieldError]:
     """What a policy does about a refusal: each once."""
-    return [duplicate(f"{where}[{at}]", value) for at, value in enumerate(values) if value in values[:at]]
+    return [duplicate(f"{where}[{at}]", values[at]) for at in sorted(repeated(values))]
 
 
 @check
 def named_once(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """Conditions none of which has the name of one before."""
     names = [entry.get("name", "") for entry in entries]
-    yield from (
-        duplicate(f"{where}[{at}].name", name) for at, name in enumerate(names) if name and name in names[:at]
-    )
+    yield from (duplicate(f"{where}[{at}].name", names[at]) for at in sorted(repeated(names)) if names[at])

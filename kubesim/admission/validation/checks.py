@@ -93,8 +93,7 @@ def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator
 @check
 def once(values: list[Any], where: str, place: Place) -> Iterator[FieldError]:
     """A list that has no value twice."""
-    first = first_places(values)
-    yield from (duplicate(f"{where}[{at}]", value) for at, value in enumerate(values) if first[identity(value)] < at)
+    yield from (duplicate(f"{where}[{at}]", values[at]) for at in sorted(repeated(values)))
 
 
 @check
@@ -123,6 +122,13 @@ def first_places(values: Iterable[Any]) -> dict[Any, int]:
     for at, value in enumerate(values):
         first.setdefault(identity(value), at)
     return first
+
+
+def repeated(values: Iterable[Any]) -> set[int]:
+    """Return where in a list a value stands that stands before that already."""
+    kept = [*values]
+    first = first_places(kept)
+    return {at for at, value in enumerate(kept) if first[identity(value)] < at}
 
 
 def identity(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from kubesim.admission import expressions
+from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.forms import no_longer
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
@@ -241,8 +242,7 @@ def allocated_device(device: Obj, where: str, place: Place) -> Iterator[FieldErr
 def devices_apart(devices: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """What drivers report of devices, of each once."""
     known = [_identity(device) for device in devices]
-    again = (at for at, device in enumerate(known) if device in known[:at])
-    return (duplicate(f"{where}[{at}].deviceID", SHOWN_IDENTITY) for at in again)
+    return (duplicate(f"{where}[{at}].deviceID", SHOWN_IDENTITY) for at in sorted(repeated(known)))
 
 
 @check

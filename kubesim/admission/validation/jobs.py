@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.containers import names_in
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
@@ -135,10 +136,11 @@ def exit_codes(values: list[int] | None, where: str, place: Place) -> Iterator[F
     if not values:
         yield invalid_value(where, values, "at least one value is required")
         return
+    again = repeated(values)
     for at, code in enumerate(values):
         if code == 0 and place.value.get("operator") == "In":
             yield invalid_value(f"{where}[{at}]", code, "must not be 0 for the In operator")
-        if code in values[:at]:
+        if at in again:
             yield duplicate(f"{where}[{at}]", code)
     if values != sorted(values):
         yield invalid_value(where, values, "must be ordered")

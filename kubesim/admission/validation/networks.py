@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kubesim.admission.validation.checks import is_repeated
+from kubesim.admission.validation.checks import is_repeated, repeated
 from kubesim.admission.validation.forms import (
     PORT_RANGE,
     address,
@@ -123,10 +123,11 @@ def cluster_address_errors(spec: Obj, before: Obj | None) -> Iterator[FieldError
         return
     one, every, families = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], spec.get("ipFamilies") or []
     yield from _pair_errors(one, every)
+    again = repeated(families)
     for at, family in enumerate(families):
         if family not in FAMILIES:
             yield unsupported(f"spec.ipFamilies[{at}]", family, FAMILIES)
-        if family in families[:at]:
+        if at in again:
             yield duplicate(f"spec.ipFamilies[{at}]", family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in POLICIES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.resources import resources
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api.status import FieldError, duplicate
@@ -22,13 +23,10 @@ def overhead(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
 @check
 def scheduling(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The tolerations of a runtime, each once; upstream names their place twice."""
-    seen = []
     for at, toleration in enumerate(value.get("tolerations", [])):
         yield from errors_of(
             "types", "Toleration", Place(toleration, f"{where}.tolerations.tolerations[{at}]", place)
         )
-    for at, toleration in enumerate(value.get("tolerations", [])):
-        listed = [toleration.get(name) for name in LISTED]
-        if listed in seen:
-            yield duplicate(f"{where}.tolerations[{at}]", internal("Toleration", toleration))
-        seen.append(listed)
+    tolerations = value.get("tolerations", [])
+    for at in sorted(repeated([toleration.get(name) for name in LISTED] for toleration in tolerations)):
+        yield duplicate(f"{where}.tolerations[{at}]", internal("Toleration", tolerations[at]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kubesim.admission.validation.bounds import amount_errors
+from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors
@@ -60,8 +61,9 @@ def amounts(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
 @check
 def addresses(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """The addresses of a node, each once."""
+    again = repeated(entries)
     for at, entry in enumerate(entries):
-        if entry in entries[:at]:
+        if at in again:
             shown = {"Type": entry.get("type", ""), "Address": entry.get("address", "")}
             yield duplicate(f"{where}[{at}]", shown)
 

@@ -257,9 +257,10 @@ def _source(spec: Obj) -> Obj:
 def token_requests(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """Tokens for a driver, one for each audience."""
     audiences = [entry.get("audience", "") for entry in entries]
+    first = first_places(audiences)
     for at, entry in enumerate(entries):
         path, seconds = f"{where}[{at}]", entry.get("expirationSeconds")
-        if audiences[at] in audiences[:at]:
+        if first[audiences[at]] < at:
             yield duplicate(f"{path}.audience", audiences[at])
         elif seconds is not None and seconds < LEAST_TOKEN_S:
             why = "may not specify a duration less than 10 minutes"
