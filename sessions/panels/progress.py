@@ -151,6 +151,7 @@ def checks(subject: Subject) -> Context:
         "groups": groups,
         "checked_at": max(times, default=None),
         "outages": outages_of(subject.session),
+        "outage_now": any(outage.ended_at is None for outage in outages_of(subject.session)),
         "passed": sum(group["passed"] for group in groups),
         "total": sum(not row.is_guard for group in groups for row in group["rows"]),
     }
