@@ -81,7 +81,8 @@ class Host:
         self._history = history
         self._tenants: dict[str, Tenant] = {}
         self._keys: dict[str, str] = {}
-        self._stopping = False
+        self.stopping = False
+        """Whether every process is to end, so that none is started again."""
 
     @property
     def clusters(self) -> list[Tenant]:
@@ -122,7 +123,7 @@ class Host:
 
     async def stop(self) -> None:
         """End every process; each writes its last changes."""
-        self._stopping = True
+        self.stopping = True
         tenants = [*self._tenants.values()]
         await asyncio.gather(*(self._end(tenant, STOP_S) for tenant in tenants))
 
@@ -216,6 +217,8 @@ class Host:
                 if not await self._describe(tenant, process):
                     return
                 status = await asyncio.shield(process.ended)
+                if self.stopping:
+                    return
             finally:
                 watch.cancel()
                 tenant.process = None

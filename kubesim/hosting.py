@@ -114,10 +114,15 @@ async def _front(
     url = server_url(address.host, sock.getsockname()[1])
     token = control_token(data)
     processes = Processes(folder)
-    processes.on_stop = stop.set
     reader, writer = await asyncio.open_connection(sock=channel, limit=MAX_MESSAGE)
-    await processes.connect(reader, writer)
     host = Host(data, clock, processes, url, history=history)
+
+    def end() -> None:
+        host.stopping = True
+        stop.set()
+
+    processes.on_stop = end
+    await processes.connect(reader, writer)
     control = Control(host, authority.pem.decode())
     async with AsyncExitStack() as stack:
         runner = _runner(control)

@@ -207,6 +207,22 @@ async def test_no_process_outlives_a_killed_parent_or_front_and_all_comes_back(t
                 assert response.status == 200
 
 
+async def test_a_signal_to_all_processes_ends_them_in_good_order(tmp_path, capfd):
+    host = hosts.start(tmp_path)
+    async with host.control() as control:
+        _, made = await make(control, name="a")
+    async with host.client(token_of(made)) as admin, admin.post(DEPLOYMENTS, json=deployment("last")) as response:
+        assert response.status == 201
+    processes = host.children()
+    for pid in (*processes, host.process.pid):  # as the supervisor does, and Ctrl-C
+        os.kill(pid, signal.SIGTERM)
+    assert host.process.wait(30) == 0
+    hosts.stop(host)
+    assert all(map(gone, processes))
+    assert "ERROR" not in capfd.readouterr().err
+    assert b'"last"' in (tmp_path / "clusters" / "a" / "changes.log").read_bytes()
+
+
 def test_new_starts_come_ever_later_until_one_stays_up():
     pauses, now = RestartPauses(), 1000.0
     told = []
