@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass
 
+from faults.plain_text import plain
 from sessions import frames
 
 MAX_KEPT = 64
@@ -30,7 +31,7 @@ def newest(uuid: str, role: str) -> SharedSnapshot | None:
         found = frames.snapshot(uuid, role)
         if found is None or not found.seq:
             return None
-        html = found.html.encode()
+        html = plain(found.html).encode()  # no middleware looks into what is compressed
         kept = SharedSnapshot(found.seq, html, gzip.compress(html, 6, mtime=0))
         _keep((uuid, role), kept)
     return kept

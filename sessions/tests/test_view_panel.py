@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
-from sessions import panels, presence, services
+from sessions import clock, frames, panels, presence, services
+from sessions import live as live_frames
 from sessions.live import LiveState, PodRow, WorkloadRow
 from sessions.selectors import CANDIDATE_KEY
 
@@ -218,3 +221,17 @@ def test_the_time_line_has_a_scale_names_people_and_leads_to_what_it_tells_of(li
     for goal in (f"hint-{scenario.uuid}-1", f"question-{question.uuid}", f"note-{note.uuid}"):
         assert f'href="#{goal}"' in text
         assert f'id="{goal}"' in page
+
+
+def test_a_browser_that_takes_gzip_gets_the_shared_snapshot_made_plain(client, ada, live, settings, redis_url):
+    settings.REDIS_URL = redis_url
+    redis = live_frames.client()
+    frames.sign_of_life(redis)
+    frame = frames.Frame(1, clock.now(), {"pods": "<p>a\u202eb</p>"}, {"pods": "<p>a\u202eb</p>"})
+    frames.publish(redis, str(live.uuid), "interviewer", frame)
+    client.force_login(ada)
+    url = f"/sessions/{live.uuid}/panels/all/"
+    plain = client.get(url).content.decode()
+    small = client.get(url, headers={"Accept-Encoding": "gzip, deflate, br"})
+    assert (small.status_code, small["Content-Encoding"]) == (200, "gzip")
+    assert gzip.decompress(small.content).decode() == plain == "<p>a\ufffdb</p>"
