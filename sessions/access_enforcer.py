@@ -44,7 +44,7 @@ class AccessEnforcer:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="access", daemon=True)
         self._active: dict[tuple[int, bool], threading.Thread] = {}  # by session, and whether to cut
-        self._failed: dict[int, str] = {}
+        self._failed: set[int] = set()
         self._changed_at: dict[int, tuple[bool, float]] = {}  # (over, when this process first saw it so)
         self._verified_at: dict[int, float] = {}
         self._grants: dict[int, CandidateGrants] = {}
@@ -125,8 +125,9 @@ class AccessEnforcer:
                 self._keep_grants(order.session_id)
         known = {order.session_id for order in orders}
         for gone in self._changed_at.keys() - known:
-            for kept in (self._changed_at, self._verified_at, self._grants, self._failed):
+            for kept in (self._changed_at, self._verified_at, self._grants):
                 kept.pop(gone, None)
+            self._failed.discard(gone)
 
     def _keep_grants(self, session_id: int) -> None:
         try:
@@ -166,14 +167,14 @@ class AccessEnforcer:
         except (ClusterError, FaultError, DatabaseError) as exc:
             self._note_failure(session_id, exc)
         else:
-            self._failed.pop(session_id, None)
+            self._failed.discard(session_id)
         finally:
             connection.close()
 
     def _note_failure(self, session_id: int, exc: Exception) -> None:
-        if self._failed.get(session_id) != str(exc):
+        if session_id not in self._failed:  # told once; the words of a time-out differ from try to try
             log.warning("The access of session %s is not settled yet and is tried again: %s", session_id, exc)
-        self._failed[session_id] = str(exc)
+        self._failed.add(session_id)
 
     def _settle(self, order: AccessOrder) -> None:
         self._verified_at[order.session_id] = monotonic()

@@ -27,6 +27,7 @@ PANEL_KINDS: tuple[Kind, ...] = (
 
 
 TIMEOUT_S = (1.0, 2.5)  # shorter than elsewhere: a server that hangs must show as stale within seconds
+MAX_REPEAT_S = 1.0  # a refused request is repeated, one that timed out is a sign of silence
 
 
 @cache
@@ -47,7 +48,7 @@ class ClusterWatch:
         now: Callable[[], datetime],
         on_change: Callable[[Kind], None] = lambda kind: None,
     ) -> None:
-        self.kube = Kube(kube.access, timeout=TIMEOUT_S)
+        self.kube = Kube(kube.access, timeout=TIMEOUT_S, max_repeat_s=MAX_REPEAT_S)
         self.kinds = frozenset(kinds) | frozenset(PANEL_KINDS)
         self.cache = Cache(self.kinds, now, on_change)
         self._pauses = {kind: Pauses() for kind in sorted(self.kinds)}
