@@ -198,7 +198,7 @@ class Changes:
 
 
 async def latency(installation: Installation, scene: dict[str, Any], count: int) -> tuple[float, float, float]:
-    """Return a raw watch's median in ms, the ratio of ``count`` viewers' to it, and how many changes were not seen."""
+    """Return a raw watch's median in ms, the viewers' ratio to it, and how many changes they did not see."""
     seen: dict[int, list[float]] = {}
     async with cluster(scene) as client:
         changes = Changes(client, scene)
