@@ -142,13 +142,14 @@ class Doors:
     async def _look_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
+            asked = set(self._open)  # whoever comes during the look-up was not asked about
             try:
-                found = await database_sync_to_async(valid)(list(self._open))
+                found = await database_sync_to_async(valid)(asked)
             except OperationalError as exc:
                 log.warning("Permissions could not be looked up and are looked up again: %s", exc)
                 continue
-            for wanted in self._open.keys() - found.keys():
-                for shut in self._open.pop(wanted):
+            for wanted in asked - found.keys():
+                for shut in self._open.pop(wanted, ()):
                     shut()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import timedelta
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 
 from interview_site.asgi import application
-from sessions import clock, frames, live, presence, services
+from sessions import clock, doors, frames, live, presence, services
 from sessions.frames import Frame
 from sessions.models import InterviewSession
 from sessions.routing import websocket_urlpatterns
@@ -213,3 +214,32 @@ async def test_an_open_page_tells_that_somebody_watches(settings, redis_url, red
         await asyncio.sleep(0)
     await socket.leave()
     assert presence.of(uuid, clock.now()).users == frozenset()
+
+
+async def test_who_comes_during_a_look_at_the_permissions_is_not_shut_out(redis, mine, ada, grace, monkeypatch):
+    await database_sync_to_async(mine.interviewers.add)(grace)
+    looks, looking, go_on, valid = [], threading.Event(), threading.Event(), doors.valid
+
+    def slow(passes):
+        looks.append(passes)
+        looking.set()
+        go_on.wait(10)
+        return valid(passes)
+
+    early, late = Browser(f"/ws/sessions/{mine.uuid}/", user=ada), Browser(f"/ws/sessions/{mine.uuid}/", user=grace)
+    assert await early.connect() is None
+    monkeypatch.setattr(doors, "LOOK_S", 0.01)
+    await database_sync_to_async(late.sign_in)()
+    closed = []
+    monkeypatch.setattr(doors, "valid", slow)
+    await asyncio.to_thread(looking.wait, 10)
+    doors.current().guard(
+        doors.Pass(str(mine.uuid), "interviewer", late.cookies.session_key), lambda: closed.append(1)
+    )
+    go_on.set()
+    while len(looks) < 3:
+        await asyncio.sleep(0)
+    assert closed == []
+    await early.leave()
+    doors.current()._open.clear()
+    doors.current()._task.cancel()
