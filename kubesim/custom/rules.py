@@ -16,7 +16,7 @@ from kubesim.cel.syntax import mentions
 from kubesim.cel.values import NO_OVERLOAD, CostError, Optional
 from kubesim.custom.declared import seen
 from kubesim.custom.structural import EMBEDDED
-from kubesim.custom.values import ROOT, same_entry
+from kubesim.custom.values import ROOT, entries_before
 from kubesim.errors import Obj
 
 RULES = "x-kubernetes-validations"
@@ -103,8 +103,9 @@ def _spots(spot: Spot) -> Iterator[Spot]:
             if inner:
                 yield spot.inside(item, before.get(name), inner, path if known else f"{spot.path}[{name}]")
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        entry_of = entries_before(old, schema)
         for at, item in enumerate(value):
-            yield spot.inside(item, same_entry(item, old, schema), schema["items"], f"{spot.path}[{at}]")
+            yield spot.inside(item, entry_of(item), schema["items"], f"{spot.path}[{at}]")
 
 
 @lru_cache(2048)

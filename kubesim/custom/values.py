@@ -190,18 +190,26 @@ def _number_errors(value: float, schema: Obj, path: str) -> Iterator[FieldError]
 
 def _list_errors(value: list[Any], schema: Obj, path: str, old: Any) -> Iterator[FieldError]:
     items = schema.get("items")
+    before = entries_before(old, schema)
     for at, item in enumerate(value if isinstance(items, dict) else ()):
-        yield from errors_of(item, items or {}, f"{path}[{at}]", same_entry(item, old, schema))
+        yield from errors_of(item, items or {}, f"{path}[{at}]", before(item))
     yield from _count_errors(len(value), schema.get("minItems"), schema.get("maxItems"), path, "items")
 
 
-def same_entry(item: Any, old: Any, schema: Obj) -> Any:
-    """Return the entry of a keyed list that an entry was before."""
+def entries_before(old: Any, schema: Obj) -> Callable[[Any], Any]:
+    """Return what finds the entry of a keyed list that an entry was before."""
     keys = schema.get(MAP_KEYS)
-    if not keys or schema.get(LIST_TYPE) != "map" or not isinstance(old, list) or not isinstance(item, dict):
-        return None
-    known = (other for other in old if isinstance(other, dict))
-    return next((other for other in known if all(other.get(key) == item.get(key) for key in keys)), None)
+    if not keys or schema.get(LIST_TYPE) != "map" or not isinstance(old, list):
+        return lambda item: None
+
+    def key_of(item: Obj) -> bytes:
+        return orjson.dumps([item.get(key) for key in keys], option=orjson.OPT_SORT_KEYS)
+
+    known: dict[bytes, Obj] = {}
+    for other in old:
+        if isinstance(other, dict):
+            known.setdefault(key_of(other), other)
+    return lambda item: known.get(key_of(item)) if isinstance(item, dict) else None
 
 
 def _object_errors(value: Obj, schema: Obj, path: str, old: Any) -> Iterator[FieldError]:

@@ -15,6 +15,7 @@ import pytest
 
 from kubesim.api.options import Options
 from kubesim.api.patch import json_patch, merge_patch, strategic_patch
+from kubesim.custom.values import entries_before
 from kubesim.errors import ApiError
 from kubesim.kubelet.environment import LONGEST_WORD, expand
 from kubesim.kubelet.footprint import measure
@@ -22,6 +23,7 @@ from kubesim.schema.kinds import registry
 from kubesim.schema.types import shape_of
 from kubesim.tests.containers import run
 from kubesim.tests.operations import DEPLOYMENTS, PODS, deployment, pod
+from kubesim.tests.world import deployment as workload
 from kubesim.tests.world import world
 
 FACTOR = 4
@@ -215,3 +217,33 @@ async def test_many_new_processes_measure_no_pod_of_the_node():
         finally:
             sys.setprofile(None)
     assert (status, measured) == (0, [])
+
+
+def test_entries_of_a_custom_list_are_found_among_those_before_in_linear_time():
+    schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+    def find_all(entries):
+        before = entries_before(entries, schema)
+        assert all(before(entry) is entry for entry in entries)
+
+    assert_linear(find_all, lambda size: (containers(size),), 2_000)
+
+
+def test_a_deployment_costs_what_its_replicas_do():
+    """Counted are calls of functions, which no other process disturbs."""
+    counted = []
+
+    def note(frame, event, _):
+        counted[-1] += event == "call"
+
+    async def live(replicas):
+        async with world(1, 0) as cluster:
+            counted.append(0)
+            sys.setprofile(note)
+            await cluster.create("deployments.apps", workload("web", replicas=replicas))
+            await cluster.tick(3)
+            sys.setprofile(None)
+            return len(await cluster.items("pods"))
+
+    assert [asyncio.run(live(replicas)) for replicas in (25, 100)] == [25, 100]
+    assert counted[1] < counted[0] * 6
