@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from faults import markdown, packs
+from faults import markdown, packs, services
 from faults.admin_parts import Admin, ReadOnlyAdmin, ReadOnlyInline
+from faults.errors import KubeconfigRefused
+from faults.kube.addresses import AddressRefused, check_url
 from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion, Step
 from faults.packs import PackError
 
@@ -114,14 +118,95 @@ class ScenarioVersionAdmin(ReadOnlyAdmin[ScenarioVersion]):
         return format_html_join("\n", template, sorted(version.files.items()))
 
 
-@admin.register(Cluster)
-class ClusterAdmin(ReadOnlyAdmin[Cluster]):
-    """Clusters; the kubeconfig is shown to nobody."""
+class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A real cluster. The kubeconfig is written, never shown."""
 
-    list_display = ("name", "tier", "created_at", "released_at")
-    list_filter = ("tier",)
+    kubeconfig = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "autocomplete": "off"}),
+        required=False,
+        help_text="Credentials inside the file: kubectl config view --flatten --minify. Empty keeps the stored one.",
+    )
+    prometheus_url = forms.URLField(label="Prometheus address", required=False, max_length=200, assume_scheme="https")
+
+    class Meta:
+        model = Cluster
+        fields = ("name", "tier", "kubeconfig", "prometheus_url", "archived")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "tier" in self.fields:
+            self.initial["kubeconfig"] = ""
+            tiers: Any = self.fields["tier"]
+            tiers.choices = [choice for choice in Cluster.Tier.choices if choice[0] != Cluster.Tier.PRACTICE]
+
+    def clean_kubeconfig(self) -> str:
+        """Refuse what the allow-list does not name."""
+        text = str(self.cleaned_data["kubeconfig"]).strip()
+        if not text and not self.instance.pk:
+            raise forms.ValidationError("Paste the cluster's kubeconfig.")
+        if text:
+            try:
+                services.check_kubeconfig(text)
+            except KubeconfigRefused as exc:
+                raise forms.ValidationError(str(exc)) from exc
+        return text
+
+    def clean_prometheus_url(self) -> str:
+        """Refuse addresses of this machine, of its network link and of metadata services."""
+        url = str(self.cleaned_data["prometheus_url"] or "")
+        try:
+            if url:
+                check_url(url, loopback=services.loopback_is_allowed())
+        except AddressRefused as exc:
+            raise forms.ValidationError(f"The address is refused: {exc}.") from exc
+        return url
+
+    def clean(self) -> dict[str, Any]:
+        """Keep a cluster as it is while a session has it."""
+        data = super().clean() or {}
+        changed = bool(data.get("kubeconfig")) or "tier" in self.changed_data
+        if self.instance.pk and changed and services.active_leases(self.instance).exists():
+            raise forms.ValidationError("A session has this cluster now. Change it when it has been given back.")
+        return data
+
+
+@admin.register(Cluster)
+class ClusterAdmin(Admin[Cluster]):
+    """Clusters; real ones are added here. The kubeconfig is shown to nobody."""
+
+    form = ClusterForm
+    list_display = ("name", "tier", "archived", "created_at", "released_at")
+    list_filter = ("tier", "archived")
     search_fields = ("name",)
-    fields = ("name", "tier", "prometheus_url", "created_at", "released_at")
+    readonly_fields = ("preflight", "created_at", "released_at")
+
+    def get_fields(self, request: HttpRequest, obj: Cluster | None = None) -> tuple[str, ...]:
+        if obj is not None and not obj.kept:
+            return ("name", "tier", "prometheus_url", "created_at", "released_at")
+        return ("name", "tier", "kubeconfig", "prometheus_url", "archived", *(("preflight",) if obj else ()))
+
+    def has_change_permission(self, request: HttpRequest, obj: Cluster | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.kept)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Cluster | None = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Cluster, form: Any, change: bool) -> None:
+        """Seal the kubeconfig; the form has checked it."""
+        data = form.cleaned_data
+        stored = Cluster.objects.get(pk=obj.pk) if change else None
+        saved = services.save_cluster(cluster=stored, **{name: data[name] for name in ClusterForm.Meta.fields})
+        obj.pk, obj.kubeconfig, obj.kept = saved.pk, saved.kubeconfig, True
+
+    def response_add(self, request: HttpRequest, obj: Cluster, post_url_continue: str | None = None) -> HttpResponse:
+        """Go on to the preflight."""
+        return redirect("admin:faults_cluster_change", obj.pk)
+
+    @admin.display(description="preflight")
+    def preflight(self, cluster: Cluster) -> SafeString:
+        """Return what the cluster answers now."""
+        rows = ((f.title, "" if f.good else "needs you: ", f.text) for f in services.inspect_cluster(cluster=cluster))
+        return format_html_join("\n", "<p><b>{}</b> {}{}</p>", rows)
 
 
 class StepInline(ReadOnlyInline[FaultRun]):

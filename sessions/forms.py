@@ -8,7 +8,8 @@ from django import forms
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from faults.models import ScenarioVersion
+from faults import services as fault_services
+from faults.models import Cluster, ScenarioVersion
 from sessions.errors import SessionError
 from sessions.models import Assessment, PlanVersion, QuestionVersion
 from sessions.services.creation import LONGEST, NOTHING_PICKED, SHORTEST
@@ -22,6 +23,15 @@ class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, obj: User) -> str:
         """Return how a person is named."""
         return obj.get_full_name() or obj.get_username()
+
+
+class ClusterField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """A real cluster; practice where none is chosen."""
+
+    def label_from_instance(self, obj: Cluster) -> str:
+        """Return the name, the tier, and whether somebody has it."""
+        busy = "; in use now" if fault_services.is_busy(cluster=obj) else ""
+        return f"{obj.name} ({obj.tier}{busy})"
 
 
 class SessionForm(forms.Form):
@@ -43,6 +53,12 @@ class SessionForm(forms.Form):
         label="Parts that do not fit",
         choices=[("scale", "Shorten every part in proportion"), ("keep", "Keep the parts; mark what does not fit")],
         required=False,
+    )
+    cluster = ClusterField(
+        queryset=fault_services.offered_clusters(),
+        to_field_name="uuid",
+        required=False,
+        empty_label="Practice cluster: simulated, fresh for this session",
     )
     interviewers = PeopleField(queryset=User.objects.none(), required=False)
     scenarios = forms.MultipleChoiceField(required=False)

@@ -14,12 +14,15 @@ from faults.services.access import (
 )
 from faults.services.catalog import seed_catalog
 from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster, restarts_of
+from faults.services.inspection import inspect_cluster
 from faults.services.leasing import (
+    active_leases,
     busy_words,
     check_kubeconfig,
     give_back_cluster,
     is_busy,
     lease_cluster,
+    loopback_is_allowed,
     offered_clusters,
     save_cluster,
     why_not,
@@ -39,6 +42,7 @@ __all__ = [
     "PanicOutcome",
     "Report",
     "access_is_open",
+    "active_leases",
     "apply_solution",
     "busy_words",
     "candidate_access",
@@ -51,10 +55,12 @@ __all__ = [
     "first_request_at",
     "give_back_cluster",
     "inject_run",
+    "inspect_cluster",
     "is_busy",
     "lease_cluster",
     "lend_cluster",
     "lift_panic",
+    "loopback_is_allowed",
     "mirror_deadline",
     "note_access_revoked",
     "offered_clusters",

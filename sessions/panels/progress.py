@@ -213,7 +213,8 @@ def _light(session: InterviewSession) -> Context:
     if session.first_request_at:
         return {"lamp": "on", "lamp_text": "Connected"}
     if session.joined_at:
-        return {"lamp": "wait", "lamp_text": "No kubectl yet"}
+        tells = session.cluster is not None and bool(session.cluster.activity_path)
+        return {"lamp": "wait", "lamp_text": "No kubectl yet" if tells else "Joined"}
     return {"lamp": "off", "lamp_text": "Not joined"}
 
 

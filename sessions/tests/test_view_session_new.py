@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from faults.models import Cluster
 from sessions import part_minutes
 from sessions.models import InterviewSession, Plan, PlanVersion
 
@@ -149,3 +150,23 @@ def test_parts_that_are_kept_are_marked_where_they_do_not_fit(client, ada, plan)
 )
 def test_scaled_minutes_add_up_and_leave_nobody_without(planned, minutes, scaled):
     assert part_minutes.scale(planned, minutes) == scaled
+
+
+def test_it_offers_clusters_that_an_admin_added_and_refuses_what_is_gone(client, ada, scenario_version):
+    lab = Cluster.objects.create(name="lab-1", tier="dedicated", kept=True)
+    Cluster.objects.create(name="old-lab", tier="dedicated", kept=True, archived=True)
+    client.force_login(ada)
+    page = client.get(URL + "?compose").content
+    assert b"lab-1 (dedicated)" in page
+    assert b"old-lab" not in page
+    typed = {
+        "candidate_name": "Sam",
+        "scenarios": [str(scenario_version.uuid)],
+        "draft": "",
+        "cluster": str(lab.uuid),
+    }
+    assert client.post(URL, typed).status_code == 302
+    session = InterviewSession.objects.get()
+    assert (session.cluster, session.tier) == (lab, "dedicated")
+    Cluster.objects.update(archived=True)
+    assert client.post(URL, typed).status_code == 422

@@ -66,6 +66,7 @@ def _create(request: HttpRequest, form: SessionForm) -> InterviewSession | None:
             minutes=data["minutes"],
             scheduled_at=data["scheduled_at"],
             interviewers=data["interviewers"],
+            cluster=data["cluster"],
             too_short=data["too_short"] or "refuse",
         )
     except SessionError as exc:

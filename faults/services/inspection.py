@@ -1,0 +1,91 @@
+"""The preflight of a cluster: what it is, what we may do in it, and what it lacks. Changes nothing in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from faults import environment, selectors
+from faults.errors import ClusterError, Invalid
+from faults.guardrails import Guardrails
+from faults.kube.client import Kube
+from faults.models import Cluster
+
+MIN_MINOR = 30  # admission policies are stable from 1.30 on
+_WORKLOADS = (("", "pods"), ("", "secrets"), ("apps", "deployments"), ("batch", "jobs"))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the preflight; ``good`` is False for what a session would fail on."""
+
+    title: str
+    text: str
+    good: bool
+
+
+def inspect_cluster(*, cluster: Cluster) -> list[Finding]:
+    """Ask a cluster; one that does not answer is a finding as well."""
+    kube = selectors.kube_for(cluster)
+    try:
+        findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
+        return [*findings, _metrics(kube)]
+    except ClusterError as exc:
+        return [Finding("Connection", exc.message, False)]
+
+
+def _version(kube: Kube) -> Finding:
+    told = kube.version()
+    minor = int("".join(filter(str.isdigit, str(told.get("minor", "")))) or 0)
+    text = f"Kubernetes {told['gitVersion']}"
+    return Finding("Version", text if minor >= MIN_MINOR else f"{text}; 1.{MIN_MINOR} is needed", minor >= MIN_MINOR)
+
+
+def _permissions(kube: Kube, cluster: Cluster) -> Finding:
+    needed = _needed(kube, cluster)
+    missing = [f"{verb} {resource}" for verb, group, resource in needed if not _may(kube, verb, group, resource)]
+    text = f"All {len(needed)} that are needed are held" if not missing else f"Missing: {', '.join(missing)}"
+    return Finding("Permissions", text, not missing)
+
+
+def _needed(kube: Kube, cluster: Cluster) -> list[tuple[str, str, str]]:
+    """Return (verb, group, resource) of all that an environment and the workloads of scenarios take."""
+    rails = Guardrails.plan(tier=cluster.tier, home="check", gpus=1, rights=())
+    targets = {(c.target.api_version, c.target.kind) for c in environment.changes(["check"], rails)}
+    kinds = [kube.resource(*target) for target in targets]
+    made = {(kind.api_version.rpartition("/")[0], kind.plural) for kind in kinds} | set(_WORKLOADS)
+    pairs = [(verb, *pair) for pair in sorted(made) for verb in ("get", "list", "create", "patch", "delete")]
+    return [*pairs, ("list", "", "nodes"), ("create", "", "serviceaccounts/token")]
+
+
+def _may(kube: Kube, verb: str, group: str, resource: str) -> bool:
+    name, _, sub = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": name, "subresource": sub}
+    body: dict[str, Any] = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    return bool(kube.create(body)["status"].get("allowed"))
+
+
+def _gpus(kube: Kube) -> Finding:
+    nodes = kube.list("v1", "Node")
+    counts = [int((node.get("status", {}).get("allocatable") or {}).get("nvidia.com/gpu", 0)) for node in nodes]
+    return Finding("GPUs", f"{sum(counts)} on {sum(map(bool, counts))} of {len(nodes)} nodes", bool(sum(counts)))
+
+
+def _pod_security(kube: Kube) -> Finding:
+    """Only the admission plugin refuses a level that does not exist."""
+    labels = {"pod-security.kubernetes.io/enforce": "no-such-level"}
+    meta = {"name": "admission-check", "labels": labels}
+    try:
+        kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta}, dry_run=True)
+    except Invalid:
+        return Finding("Pod Security", "The admission plugin is at work", True)
+    return Finding("Pod Security", "The admission plugin is missing: pods could reach the nodes", False)
+
+
+def _metrics(kube: Kube) -> Finding:
+    there = any(kind.api_version.startswith("metrics.k8s.io/") for kind in kube.kinds())
+    return Finding("Metrics", "metrics.k8s.io answers" if there else "No metrics.k8s.io: kubectl top fails", there)
