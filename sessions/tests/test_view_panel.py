@@ -4,9 +4,11 @@ import gzip
 
 import pytest
 
+from faults.models import Cluster
 from sessions import clock, frames, panels, presence, services
 from sessions import live as live_frames
 from sessions.live import LiveState, PodRow, WorkloadRow
+from sessions.models import InterviewSession
 from sessions.selectors import CANDIDATE_KEY
 
 
@@ -235,3 +237,11 @@ def test_a_browser_that_takes_gzip_gets_the_shared_snapshot_made_plain(client, a
     small = client.get(url, headers={"Accept-Encoding": "gzip, deflate, br"})
     assert (small.status_code, small["Content-Encoding"]) == (200, "gzip")
     assert gzip.decompress(small.content).decode() == plain == "<p>a\ufffdb</p>"
+
+
+def test_where_no_cluster_tells_of_a_first_request_the_card_claims_nothing_about_it(live):
+    Cluster.objects.update(activity_path="")
+    InterviewSession.objects.update(joined_at=clock.now())
+    live = InterviewSession.objects.get()
+    assert "kubectl request" not in draw(live, "link")
+    assert "No kubectl yet" not in draw(live, "header")
