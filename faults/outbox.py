@@ -55,6 +55,11 @@ def begun_since(when: datetime, job: str, *ids: int) -> bool:
     return Outbox.objects.filter(job=job, args=list(ids), taken_at__gt=when).exists()
 
 
+def is_anything_waiting() -> bool:
+    """Return whether some job is written down that no worker has begun."""
+    return Outbox.objects.filter(taken_at__isnull=True).exists()
+
+
 def relay(row: Outbox) -> bool:
     """Enqueue one row; False (and the row kept for ``sweep``) where Redis cannot be reached."""
     name = "faults" if row.job.startswith("faults.") else "default"

@@ -42,8 +42,7 @@ class Rechecks:
 
     def due(self, now: datetime) -> list[Cluster]:
         """Return the clusters whose turn it is."""
-        reverted = FaultRun.objects.filter(status=Status.REVERTED, reverted_version__gt=0, dropped=False)
-        kept = Cluster.objects.filter(pk__in=reverted.values("cluster")).exclude(kubeconfig="")
+        kept = _clusters_to_recheck()
         found = [cluster for cluster in kept if abs(now - self._last.get(cluster.pk, now - self.every)) >= self.every]
         self._last.update((cluster.pk, now) for cluster in found)
         return found
@@ -73,6 +72,11 @@ def tick(
     done = sum(spread(pk, partial(_attend_all, list(entries), now)) for pk, entries in by_cluster)
     again = rechecks.due(now) if rechecks else []
     return done + sum(spread(cluster.pk, partial(_recheck, cluster, now)) for cluster in again)
+
+
+def is_anything_left() -> bool:
+    """Return whether ``tick`` may find something to do, now or later, as long as nobody changes the database."""
+    return FaultRun.objects.exclude(status=Status.REVERTED).exists() or _clusters_to_recheck().exists()
 
 
 def overdue(now: datetime) -> QuerySet[FaultRun]:
@@ -107,6 +111,11 @@ def moved_deadlines() -> QuerySet[FaultRun]:
     """Return the runs, injecting or failed ones too, whose deadline is not the one that their cluster knows."""
     there = FaultRun.objects.filter(mirrored_deadline__isnull=False).exclude(status__in=OVER)
     return there.exclude(deadline=F("mirrored_deadline"))
+
+
+def _clusters_to_recheck() -> QuerySet[Cluster]:
+    reverted = FaultRun.objects.filter(status=Status.REVERTED, reverted_version__gt=0, dropped=False)
+    return Cluster.objects.filter(pk__in=reverted.values("cluster")).exclude(kubeconfig="")
 
 
 def _unreverted() -> QuerySet[FaultRun]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 LOOK_S = 0.25
+LOOK_FREE_S = 1.0  # while nobody holds the lock
 MAX_HELD_S = 10.0
 _WAL_WRITE_LOCK = 120  # byte of the -shm file; https://www.sqlite.org/walformat.html#locking_matrix
 _IS_LINUX = sys.platform.startswith("linux")
@@ -70,7 +71,7 @@ class LockWatch:
         return self._end(holder)
 
     def _run(self, stop: threading.Event) -> None:
-        while not stop.wait(LOOK_S):
+        while not stop.wait(LOOK_FREE_S if self._holder is None else LOOK_S):
             self.look()
 
     def _end(self, pid: int) -> bool:

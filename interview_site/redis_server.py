@@ -80,6 +80,7 @@ def command(server: str, socket: Path, folder: Path) -> list[str]:
         *("--unixsocket", str(socket)),
         *("--unixsocketperm", "700"),
         *("--dir", str(folder)),
+        *("--hz", "1"),  # looks for idle clients and expired keys once a second, not ten times
         *("--save", ""),
         *("--appendonly", "no"),
         *("--maxmemory-policy", "noeviction"),

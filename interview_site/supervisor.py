@@ -40,6 +40,8 @@ STAYED_UP_S = 10.0
 # A worker that is asked twice gives up its job; what still runs after that is killed.
 ASK_AGAIN_S, KILL_S = 4.0, 8.0
 LAST = "redis"
+TICK_S, IDLE_TICK_S = 0.1, 1.0
+"""Between two looks at the terminal and at what is to be ended; signals and lines are taken at once."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -163,7 +165,7 @@ class Supervisor(Manager):  # type: ignore[misc]
         self.returncode = 0
         for number in ASKS_TO_STOP:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
-                signal.signal(number, lambda number, _: self._signals.append(number))
+                signal.signal(number, self._take_signal)
         if self.database is not None:
             LockWatch(self.database, self._groups, self.say).start(self.stopping)
         terminal = _in_the_foreground() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
@@ -171,13 +173,17 @@ class Supervisor(Manager):  # type: ignore[misc]
             threading.Thread(target=entry["obj"].run, args=(self.events,), name=name, daemon=True).start()
         while self._running():
             with suppress(queue.Empty):
-                self._take(self.events.get(timeout=0.1))
+                self._take(self.events.get(timeout=TICK_S if self.stopping.is_set() else IDLE_TICK_S))
             # `make` does not pass on that its terminal was closed.
             closed = terminal and not os.isatty(sys.stdin.fileno())
             if (self._signals or closed) and not self.stopping.is_set():
                 self._stop("Stopping everything ...")
             if self.stopping.is_set():
                 self._end_what_is_due()
+
+    def _take_signal(self, number: int, frame: object) -> None:
+        self._signals.append(number)
+        self.events.put(Message("wake", "", None, None, None))  # which a SimpleQueue allows here
 
     def say(self, text: str) -> None:
         """Print a line without a prefix, for a person who waits for it; safe from any thread."""
@@ -194,6 +200,8 @@ class Supervisor(Manager):  # type: ignore[misc]
     def _take(self, message: Message) -> None:
         if message.type == "plain":
             print(message.data, file=self._outlet, flush=True)
+            return
+        if message.type == "wake":
             return
         if message.type == "line":
             self._printer.write(message)

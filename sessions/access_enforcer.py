@@ -20,6 +20,7 @@ from time import monotonic
 from django.db import DatabaseError, close_old_connections, connection
 
 from faults.errors import ClusterError, FaultError
+from faults.idleness import database_version
 from faults.services import CandidateGrants
 from sessions import end_requests, services
 from sessions.disk_space import DiskWatch
@@ -50,6 +51,7 @@ class AccessEnforcer:
         self._grants: dict[int, CandidateGrants] = {}
         self._cut: set[EndRequest] = set()
         self._well = True
+        self._nothing_at: object = None  # the version of the database in which nothing was to be enforced
         self._disk = DiskWatch()
         self._disk_at = -DISK_S
 
@@ -101,7 +103,11 @@ class AccessEnforcer:
     def _orders(self) -> list[AccessOrder]:
         """Return what the database asks for; nothing while it does not answer, which is told once."""
         try:
+            version = database_version()  # before the question: what is committed during it counts as a change
+            if version is not None and version == self._nothing_at:
+                return []
             orders = services.access_orders()
+            self._nothing_at = None if orders else version
             self._remember(orders)
         except DatabaseError as exc:
             if self._well:

@@ -105,6 +105,8 @@ def _slots() -> list[bytes]:
         data = _path().read_bytes()
     except OSError:
         return []
+    if data.isspace():  # as nearly always
+        return []
     return [data[start : start + SLOT_BYTES] for start in range(0, len(data), SLOT_BYTES)]
 
 

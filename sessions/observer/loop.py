@@ -33,7 +33,7 @@ LEASE_S = 6.0
 RENEW = timedelta(seconds=2)
 POLL = timedelta(seconds=1)  # changes are told of; this finds what got lost
 FOLLOW = timedelta(seconds=0.5)
-FOLLOW_IDLE = timedelta(seconds=2)  # while there is no session with a cluster, and none is being prepared
+FOLLOW_IDLE = timedelta(seconds=4)  # while there is no session with a cluster, and none is being prepared
 MIN_PAUSE_S = 0.02
 STOP_S = 1.0
 REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now

@@ -12,11 +12,12 @@ from django.db import OperationalError, connection
 from faults import outbox, reconciler
 from faults.clock import boot_s
 from faults.errors import ClusterError, FaultError
+from faults.idleness import Idleness
 from faults.packs import PackError
 from sessions import services
 from sessions.observer.cluster_threads import ClusterThreads
 from sessions.observer.outages import AbsenceWatch
-from sessions.observer.timekeeping import keep_time
+from sessions.observer.timekeeping import follow_time, is_anything_open, keep_time
 
 log = logging.getLogger(__name__)
 EVERY_S = 1.0
@@ -24,7 +25,10 @@ Duty = Callable[[], None]
 
 
 class Sweeper:
-    """Sweeps in threads of its own: a revert that waits for a dead cluster must hold up neither panels nor jobs."""
+    """Sweeps in threads of its own: a revert that waits for a dead cluster must hold up neither panels nor jobs.
+
+    While nothing is open, it only keeps the time.
+    """
 
     def __init__(self, now: Callable[[], datetime], steady: Callable[[], float] = boot_s) -> None:
         self._now = now
@@ -32,13 +36,11 @@ class Sweeper:
         self._stop = threading.Event()
         self._clusters = ClusterThreads()
         self._rechecks = reconciler.Rechecks()
-        groups: list[tuple[Duty, ...]] = [
-            (self._relay, self._look_for_absence, keep_time, self._housekeep),
-            (self._reconcile_apart,),
-        ]
+        self._upkeep = Idleness(_is_upkeep_needed)
+        self._reverts = Idleness(reconciler.is_anything_left)
         self._threads = [
-            threading.Thread(target=self._run, args=group, name=f"sweeper {number}", daemon=True)
-            for number, group in enumerate(groups)
+            threading.Thread(target=self._run, args=(turn,), name=f"sweeper {number}", daemon=True)
+            for number, turn in enumerate((self.keep_up, self.revert))
         ]
 
     def start(self) -> None:
@@ -66,6 +68,24 @@ class Sweeper:
                 log.warning("%s failed and is tried again: %s", duty.__name__.strip("_"), exc)
                 connection.close_if_unusable_or_obsolete()
 
+    def keep_up(self) -> None:
+        """Take one turn with the time, jobs and sessions."""
+        self.sweep(self._look_for_absence, self._keep_up)
+
+    def revert(self) -> None:
+        """Take one turn with the runs."""
+        self.sweep(self._revert)
+
+    def _keep_up(self) -> None:
+        if self._upkeep.holds():
+            follow_time()
+        else:
+            self.sweep(self._relay, keep_time, self._housekeep)
+
+    def _revert(self) -> None:
+        if not self._reverts.holds():
+            self._reconcile_apart()
+
     def _relay(self) -> None:
         outbox.sweep(self._now())
 
@@ -81,9 +101,13 @@ class Sweeper:
     def _housekeep(self) -> None:
         services.housekeep(self._now())
 
-    def _run(self, *duties: Duty) -> None:
+    def _run(self, turn: Duty) -> None:
         try:
             while not self._stop.wait(EVERY_S):
-                self.sweep(*duties)
+                turn()
         finally:
             connection.close()
+
+
+def _is_upkeep_needed() -> bool:
+    return outbox.is_anything_waiting() or is_anything_open()

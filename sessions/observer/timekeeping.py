@@ -12,9 +12,16 @@ OVER = (FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 
 def keep_time() -> None:
     """Note the time; where nothing is open that a step would disturb, take over a wall clock that was set."""
+    if is_anything_open():
+        clock.installation().note()
+    else:
+        follow_time()
+
+
+def follow_time() -> None:
+    """Note the time and take over the wall clock; for moments in which nothing is open."""
     clock.installation().note()
-    if not is_anything_open():
-        clock.installation().settle()
+    clock.installation().settle()
 
 
 def is_anything_open() -> bool:

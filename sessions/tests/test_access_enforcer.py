@@ -17,6 +17,8 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from conftest import ROOT, PracticeHost, free_port, stop, wait_until
 from faults import journal, selectors
@@ -24,6 +26,7 @@ from faults.engine.model import LAST_APPLIED
 from faults.errors import StaleEpoch, Unreachable
 from faults.kube.client import Kube
 from faults.kube.config import parse
+from faults.models import Outbox
 from faults.services import ensure_practice_cluster, inject_run, plan_environment_run, release_cluster
 from faults.services.work import working
 from interview_site import redis_server
@@ -284,6 +287,7 @@ def test_a_cluster_that_is_in_the_way_is_told_once_and_tried_again(ended, monkey
 
 def test_a_revert_that_hangs_keeps_no_job_waiting(db, monkeypatch):
     hangs, relayed = threading.Event(), threading.Event()
+    Outbox.objects.create(job="sessions.jobs.release_session", args=[1], created_at=clock.now())
     monkeypatch.setattr(sweeper, "EVERY_S", 0.01)
     monkeypatch.setattr(sweeper.reconciler, "tick", lambda *_: hangs.wait(10))
     monkeypatch.setattr(sweeper.outbox, "sweep", lambda now: relayed.set())
@@ -295,3 +299,25 @@ def test_a_revert_that_hangs_keeps_no_job_waiting(db, monkeypatch):
     assert relayed.wait(30)
     hangs.set()
     sweeping.close()
+
+
+def asked_by(turn, times=20):
+    """Return the queries of so many turns, without SQLite's word on whether it has changed."""
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        for _ in range(times):
+            turn()
+    return [found["sql"] for found in queries if "data_version" not in found["sql"]]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite tells cheaply whether it has changed")
+def test_an_idle_installation_is_asked_nothing(ada):
+    enforcer, sweeping = AccessEnforcer(), sweeper.Sweeper(clock.now)
+    turns = (enforcer.look, sweeping.keep_up, sweeping.revert)
+    for turn in turns * 3:  # the first leaves a trace of the observer, which is a change for the others
+        turn()
+    assert [asked_by(turn) for turn in turns] == [[], [], []]
+    InterviewSession.objects.create(owner=ada, candidate_name="Sam", title="GPU", minutes=60, state=State.LIVE)
+    assert len(asked_by(enforcer.look)) >= 20  # every turn looks while there is an interview
+    assert len(asked_by(sweeping.keep_up)) >= 20
