@@ -2,6 +2,7 @@
 // fold and the place to which somebody has scrolled stay as they are. Rows are told apart by data-key or id.
 (() => {
   const keyOf = (node) => node.nodeType === Node.ELEMENT_NODE && (node.dataset.key || node.id) || "";
+  const nameOf = (node) => node.nodeType === Node.ELEMENT_NODE && node.getAttribute("name") || "";
   const ofPerson = { DETAILS: ["open"], DIALOG: ["open"], INPUT: ["value", "checked"], TEXTAREA: ["value"] };
 
   function flash(row) {
@@ -31,7 +32,8 @@
     let at = old.firstChild;
     for (const child of [...fresh.childNodes]) {
       const key = keyOf(child);
-      const same = at && at.nodeType === child.nodeType && at.nodeName === child.nodeName && !keyOf(at);
+      // A field keeps its value, so that it must never become the field of another name.
+      const same = at && at.nodeType === child.nodeType && at.nodeName === child.nodeName && !keyOf(at) && nameOf(at) === nameOf(child);
       const match = key ? known.get(key) : same ? at : null;
       if (!match) {
         old.insertBefore(child, at);

@@ -74,6 +74,28 @@ def test_the_counter_of_asked_questions_is_right_at_once(ada_at_her_screen, live
     expect(page.locator("#asked")).to_have_text("1 of 1 asked")
 
 
+def test_extending_still_works_once_the_header_was_drawn_again(ada_at_her_screen, live):
+    """The first page's forms hold a CSRF token; those of later frames, which everybody shares, hold none."""
+    page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
+    services.pause(session=live, actor=live.interviewers.first())
+    ada_at_her_screen.refresh(page)
+    expect(page.locator("#panel-header")).to_contain_text("Paused")
+    with page.expect_response("**/extend/") as extended:
+        page.get_by_role("button", name="+5 min").click()
+    assert extended.value.status == 200
+    assert [entry.seconds for entry in live.clock_entries.filter(kind="extend")] == [300]
+
+
+def test_an_open_key_tab_names_no_solution_until_it_is_unfolded(ada_at_her_screen, live, scenario):
+    page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
+    page.get_by_role("tab", name="Key").click()
+    pane = page.locator("#pane-key")
+    titles = [solution.title for solution in selectors.pack_for(scenario).solutions]
+    assert [title for title in titles if title in pane.inner_text()] == []
+    pane.get_by_text("Solution 1").click()
+    expect(pane).to_contain_text(titles[0])
+
+
 def test_tables_of_the_scorecard_fit_a_phone(ada_at_her_screen, ended, scenario, ada):
     key = selectors.pack_for(scenario).rubric[0].key
     fields = {"level": 3, "note": "Read the events. " * 20, "version": 0, "actor": ada}
