@@ -65,6 +65,9 @@ class InterviewSession(models.Model):
     outage_count = models.PositiveSmallIntegerField(
         default=0, help_text="Rows of the ledger; most sessions have none."
     )
+    restart_count = models.PositiveSmallIntegerField(
+        default=0, help_text="Entries of the time line about new starts of the cluster; most sessions have none."
+    )
     release_outcome = models.CharField(max_length=8, choices=ReleaseOutcome.choices, blank=True)
     timeline_seal = models.CharField(
         max_length=64, blank=True, help_text="HMAC over the newest event's number and hash; see sessions.events."

@@ -128,8 +128,8 @@ def outages_of(session: InterviewSession) -> list[Outage]:
 
 
 def restart_of(session: InterviewSession) -> SessionEvent | None:
-    """Return the newest restart of the cluster; none is looked for where the cluster has always answered."""
-    if not session.outage_count:
+    """Return the newest restart of the cluster; none is looked for where none was entered."""
+    if not session.restart_count:
         return None
     return SessionEvent.objects.filter(session=session, kind=events.RESTARTED).order_by("-seq").first()
 

@@ -45,6 +45,7 @@ _HUES = {
 _USER = "user:"
 _MIRRORED = ("Candidate", "Checks")
 _AMOUNTS = ("session.extended", "session.credited", "session.quiet_began")
+_DETAILS = ("title", "text", "finding", "reason")
 _VERDICTS = {"pass": "passes", "fail": "fails", "error": "cannot be checked", "not_run": "does not run"}
 _WORDS = {
     "session.created": "Session created",
@@ -56,8 +57,8 @@ _WORDS = {
     "session.extended": "Extended",
     "session.credited": "Time credited",
     "cluster.restarted": "Cluster started again",
-    "outage.began": "Environment does not answer",
-    "outage.ended": "Environment answers again",
+    "outage.began": "Outage began",
+    "outage.ended": "Outage ended",
     "session.quiet_began": "Quiet time began",
     "session.quiet_ended": "Quiet time ended",
     "session.ended": "Ended",
@@ -148,16 +149,21 @@ def _names(session: InterviewSession, found: list[SessionEvent]) -> dict[str, st
 def words_for(event: SessionEvent) -> str:
     """Return what happened, in a sentence short enough for a mark."""
     base = _WORDS.get(event.kind) or event.kind.replace(".", ": ").replace("_", " ").capitalize()
-    detail = next(
-        (str(event.payload[key]) for key in ("title", "text", "finding", "reason") if event.payload.get(key)), ""
-    )
+    detail = next((str(event.payload[key]) for key in _details_of(event) if event.payload.get(key)), "")
     verdict = _VERDICTS.get(str(event.payload.get("verdict", "")), "")
     detail = plain_line(detail, LONGEST_DETAIL)
     return ": ".join(part for part in (base, _amount(event), detail, verdict) if part)
 
 
+def _details_of(event: SessionEvent) -> tuple[str, ...]:
+    """Return the fields that may hold the detail. An outage's reason belongs to its beginning."""
+    return () if event.kind == "outage.ended" else _DETAILS
+
+
 def _amount(event: SessionEvent) -> str:
-    """Return the minutes that an entry of the clock is about."""
+    """Return the minutes that an entry of the clock is about, and the seconds that an outage took."""
+    if event.kind == "outage.ended":
+        return f"after {event.payload['seconds']} s"
     if event.kind not in _AMOUNTS:
         return ""
     minutes = event.payload.get("minutes") or event.payload.get("seconds", 0) / 60

@@ -23,6 +23,7 @@ from sessions.services.deadlines import move_deadlines
 from sessions.services.quiet import stop_quiet
 from sessions.services.release import ask_for_release
 from sessions.services.rows import State, clean_text, locked, move, require
+from sessions.services.scored import score_when_submitted
 
 OPEN = (State.LIVE, State.PAUSED)
 OVER = (State.ENDED, State.SCORED)
@@ -133,6 +134,7 @@ def end(*, session: InterviewSession, actor: User | None, at: datetime | None = 
     move_deadlines(session, now)
     stop_quiet(session, actor)
     events.append(session, "session.ended" if started else "session.called_off", actor=actor, at=now)
+    score_when_submitted(session, actor)
     transaction.on_commit(end_requests.decided.set)
     outbox.publish("sessions.jobs.end_session_access", session.pk)
     return session

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from faults.practice import Restarts
 from sessions import events
-from sessions.models import SessionEvent
+from sessions.models import InterviewSession, SessionEvent
 from sessions.services.rows import locked
 
 
@@ -23,5 +24,6 @@ def note_restarts(*, session_id: int, restarts: Restarts) -> bool:
         return False
     reason = f"without {', '.join(removed)}, over which it hung" if removed else ""
     told = {"count": restarts.count, "removed": list(restarts.removed), "reason": reason}
+    InterviewSession.objects.filter(pk=session.pk).update(restart_count=F("restart_count") + 1)
     events.append(session, events.RESTARTED, payload=told)
     return True

@@ -14,7 +14,8 @@ from faults.packs import Criterion
 from sessions import clock, events, selectors
 from sessions.errors import SessionError, StaleEdit
 from sessions.models import Assessment, AssessmentRevision, InterviewSession, Rating, SessionScenario
-from sessions.services.rows import State, clean_text, locked, move, require
+from sessions.services.rows import State, clean_text, locked, require
+from sessions.services.scored import score_when_submitted
 
 RATABLE = (State.LIVE, State.PAUSED, State.ENDED, State.SCORED)
 LONGEST_TEXT = 8000
@@ -97,9 +98,7 @@ def submit_assessment(*, session: InterviewSession, actor: User, reviewed: str |
         raise SessionError("Your assessment has changed since you read it. Read it again, then submit.")
     _freeze(assessment, actor)
     events.append(session, "assessment.submitted", actor=actor, payload={"revision": assessment.revision})
-    if session.state == State.ENDED and not session.assessments.filter(first_submitted_at=None).exists():
-        move(session, [State.ENDED], State.SCORED)
-        events.append(session, "session.scored", actor=actor)
+    score_when_submitted(session, actor)
     return assessment
 
 

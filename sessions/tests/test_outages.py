@@ -10,6 +10,7 @@ from faults.models import Lease
 from sessions import clock, services
 from sessions.models import ClockEntry, Outage
 from sessions.observer.outages import ASLEEP, NOT_RUNNING, SEEN, AbsenceWatch, OutageWatch
+from sessions.panels.timeline import words_for
 from sessions.scorecards import as_pdf, build_scorecard
 
 
@@ -35,6 +36,13 @@ def test_an_outage_is_credited_from_the_last_sign_of_life_to_the_next(watch, liv
     assert clock.remaining_s(live) == 3600 - 122 + 57
     assert kinds(live)[-3:] == ["outage.began", "session.credited", "outage.ended"]
     assert "did not answer" in live.clock_entries.get(kind="credit").reason
+
+
+def test_the_time_line_tells_why_it_began_and_how_long_it_took(watch, live, time):
+    watch.look((time(), "timed out"), True, time.advance(5))
+    watch.look(None, True, time.advance(52))
+    told = [words_for(event) for event in live.events.filter(kind__startswith="outage.").order_by("seq")]
+    assert told == ["Outage began: the practice environment did not answer", "Outage ended: after 57 s"]
 
 
 def test_an_observer_that_takes_over_closes_the_outage_that_the_other_opened(watch, live, time):

@@ -45,3 +45,10 @@ def test_each_restart_is_told_once(restarted):
     assert services.note_restarts(session_id=restarted.pk, restarts=Restarts(3, (HUNG,)))
     newest = restarted.events.filter(kind="cluster.restarted").order_by("-seq").first()
     assert newest.payload["reason"] == "", "what was told before is not told again"
+
+
+def test_a_restart_too_short_for_an_outage_is_told_all_the_same(live):
+    """The card tells of it however long the cluster was silent; only the outage's ledger may be empty."""
+    services.note_restarts(session_id=live.pk, restarts=Restarts(1, ()))
+    live.refresh_from_db()
+    assert "started again" in draw(live, "link")

@@ -123,6 +123,21 @@ def test_a_scored_session_can_be_reopened_and_keeps_what_was_submitted(ended, ad
     assert selectors.submission_states(session) == [(ada, True), (grace, True)]
 
 
+def test_a_reopened_session_is_scored_again_when_it_ends_and_everybody_has_submitted(ended, ada, grace, submit):
+    submit(ada)
+    submit(grace)
+    services.reopen(session=ended, actor=ada)
+    session = services.end(session=ended, actor=ada)
+    assert session.state == "scored"
+    assert session.events.filter(kind="session.scored").count() == 2
+
+
+def test_a_reopened_session_waits_for_whoever_has_not_submitted(ended, ada, submit):
+    submit(ada)
+    services.reopen(session=ended, actor=ada)
+    assert services.end(session=ended, actor=ada).state == "ended"
+
+
 def test_what_nobody_has_read_is_not_submitted(ended, ada, rate, submit):
     own = selectors.assessment_for(ended, ada)
     services.save_assessment(session=ended, actor=ada, version=own.version, overall="yes")
