@@ -16,7 +16,7 @@ export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
 unexport PYTHONDONTWRITEBYTECODE
 
 # Every file with a proof that has a long form, or no other.
-TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture' --include='test_*.py' e2e sessions faults kubesim interview_site native | sort)
+TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance lock clean

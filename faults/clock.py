@@ -230,8 +230,3 @@ def installation() -> InstallationClock:
 def now() -> datetime:
     """Return the installation's time, aware, in UTC."""
     return installation().now()
-
-
-def to_wall(at: datetime) -> datetime:
-    """Return a time as the machine's own clock would tell it now, for programs that know only that one."""
-    return at + installation().error()

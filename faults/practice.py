@@ -44,7 +44,7 @@ def create(name: str, deadline: datetime, nodes: int, gpus: int) -> Obj:
         "nodes": nodes,
         "gpus": gpus,
         "addons": ADDONS,
-        "deadline": clock.to_wall(deadline).isoformat(),
+        "ttlSeconds": max(0, round((deadline - clock.now()).total_seconds())),  # the wall clock may be set
     }
     return _ask("POST", "/control/clusters", body)
 

@@ -20,7 +20,8 @@ from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.processes import HostError
 
-FIELDS = frozenset({"name", "nodes", "gpus", "addons", "deadline", "from", "at", "recording"})
+FIELDS = frozenset({"name", "nodes", "gpus", "addons", "deadline", "ttlSeconds", "from", "at", "recording"})
+MAX_TTL_S = 366 * 24 * 3600
 
 
 def control_token(folder: Path) -> str:
@@ -89,7 +90,7 @@ class Control:
             "gpus": _count(body, "gpus", 8, MAX_GPUS),
             "addons": _addons(body),
         }
-        cluster, new = await self._host.create(_text(body, "name"), _moment(body, "deadline"), asked)
+        cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
 
     async def _look_back(self, body: Obj) -> Tenant:
@@ -99,7 +100,7 @@ class Control:
         recording = body.get("recording", False)
         if not isinstance(recording, bool):
             raise HostError(422, "recording: give true, for reading only, or false.")
-        at, deadline = _moment(body, "at"), _moment(body, "deadline")
+        at, deadline = _moment(body, "at"), self._deadline(body)
         return await self._host.look_back(_text(body, "name"), _text(body, "from"), at, deadline, recording=recording)
 
     async def _history(self, name: str) -> web.Response:
@@ -112,10 +113,18 @@ class Control:
 
     async def _patch(self, request: web.Request, name: str) -> web.Response:
         """Answer PATCH of one cluster: its deadline."""
-        body = await _body(request, frozenset({"deadline"}))
-        if "deadline" not in body:
-            raise HostError(422, "deadline: give a time, or null for none.")
-        return json_response(self._shown(await self._host.set_deadline(name, _moment(body, "deadline"))))
+        body = await _body(request, frozenset({"deadline", "ttlSeconds"}))
+        if not body:
+            raise HostError(422, "deadline: give a time, or null for none; or give ttlSeconds.")
+        return json_response(self._shown(await self._host.set_deadline(name, self._deadline(body))))
+
+    def _deadline(self, body: Obj) -> datetime | None:
+        """Return the deadline that a request sets, as a time or as seconds from now; None for none."""
+        if "ttlSeconds" not in body:
+            return _moment(body, "deadline")
+        if "deadline" in body:
+            raise HostError(422, "ttlSeconds: leave it out, or deadline.")
+        return self._host.deadline_in(_count(body, "ttlSeconds", 0, MAX_TTL_S))
 
     async def _delete(self, name: str) -> web.Response:
         """Answer DELETE of one cluster."""

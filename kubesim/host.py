@@ -9,13 +9,14 @@ import shutil
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from kubesim.api.durations import parse_time
+from kubesim.boot_clock import dump_deadline, load_deadline
 from kubesim.clock import Clock, Timer
 from kubesim.current_unit import NOTHING
 from kubesim.errors import Obj
@@ -117,7 +118,8 @@ class Host:
         noted: Obj = {}
         with suppress(OSError, orjson.JSONDecodeError):
             noted = orjson.loads((folder / NOTES).read_bytes())
-        tenant = self._launch(folder.name, {"deadline": noted["deadline"]} if "deadline" in noted else {})
+        known = {"deadline": _text(load_deadline(noted, self._clock.now()))} if "deadline" in noted else {}
+        tenant = self._launch(folder.name, known)
         tenant.restarts, tenant.removed = noted.get("restarts", 0), noted.get("removed", [])
         return tenant
 
@@ -151,6 +153,10 @@ class Host:
         tenant = self._launch(name, {"fresh": True, "deadline": _text(deadline), **job})
         await asyncio.shield(tenant.described)
         return tenant
+
+    def deadline_in(self, seconds: int) -> datetime:
+        """Return the deadline of a cluster that may live for so long."""
+        return self._clock.now() + timedelta(seconds=seconds)
 
     async def ask(self, name: str, call: str, *arguments: Any) -> Any:
         """Return what a cluster's process answers; raises HostError 404, and 503 where it does not answer."""
@@ -237,7 +243,8 @@ class Host:
 
     def _note(self, tenant: Tenant) -> None:
         """Write what a restart of the host has to know of a cluster before its process can tell."""
-        noted = {"deadline": _text(tenant.deadline), "restarts": tenant.restarts, "removed": tenant.removed}
+        deadline = dump_deadline(tenant.deadline, self._clock.now())
+        noted = {**deadline, "restarts": tenant.restarts, "removed": tenant.removed}
         folder = self._data / tenant.name
         try:
             if folder.is_dir():

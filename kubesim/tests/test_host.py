@@ -255,6 +255,36 @@ async def test_everything_survives_a_restart(tmp_path):
         assert await hosts.shown(host, "a") == made
 
 
+async def test_a_deadline_keeps_its_length_when_the_wall_clock_is_set_before_a_restart(tmp_path):
+    with hosts.running(tmp_path) as host:
+        async with host.control() as client:
+            assert (await make(client, name="a", ttlSeconds=1800))[0] == 201
+            assert (await make(client, name="b", ttlSeconds=1800))[0] == 201
+    for name, told in (("a", {}), ("b", {"boot": "of another boot"})):
+        path = tmp_path / "clusters" / name / "host.json"
+        noted = orjson.loads(path.read_bytes())
+        an_hour_ahead = micro(datetime.fromisoformat(noted["deadline"]) - timedelta(hours=1))
+        path.write_bytes(orjson.dumps({**noted, "deadline": an_hour_ahead, **told}))
+    with hosts.running(tmp_path) as host:
+        shown = await hosts.shown(host, "a")
+        left = datetime.fromisoformat(shown["deadline"]) - datetime.now(UTC)
+        assert timedelta(minutes=28) < left <= timedelta(minutes=30)
+        async with host.control() as client:
+            assert await names(client) == ["a"], "another boot's clock says nothing, so b was overdue"
+
+
+async def test_a_deadline_is_given_as_a_time_or_in_seconds(host):
+    async with host.control() as client:
+        _, made = await make(client, name="seconds", ttlSeconds=600)
+        left = datetime.fromisoformat(made["deadline"]) - datetime.now(UTC)
+        assert timedelta(minutes=9) < left <= timedelta(minutes=10)
+        response = await client.patch("/control/clusters/seconds", json={"deadline": None})
+        assert (await response.json())["deadline"] is None
+        for unfit in ({"ttlSeconds": 5, "deadline": made["deadline"]}, {"ttlSeconds": "5"}, {"ttlSeconds": 0}, {}):
+            response = await client.patch("/control/clusters/seconds", json=unfit)
+            assert response.status == 422, unfit
+
+
 async def test_a_cluster_from_before_there_were_issuers_is_found_at_its_path_with_its_old_tokens(tmp_path):
     kubeconfig, issued = await old_cluster(tmp_path)
     with hosts.running(tmp_path) as host:
