@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
@@ -175,10 +175,14 @@ class ClusterAdmin(Admin[Cluster]):
     """Clusters; real ones are added here. The kubeconfig is shown to nobody."""
 
     form = ClusterForm
-    list_display = ("name", "tier", "archived", "created_at", "released_at")
+    list_display = ("name", "tier", "last_preflight", "in_use_by", "archived", "created_at", "released_at")
     list_filter = ("tier", "archived")
     search_fields = ("name",)
     readonly_fields = ("preflight", "created_at", "released_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Cluster]:
+        held = Count("leases", filter=Q(leases__given_back_at__isnull=True))
+        return super().get_queryset(request).annotate(held=held)
 
     def get_fields(self, request: HttpRequest, obj: Cluster | None = None) -> tuple[str, ...]:
         if obj is not None and not obj.kept:
@@ -205,8 +209,21 @@ class ClusterAdmin(Admin[Cluster]):
     @admin.display(description="preflight")
     def preflight(self, cluster: Cluster) -> SafeString:
         """Return what the cluster answers now."""
-        rows = ((f.title, "" if f.good else "needs you: ", f.text) for f in services.inspect_cluster(cluster=cluster))
-        return format_html_join("\n", "<p><b>{}</b> {}{}</p>", rows)
+        findings = services.inspect_cluster(cluster=cluster)
+        usable = all(found.good or not found.needed for found in findings)
+        return render_to_string("admin/faults/_preflight.html", {"findings": findings, "usable": usable})
+
+    @admin.display(description="last preflight", ordering="preflight_at")
+    def last_preflight(self, cluster: Cluster) -> str:
+        """Return in a word how the last preflight ended."""
+        if not cluster.kept or cluster.preflight_at is None:
+            return "-"
+        return "failed" if cluster.preflight_error else "good"
+
+    @admin.display(description="sessions now")
+    def in_use_by(self, cluster: Cluster) -> int:
+        """Return the number of sessions that have the cluster now."""
+        return int(getattr(cluster, "held", 0))
 
 
 class StepInline(ReadOnlyInline[FaultRun]):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 
@@ -71,6 +72,10 @@ class Cluster(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     released_at = models.DateTimeField(null=True, blank=True, help_text="When a practice cluster was dropped.")
+    preflight_at = models.DateTimeField("last preflight", null=True, blank=True)
+    preflight_error = models.TextField(
+        blank=True, help_text="For which reason sessions would fail here, as the last preflight found."
+    )
 
     class Meta:
         ordering = ["name"]
@@ -121,6 +126,12 @@ class Panic(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["cluster"], condition=Q(lifted_at__isnull=True), name="panic_engaged_once_per_cluster"
+            ),
+            # NULLs are distinct to the one above.
+            models.UniqueConstraint(
+                Coalesce("cluster", Value(0)),
+                condition=Q(cluster__isnull=True, lifted_at__isnull=True),
+                name="panic_engaged_once_for_all",
             ),
         ]
 

@@ -30,8 +30,9 @@ class ClusterField(forms.ModelChoiceField):  # type: ignore[type-arg]
 
     def label_from_instance(self, obj: Cluster) -> str:
         """Return the name, the tier, and whether somebody has it."""
-        busy = "; in use now" if fault_services.is_busy(cluster=obj) else ""
-        return f"{obj.name} ({obj.tier}{busy})"
+        failed = "; its last preflight failed" if obj.preflight_error else ""
+        busy = "; in use now" if getattr(obj, "busy", False) else ""
+        return f"{obj.name} ({obj.tier}{busy or failed})"
 
 
 class SessionForm(forms.Form):
@@ -117,7 +118,8 @@ class SessionForm(forms.Form):
     def refuse(self, error: SessionError) -> None:
         """Show a service's refusal at its field, or above the form where it names none of ours."""
         field = {"plan_version": "plan"}.get(error.field, error.field)
-        self.add_error(field if field in self.fields else None, error.message)
+        hidden = field == "scenarios" and self.cleaned_data.get("plan") is not None
+        self.add_error(field if field in self.fields and not hidden else None, error.message)
 
 
 class RatingForm(forms.Form):

@@ -5,33 +5,51 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from faults import environment, selectors
-from faults.errors import ClusterError, Invalid
+from faults import clock, crypto, environment
+from faults.errors import ClusterError, FaultError, Invalid
 from faults.guardrails import Guardrails
 from faults.kube.client import Kube
 from faults.models import Cluster
+from faults.services.leasing import check_kubeconfig
 
+TIMEOUT_S = (2.0, 4.0)  # to connect, and between two bytes: somebody waits for the page
 MIN_MINOR = 30  # admission policies are stable from 1.30 on
 _WORKLOADS = (("", "pods"), ("", "secrets"), ("apps", "deployments"), ("batch", "jobs"))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the preflight; ``good`` is False for what a session would fail on."""
+    """One line of the preflight. Every session would fail on one that is not ``good`` and is ``needed``."""
 
     title: str
     text: str
     good: bool
+    needed: bool = True
 
 
 def inspect_cluster(*, cluster: Cluster) -> list[Finding]:
-    """Ask a cluster; one that does not answer is a finding as well."""
-    kube = selectors.kube_for(cluster)
+    """Ask a cluster, and store whether sessions can work there; one that does not answer is a finding as well."""
+    findings = _findings(cluster)
+    error = "; ".join(f"{found.title}: {found.text}" for found in findings if found.needed and not found.good)
+    Cluster.objects.filter(pk=cluster.pk).update(preflight_at=clock.now(), preflight_error=error)
+    return findings
+
+
+def _findings(cluster: Cluster) -> list[Finding]:
+    try:
+        access = check_kubeconfig(crypto.unseal(cluster.kubeconfig))
+    except FaultError as exc:
+        return [Finding("Kubeconfig", str(exc), False)]
+    kube = Kube(access, timeout=TIMEOUT_S, max_repeat_s=0)
     try:
         findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
         return [*findings, _metrics(kube)]
     except ClusterError as exc:
-        return [Finding("Connection", exc.message, False)]
+        return [Finding("Connection", exc.message.rstrip("."), False)]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return [Finding("Connection", f"{access.server} answers, but not as Kubernetes does", False)]
+    finally:
+        kube.close()
 
 
 def _version(kube: Kube) -> Finding:
@@ -72,7 +90,8 @@ def _may(kube: Kube, verb: str, group: str, resource: str) -> bool:
 def _gpus(kube: Kube) -> Finding:
     nodes = kube.list("v1", "Node")
     counts = [int((node.get("status", {}).get("allocatable") or {}).get("nvidia.com/gpu", 0)) for node in nodes]
-    return Finding("GPUs", f"{sum(counts)} on {sum(map(bool, counts))} of {len(nodes)} nodes", bool(sum(counts)))
+    text = f"{sum(counts)} on {sum(map(bool, counts))} of {len(nodes)} nodes"
+    return Finding("GPUs", text, bool(sum(counts)), needed=False)
 
 
 def _pod_security(kube: Kube) -> Finding:
@@ -88,4 +107,5 @@ def _pod_security(kube: Kube) -> Finding:
 
 def _metrics(kube: Kube) -> Finding:
     there = any(kind.api_version.startswith("metrics.k8s.io/") for kind in kube.kinds())
-    return Finding("Metrics", "metrics.k8s.io answers" if there else "No metrics.k8s.io: kubectl top fails", there)
+    text = "metrics.k8s.io answers" if there else "No metrics.k8s.io: kubectl top fails"
+    return Finding("Metrics", text, there, needed=False)

@@ -7,8 +7,9 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
+from django.utils.text import Truncator
 
 from faults import clock, crypto
 from faults.errors import ClusterBusy, FaultError, KubeconfigRefused
@@ -20,6 +21,7 @@ from faults.packs import Pack
 KINDS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it changes {what}, which belongs to everybody there."
 RIGHTS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it asks for {what}, which nobody gets there."
 NOT_MADE_FOR = "“{title}” is not made for {tier} clusters; its pack names {what}."
+MAX_REASON = 300  # characters; a cluster may lack fifty permissions
 
 
 def check_kubeconfig(text: str) -> Access:
@@ -56,6 +58,8 @@ def save_cluster(
     if kubeconfig:
         check_kubeconfig(kubeconfig)
         cluster.kubeconfig = crypto.seal(kubeconfig)
+    if kubeconfig or tier != cluster.tier:
+        cluster.preflight_at, cluster.preflight_error = None, ""  # of another cluster, or for other permissions
     cluster.name, cluster.tier, cluster.prometheus_url = name, tier, prometheus_url
     cluster.archived = archived
     cluster.save()
@@ -63,8 +67,9 @@ def save_cluster(
 
 
 def offered_clusters() -> QuerySet[Cluster]:
-    """Return the clusters that a session may be given."""
-    return Cluster.objects.filter(kept=True, archived=False)
+    """Return the clusters that a session may be given, each with whether it is ``busy``."""
+    held = ClusterLease.objects.filter(cluster=OuterRef("pk"), given_back_at__isnull=True, exclusive=True)
+    return Cluster.objects.filter(kept=True, archived=False).annotate(busy=Exists(held))
 
 
 def active_leases(cluster: Cluster) -> QuerySet[ClusterLease]:
@@ -72,10 +77,9 @@ def active_leases(cluster: Cluster) -> QuerySet[ClusterLease]:
     return ClusterLease.objects.filter(cluster=cluster, given_back_at__isnull=True)
 
 
-def is_busy(*, cluster: Cluster, holder: UUID | None = None) -> bool:
-    """Return whether somebody else has a cluster that only one session can have."""
-    others = active_leases(cluster).filter(exclusive=True)
-    return (others.exclude(holder=holder) if holder else others).exists()
+def exclusive_lease(cluster: Cluster) -> ClusterLease | None:
+    """Return the lease because of which nobody else can have a cluster now; None where it can be had."""
+    return active_leases(cluster).filter(exclusive=True).first()
 
 
 def lease_cluster(*, cluster: Cluster, holder: UUID) -> None:
@@ -100,9 +104,20 @@ def give_back_cluster(*, cluster: Cluster, holder: UUID) -> None:
 
 def busy_words(cluster: Cluster) -> str:
     """Return why a cluster cannot be had now."""
-    lease = active_leases(cluster).filter(exclusive=True).first()
+    lease = exclusive_lease(cluster)
     since = f" since {timezone.localtime(lease.taken_at):%d %b, %H:%M}" if lease else ""
     return f"Another session has the cluster {cluster.name}{since}. Release that session, or choose another cluster."
+
+
+def preflight_refusal(cluster: Cluster) -> str:
+    """Return the last preflight's reason why no session can work in a cluster; empty where it found none."""
+    if not cluster.preflight_error or cluster.preflight_at is None:
+        return ""
+    at, error = timezone.localtime(cluster.preflight_at), Truncator(cluster.preflight_error).chars(MAX_REASON)
+    return (
+        f"The last preflight of {cluster.name} failed ({at:%d %b, %H:%M}): {error}. "
+        "Choose another cluster, or ask an admin to look at it."
+    )
 
 
 def why_not(*, tier: str, packs: Sequence[Pack]) -> str:

@@ -24,6 +24,7 @@ from sessions.models import (
     SessionQuestion,
     SessionScenario,
 )
+from sessions.services import clusters
 from sessions.services.rows import clean_text
 
 SHORTEST, LONGEST = 5, 450  # minutes; with the grace time the longest stays inside the 8 hours of a fault
@@ -65,7 +66,7 @@ def create_session(
     heading = clean_text(title, field="title", name="The title", limit=200)
     parts = _planned(plan_version) + _picked(scenario_versions, question_versions)
     _check_parts(parts)
-    _check_cluster(cluster, parts)
+    _check_cluster(cluster, parts, owner, scheduled_at)
     minutes = _checked_minutes(minutes, parts)
     parts = _fitted(parts, minutes, too_short)
     session = InterviewSession.objects.create(
@@ -138,12 +139,14 @@ def _check_parts(parts: list[Part]) -> None:
         raise SessionError(f"The scenario {twice[0]!r} is in here twice; pick it once.", "scenarios")
 
 
-def _check_cluster(cluster: Cluster | None, parts: list[Part]) -> None:
-    if cluster is not None and (cluster.archived or cluster.released_at is not None):
-        raise SessionError(f"The cluster {cluster.name} is not offered any more. Choose another.", "cluster")
+def _check_cluster(cluster: Cluster | None, parts: list[Part], owner: User, start: datetime | None) -> None:
     packs = [pack_of(version) for _, scenarios, _ in parts for version in scenarios]
-    if why := fault_services.why_not(tier=cluster.tier if cluster else Cluster.Tier.PRACTICE, packs=packs):
-        raise SessionError(why, "cluster")
+    tier = cluster.tier if cluster else Cluster.Tier.PRACTICE
+    why = fault_services.why_not(tier=tier, packs=packs)
+    if cluster is not None:
+        why = why or clusters.refusal(cluster=cluster, actor=owner, start=start)
+    if why:
+        raise SessionError(why, "cluster" if cluster else "scenarios")
 
 
 def _checked_minutes(minutes: int | None, parts: list[Part]) -> int:

@@ -15,10 +15,11 @@ from django.db import transaction
 from faults import outbox
 from faults import services as fault_services
 from faults.models import FaultRun
+from faults.tiers import policy_of_tier
 from sessions import clock, end_requests, events
 from sessions.errors import SessionError
 from sessions.models import ClockEntry, InterviewSession
-from sessions.services import phases, preparation
+from sessions.services import clusters, phases, preparation
 from sessions.services.deadlines import move_deadlines
 from sessions.services.quiet import stop_quiet
 from sessions.services.release import ask_for_release
@@ -38,11 +39,20 @@ def prepare(*, session: InterviewSession, actor: User | None) -> InterviewSessio
         return session
     if fault_services.panic_covers(session.cluster_id):
         raise SessionError("The panic stop is engaged: nothing is prepared until an admin lifts it.")
+    _require_cluster(session, actor)
     move(session, [State.DRAFT], State.PREPARING, prepared_at=clock.now())
     preparation.plan_phases(session)
     events.append(session, "session.preparing", actor=actor)
     outbox.publish("sessions.jobs.prepare_session", session.pk)
     return session
+
+
+def _require_cluster(session: InterviewSession, actor: User | None) -> None:
+    """Refuse a real cluster that cannot be had; practice clusters are made."""
+    if session.cluster is None or policy_of_tier(session.tier).may_be_dropped:
+        return
+    if why := clusters.refusal(cluster=session.cluster, actor=actor, holder=session.uuid):
+        raise SessionError(why, "cluster")
 
 
 @transaction.atomic

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
 
 from faults import crypto, reconciler, selectors
 from faults import practice as practice_clusters
@@ -115,6 +116,16 @@ def test_engaging_twice_is_one_panic_and_lifting_says_where_there_is_none(db):
         panic("--lift")
     with pytest.raises(CommandError, match="no cluster 'nowhere'"):
         panic("--cluster", "nowhere")
+
+
+def test_the_database_keeps_one_panic_for_every_cluster_and_one_for_each(db):
+    lab = Cluster.objects.create(name="lab-1", tier=Cluster.Tier.DEDICATED)
+    for cluster in (None, lab):
+        Panic.objects.create(cluster=cluster, engaged_by="ada")
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Panic.objects.create(cluster=cluster, engaged_by="grace")
+    Panic.objects.update(lifted_at=clock.now())
+    assert Panic.objects.create(engaged_by="ada").pk
 
 
 def test_it_stands_in_the_time_line_of_the_sessions_that_it_meets(live, ada, kinds):

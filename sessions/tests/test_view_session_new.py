@@ -1,12 +1,22 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from django.utils import timezone
 
+from faults import crypto, packs
+from faults import services as fault_services
+from faults.kube.config import render
 from faults.models import Cluster
-from sessions import part_minutes
+from sessions import part_minutes, services
 from sessions.models import InterviewSession, Plan, PlanVersion
 
 URL = "/sessions/new/"
+NODE_PATCH = {
+    "kind": "patch",
+    "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-node-1"},
+    "patch": {"metadata": {"labels": {"broken": "yes"}}},
+}
 
 
 @pytest.fixture
@@ -170,3 +180,113 @@ def test_it_offers_clusters_that_an_admin_added_and_refuses_what_is_gone(client,
     assert (session.cluster, session.tier) == (lab, "dedicated")
     Cluster.objects.update(archived=True)
     assert client.post(URL, typed).status_code == 422
+
+
+@pytest.fixture
+def lab(db) -> Cluster:
+    return Cluster.objects.create(name="lab-1", tier="dedicated", kept=True)
+
+
+@pytest.fixture
+def post(client, ada, scenario_version):
+    """Send the form, with a cluster; return the answer."""
+    client.force_login(ada)
+
+    def send(cluster, **fields):
+        scenarios = [str(scenario_version.uuid)]
+        typed = {"candidate_name": "Sam", "scenarios": scenarios, "cluster": str(cluster.uuid), "prepare": ""}
+        return client.post(URL, typed | fields)
+
+    return send
+
+
+def refusal(response) -> str:
+    """Return what stands at the cluster, where nothing was created."""
+    assert response.status_code == 422
+    assert 'id="id_cluster_error"' in response.content.decode()
+    return response.context["form"].errors["cluster"][0]
+
+
+@pytest.fixture
+def held(lab, ready) -> InterviewSession:
+    """Another session, which has the laboratory until 13:30."""
+    fault_services.lease_cluster(cluster=sealed(lab), holder=ready.uuid)
+    ready.cluster, ready.tier = lab, "dedicated"
+    ready.save()
+    return ready
+
+
+def sealed(cluster: Cluster) -> Cluster:
+    """Give a cluster a kubeconfig that nobody answers to."""
+    ca = "-----BEGIN CERTIFICATE-----"
+    text = render(server="https://127.0.0.1:9", ca_pem=ca, token="t", namespace="", user="u")
+    cluster.kubeconfig = crypto.seal(text)
+    cluster.save()
+    return cluster
+
+
+@pytest.mark.parametrize("button", ["prepare", "draft"])
+def test_a_dedicated_cluster_in_use_is_refused_with_who_has_it_and_until_when(post, lab, held, button):
+    why = refusal(post(lab, **{button: ""}))
+    assert why == f"ada’s session “{held.title}” has the cluster lab-1 until 13:30 at the latest. " + (
+        "Choose another cluster, or wait."
+    )
+    assert list(InterviewSession.objects.all()) == [held]
+
+
+def test_a_title_that_is_not_ones_own_is_not_told(client, post, mallory, lab, held):
+    client.force_login(mallory)
+    assert refusal(post(lab)).startswith("A session of ada has the cluster lab-1 until 13:30")
+
+
+def test_a_draft_for_later_may_name_a_cluster_in_use_and_is_prepared_when_it_is_free(post, lab, held, ada):
+    assert post(lab, draft="", prepare="", scheduled_at="2026-05-05T12:00").status_code == 302
+    draft = InterviewSession.objects.get(scheduled_at__isnull=False)
+    with pytest.raises(services.SessionError, match="has the cluster lab-1 until"):
+        services.prepare(session=draft, actor=ada)
+    fault_services.give_back_cluster(cluster=lab, holder=held.uuid)
+    assert services.prepare(session=draft, actor=ada).state == "preparing"
+
+
+def test_what_cannot_be_prepared_now_is_not_created(post, lab, held):
+    typed = {"scheduled_at": "2026-05-05T12:00"}
+    assert "has the cluster lab-1" in refusal(post(lab, **typed))
+    assert InterviewSession.objects.count() == 1
+
+
+def test_a_cluster_whose_last_preflight_failed_is_refused_with_its_reason(post, lab):
+    Cluster.objects.update(preflight_at=timezone.now(), preflight_error="Permissions: Missing: create namespaces")
+    assert "failed" in (why := refusal(post(lab)))
+    assert "Permissions: Missing: create namespaces. Choose another cluster" in why
+    assert not InterviewSession.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rights": ["privileged-pods"]}, "it asks for privileged-pods, which nobody gets there"),
+        ({"inject": [NODE_PATCH]}, "it changes Node gpu-node-1, which belongs to everybody there"),
+        ({}, "is not made for shared clusters; its pack names practice and dedicated"),
+    ],
+)
+def test_a_shared_cluster_refuses_what_would_meet_others(post, lab, scenario_version, change, words):
+    Cluster.objects.update(tier="shared")
+    document = yaml.safe_load(scenario_version.files["scenario.yaml"])
+    inject = document["inject"] + change.get("inject", [])
+    document |= change | {"inject": inject}
+    document["requires"]["tiers"] = ["practice", "dedicated"]
+    text = yaml.safe_dump(document, sort_keys=False)
+    scenario_version.files = scenario_version.files | {"scenario.yaml": text}
+    scenario_version.digest = packs.digest(scenario_version.files)
+    scenario_version.save()
+    assert words in refusal(post(lab))
+    assert not InterviewSession.objects.exists()
+
+
+def test_an_engaged_panic_stop_is_told_and_nothing_is_created(client, ada, plan):
+    services.engage_panic(cluster=None, actor=ada)
+    client.force_login(ada)
+    response = client.post(URL, {"plan": plan.uuid, "candidate_name": "Sam Doe", "prepare": ""})
+    assert response.status_code == 422
+    assert "The panic stop is engaged" in response.content.decode()
+    assert not InterviewSession.objects.exists()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from faults.models import ScenarioVersion
 from sessions import selectors, services
 from sessions.errors import SessionError
 from sessions.forms import SessionForm, category_key
@@ -56,22 +59,33 @@ def _create(request: HttpRequest, form: SessionForm) -> InterviewSession | None:
     data = form.cleaned_data
     scenarios, questions = form.picked()
     try:
-        session = services.create_session(
-            owner=request.user,
-            candidate_name=data["candidate_name"],
-            title=data["title"],
-            plan_version=data["plan"],
-            scenario_versions=scenarios,
-            question_versions=questions,
-            minutes=data["minutes"],
-            scheduled_at=data["scheduled_at"],
-            interviewers=data["interviewers"],
-            cluster=data["cluster"],
-            too_short=data["too_short"] or "refuse",
-        )
+        return _create_or_nothing(request, data, scenarios, questions)
     except SessionError as exc:
         form.refuse(exc)
         return None
+
+
+@transaction.atomic
+def _create_or_nothing(
+    request: HttpRequest,
+    data: dict[str, Any],
+    scenarios: list[ScenarioVersion],
+    questions: list[QuestionVersion],
+) -> InterviewSession:
+    """Create the session and begin to prepare it; what cannot be prepared is not created."""
+    session = services.create_session(
+        owner=request.user,
+        candidate_name=data["candidate_name"],
+        title=data["title"],
+        plan_version=data["plan"],
+        scenario_versions=scenarios,
+        question_versions=questions,
+        minutes=data["minutes"],
+        scheduled_at=data["scheduled_at"],
+        interviewers=data["interviewers"],
+        cluster=data["cluster"],
+        too_short=data["too_short"] or "refuse",
+    )
     return session if "draft" in request.POST else services.prepare(session=session, actor=request.user)
 
 
