@@ -13,6 +13,7 @@ import redis
 
 from torture.api_proxy import ApiProxy
 from torture.installation import Installation
+from torture.machine import MAX_STEP_S
 
 Act = Callable[[], str]
 MAX_HANG_S = 4.0
@@ -32,6 +33,8 @@ class Disturber:
         acts: list[Act] = [self._kill, self._kill, self._pair, self._stop, self._redis, self._lock_database]
         if self._proxy is not None:
             acts += [self._bad_answers, self._bad_answers, self._black_out]
+        acts += [self._fill_disk] if self._installation.disk is not None else []
+        acts += [self._step_clock] if self._installation.clock is not None else []
         act = self._rng.choice(acts)
         self._later(self._rng.uniform(0, 2.5), lambda: self.told.append(act()))
 
@@ -41,6 +44,8 @@ class Disturber:
             timer.join()
         if self._proxy is not None:
             self._proxy.rate = 0.0
+        if self._installation.disk is not None:
+            self._installation.disk.free()
         self._installation.resume()
 
     def _later(self, seconds: float, act: Callable[[], object]) -> None:
@@ -83,6 +88,20 @@ class Disturber:
         held.execute("ROLLBACK")
         held.close()
         return f"database locked for {seconds:.1f} s"
+
+    def _fill_disk(self) -> str:
+        disk, seconds = self._installation.disk, self._rng.uniform(1, MAX_HANG_S)
+        assert disk is not None
+        disk.fill()
+        self._later(seconds, disk.free)
+        return f"disk full for {seconds:.1f} s"
+
+    def _step_clock(self) -> str:
+        """Set the wall clock, and leave it so: nobody sets it back in an interview."""
+        clock, ahead_s = self._installation.clock, self._rng.choice((-MAX_STEP_S, 0, MAX_STEP_S))
+        assert clock is not None
+        clock.set(ahead_s)
+        return f"clock set to {ahead_s:+} s"
 
     def _bad_answers(self) -> str:
         assert self._proxy is not None

@@ -8,7 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
+
+from torture.machine import SmallDisk, SteppedClock, small_disk, stepped_clock
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = {
@@ -29,7 +32,7 @@ def free_port() -> int:
 
 
 class Installation:
-    """A running ``manage.py up``."""
+    """A running ``manage.py up``, on a small disk and with a clock of its own where the machine allows it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,16 +43,20 @@ class Installation:
             "PYTHONWARNINGS": "ignore",
         }
         self.log = folder / "log"
+        self.disk: SmallDisk | None = None
+        self.clock: SteppedClock | None = None
+        self._stack = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Installation:
         """Start it and wait until it is ready."""
-        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        self.disk = self._stack.enter_context(small_disk(self.folder / "data"))
+        self.clock = stepped_clock(self.folder)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "manage.py", "up"],
                 cwd=ROOT,
-                env={**os.environ, **self.variables},
+                env={**os.environ, **self.variables, **(self.clock.variables if self.clock else {})},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -72,6 +79,7 @@ class Installation:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._stack.close()
 
     @property
     def is_up(self) -> bool:

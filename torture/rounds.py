@@ -2,13 +2,16 @@
 
 Each round prepares, runs, ends and releases an interview of three faults: one of the catalogue, one that patches a
 node and one that patches cluster-scoped objects (``torture.packs``). It must end reverted, dropped with its practice
-cluster, or quarantined with a command that then helps; every note that was taken must be there; and kubectl's own
-listing of everything must be as before. The seed is printed and repeats the choices, though not the machine's timing.
+cluster, or quarantined with a command that then helps; every note and rating that was taken must be there; and
+kubectl's own listing of everything must be as before. In every fifth round on a lent cluster a finalizer holds an
+object of the fault, so that it has to end in quarantine. The seed is printed and repeats the choices, though not the
+machine's timing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -29,6 +32,8 @@ from torture.installation import ROOT, Installation
 
 PATIENCE_S = float(os.environ.get("TORTURE_PATIENCE", "180"))
 HEAL_AFTER_S = 12.0
+HELD_SHARE = 0.2  # of the rounds on lent clusters: an object that was injected is held by a finalizer
+FINALIZER = "torture.example.com/hold"
 TESTCLUSTER = ROOT / "deploy" / "testcluster" / "testcluster.py"
 BINARIES = Path(os.environ.get("TESTCLUSTER_BIN") or Path.home() / ".cache/faultline/testcluster-bin")
 
@@ -89,6 +94,9 @@ class Interview:
         self.services, self.model, self.owner = services, InterviewSession, owner
         self.disturber, self.rng = disturber, rng
         self.notes: list[str] = []
+        self.ratings: dict[tuple[int, str], int] = {}
+        self.kubeconfig = place.kubeconfig
+        self.held = place.kubeconfig is not None and rng.random() < HELD_SHARE
         self.wrong: list[str] = []
         self.proxy = place.proxy
         cluster = None
@@ -115,6 +123,8 @@ class Interview:
             self.disturber.disturb()
             self._ask(lambda: self.services.start(session=self.now(), actor=self.owner))
             self._work()
+            if self.held:
+                self._hold()
         self.disturber.disturb()
         self._ask(lambda: self.services.end(session=self.now(), actor=self.owner))
         self._ask(lambda: self.services.release(session=self.now(), actor=self.owner))
@@ -140,7 +150,35 @@ class Interview:
             text = f"note {number} of {self.session.pk}"
             self._ask(lambda text=text: self.services.add_note(session=self.now(), text=text, actor=self.owner))
             self.notes.append(text)
+            self._ask(self._rate)
             time.sleep(self.rng.uniform(0.1, 0.8))
+
+    def _rate(self) -> None:
+        """Save a rating of any criterion, on the version that is stored now, as the page does after a conflict."""
+        from sessions import selectors
+        from sessions.models import Rating
+
+        scenario = self.rng.choice(list(self.session.scenarios.all()))
+        criterion = self.rng.choice(selectors.pack_for(scenario).rubric).key
+        stored = Rating.objects.filter(scenario=scenario, criterion=criterion).first()
+        level, version = self.rng.randint(1, 4), stored.version if stored else 0
+        self.services.save_rating(
+            scenario=scenario, criterion=criterion, level=level, version=version, actor=self.owner
+        )
+        self.ratings[scenario.pk, criterion] = level
+
+    def _hold(self) -> None:
+        """Put a finalizer that nobody serves on an object of a fault: the revert cannot end without a person."""
+        from faults.models import Step
+
+        assert self.kubeconfig is not None
+        runs = self.session.scenarios.values_list("run_id", flat=True)
+        step = Step.objects.filter(run_id__in=list(runs), kind="manifest").first()
+        assert step is not None, "a pack of the catalogue creates objects"
+        patch = json.dumps({"metadata": {"finalizers": [FINALIZER]}})
+        name = f"{step.target['kind']}/{step.target['name']}"
+        _kubectl(self.kubeconfig, "patch", name, "-n", step.target["namespace"], "--type=merge", "-p", patch)
+        self.disturber.told.append(f"finalizer on {name}")
 
     def _heal_in_time(self, done: Any) -> None:
         if not until(done, HEAL_AFTER_S):
@@ -158,9 +196,35 @@ class Interview:
         """Return how it ended, after having run the commands of what was quarantined."""
         quarantined = until(lambda: self.now().released_at and ["-"] or self._quarantined()) or []
         if quarantined and quarantined != ["-"]:
-            return "quarantined"
+            return self._help(quarantined)
         session = self.now()
         return session.release_outcome if session.released_at else "unfinished"
+
+    def _help(self, quarantined: list[Any]) -> str:
+        """Run the commands that were printed, as a person does, and see that the rest then happens by itself."""
+        commands = [run.manual_command for run in quarantined]
+        if not all(commands):
+            self.wrong.append("quarantined without a command")
+        if self.kubeconfig is None:
+            self.wrong.append(f"quarantined on a practice cluster: {commands}")
+            return "quarantined"
+        for command in "\n".join(commands).splitlines():
+            self._run_command(command)
+        if until(lambda: self.now().released_at) is None:
+            self.wrong.append(f"still quarantined after its command: {commands}")
+            return "quarantined"
+        return "quarantined, then helped"
+
+    def _run_command(self, command: str) -> None:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if done.returncode and "NotFound" not in done.stderr:
+            self.wrong.append(f"{command!r} fails: {done.stderr.strip()[:200]}")
 
 
 def play(
@@ -190,23 +254,34 @@ def _wrong(interview: Interview, outcome: Outcome, place: Place, before: dict[st
     if outcome.end == "unfinished":
         phases = session.phases.exclude(status="done").values_list("key", "status", "error", "detail")
         yield f"not released: {list(phases)}"
-    if outcome.end == "quarantined":
-        commands = [run.manual_command for run in interview._quarantined()]
-        if not commands or not all(commands):
-            yield "quarantined without a command"
+    if interview.held and outcome.end == "reverted":
+        yield "an object that a finalizer holds was called reverted"
     if session.residue:
         yield f"residue {session.residue}"
     kept = set(session.notes.values_list("text", flat=True))
     yield from (f"lost: {note}" for note in interview.notes if note not in kept)
+    stored = {(rating.scenario_id, rating.criterion): rating.level for rating in _ratings(session)}
+    yield from (f"lost: rating {key}" for key, level in interview.ratings.items() if stored.get(key) != level)
     if broken := events.verify_chain(session):
         yield f"the time line is broken at {broken}"
     if place.kubeconfig is None:
         name = session.cluster.name if session.cluster else ""
         if name and outcome.end != "unfinished" and until(lambda: practice.exists(name) is False, 20) is None:
             yield f"the cluster {name} is still there"
-    elif outcome.end == "reverted":
+    elif outcome.end in ("reverted", "quarantined, then helped"):
         until(lambda: not compare(before, dump(place.kubeconfig)), 15)
         yield from compare(before, dump(place.kubeconfig))
+
+
+def _ratings(session: Any) -> list[Any]:
+    from sessions.models import Rating
+
+    return list(Rating.objects.filter(assessment__session=session))
+
+
+def _kubectl(kubeconfig: Path, *args: str) -> str:
+    command = ["kubectl", "--kubeconfig", str(kubeconfig), "--request-timeout=30s", *args]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @contextmanager
@@ -319,7 +394,7 @@ def _practice_node() -> str:
     return str(node)
 
 
-def run(count: int, seed: int, names: list[str], seconds: float) -> int:
+def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1) -> int:
     """Play so many rounds, or as many as so many seconds allow; print a line for each and a summary."""
     print(f"seed {seed}", flush=True)
     outcomes: list[Outcome] = []
@@ -328,7 +403,7 @@ def run(count: int, seed: int, names: list[str], seconds: float) -> int:
         with places(Path(name), random.Random(seed), names) as found:
             packs = {place.name: versions(place) for place in found}
             began = time.monotonic()
-            for number in range(1, count + 1):
+            for number in range(first, first + count):
                 if time.monotonic() - began > seconds:
                     break
                 place = found[number % len(found)]
@@ -376,13 +451,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no round after so many")
+    parser.add_argument("--first", type=int, default=1, help="number of the first round, to repeat one of a seed")
     parser.add_argument("--places", default="practice,lent,real")
     options = parser.parse_args()
     names = options.places.split(",")
     if "real" in names and not (BINARIES / "kube-apiserver").exists():
         print(f"skipped: rounds on a real control plane (none in {BINARIES}; run: make testcluster)")
         names.remove("real")
-    return run(options.rounds, options.seed, names, options.seconds)
+    return run(options.rounds, options.seed, names, options.seconds, options.first)
 
 
 if __name__ == "__main__":
