@@ -5,32 +5,39 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from kubesim.process_usage import _seconds
+from kubesim.process_usage import ProcessUsage, _seconds
 from kubesim.tests import hosts
 from kubesim.tests.hosts import cluster, gone, make, shown, token_of, until
 from kubesim.times import micro
-from kubesim.watchdog import PAUSES, STAYED_UP_S, RestartPauses
+from kubesim.watchdog import PAUSES, STAYED_UP_S, TICK_S, USAGE_TICKS, RestartPauses, Watchdog
 
 DEFECT = """
-import time
+import sys, time
 from datetime import datetime
-from kubesim import watchdog
+from pathlib import Path
+from kubesim import heartbeat, watchdog
 from kubesim.kubelet.pod import PodWorker
 
+heartbeat.BEAT_S = 0.1
+watchdog.TICK_S, watchdog.MIN_CPU_S = 0.3, 0.4  # the same looks, in less time
 watchdog.MAX_RESIDENT_BYTES, watchdog.USAGE_TICKS = 256 << 20, 1
-sync, hoard = PodWorker.sync, []
+watchdog.PAUSES = (0.0, *[0.2] * 20)
+sync, hoard, hoarded = PodWorker.sync, [], Path(sys.argv[sys.argv.index("--data") + 1], "hoarded")
 
 async def defective(self, pod):
     age = time.time() - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
     while pod["metadata"].get("labels", {}).get("app") == "hangs" and age > 1:
         pass
-    if pod["metadata"].get("labels", {}).get("app") == "hoards":
+    if pod["metadata"].get("labels", {}).get("app") == "hoards" and not hoarded.exists():
+        hoarded.touch()
         hoard.append(b"x" * (400 << 20))
     return await sync(self, pod)
 
@@ -48,7 +55,7 @@ def host(tmp_path_factory):
 
 
 def deployment(app):
-    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "2"]}
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "1"]}
     pod = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": app}}, "template": pod}
     return {"metadata": {"name": app}, "spec": spec}
@@ -221,6 +228,36 @@ async def test_a_signal_to_all_processes_ends_them_in_good_order(tmp_path, capfd
     assert all(map(gone, processes))
     assert "ERROR" not in capfd.readouterr().err
     assert b'"last"' in (tmp_path / "clusters" / "a" / "changes.log").read_bytes()
+
+
+class BusyProcess:
+    """A process as a watchdog sees it, which computes a share of the time."""
+
+    def __init__(self, share):
+        self.share = share
+        self.child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        self.pid = self.child.pid
+
+    def watched(self, seconds):
+        """Return its niceness after so many seconds of the watchdog's looks at what it has used."""
+        dog, before = Watchdog("busy", self), ProcessUsage(1 << 20, 0.0, "R")
+        for _ in range(int(seconds / (USAGE_TICKS * TICK_S))):
+            now = ProcessUsage(1 << 20, before.cpu_s + self.share * USAGE_TICKS * TICK_S, "R")
+            dog._lower_if_busy(before, now)
+            before = now
+        return os.getpriority(os.PRIO_PROCESS, self.pid)
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds", "niceness"), [(1.0, 60, 15), (1.0, 55, 0), (0.85, 60, 15), (0.75, 300, 0)]
+)
+def test_who_computes_for_a_minute_gets_a_lower_priority_and_nobody_else(share, seconds, niceness):
+    process = BusyProcess(share)
+    try:
+        before = os.getpriority(os.PRIO_PROCESS, process.pid)
+        assert process.watched(seconds) == (niceness or before)
+    finally:
+        process.child.communicate(b"\n")
 
 
 def test_new_starts_come_ever_later_until_one_stays_up():
