@@ -4,7 +4,6 @@ import os
 from functools import cache
 from typing import Any, cast
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import re_path
@@ -33,7 +32,7 @@ application = TrustedProxies(
     ProtocolTypeRouter(
         {
             "http": RequestLimits(http),
-            "websocket": ExactOrigins(AuthMiddlewareStack(SocketLimits(URLRouter(sockets)))),
+            "websocket": ExactOrigins(SocketLimits(URLRouter(sockets))),
         }
     )
 )

@@ -1,13 +1,20 @@
-"""Limits on WebSockets: the exact origin of the page, and how many sockets and messages one person may have."""
+"""Limits on WebSockets: the exact origin of the page, and how many sockets and messages one person may have.
+
+Nothing here asks the database: whose cookie it is, the consumer learns when it looks up whether the socket may open,
+together with all others that come at that time.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+
+from sessions.doors import cookie_key
 
 MAX_SOCKETS = 8
 MAX_MESSAGES = 50  # a second; our pages send none
@@ -35,7 +42,11 @@ class ExactOrigins:
 
 
 class SocketLimits:
-    """Counts the sockets of each person in this process, and each socket's messages."""
+    """Counts the sockets of each browser and of each user in this process, and each socket's messages.
+
+    A socket counts for its cookie from the start, and for its user once the consumer has called ``claim_place`` of
+    the scope with the user's primary key.
+    """
 
     def __init__(self, app: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
@@ -43,17 +54,29 @@ class SocketLimits:
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        whose = _whose(scope)
-        if self._open[whose] >= MAX_SOCKETS:
+        taken: list[str] = []
+        if not self._take(f"browser {cookie_key(scope['headers'])}", taken):
             await _deny(receive, send)
             return
-        self._open[whose] += 1
+        claim = partial(self._claim, taken)
         try:
-            await self._app(scope, _Counted(receive, send, self._clock), send)
+            await self._app({**scope, "claim_place": claim}, _Counted(receive, send, self._clock), send)
         finally:
-            self._open[whose] -= 1
-            if not self._open[whose]:
-                del self._open[whose]
+            self._open.subtract(taken)
+            for whose in taken:
+                if not self._open[whose]:
+                    del self._open[whose]
+
+    def _claim(self, taken: list[str], user: int) -> bool:
+        """Take a place for a user; False where all of them are taken."""
+        return self._take(f"user {user}", taken)
+
+    def _take(self, whose: str, taken: list[str]) -> bool:
+        if self._open[whose] >= MAX_SOCKETS:
+            return False
+        self._open[whose] += 1
+        taken.append(whose)
+        return True
 
 
 class _Counted:
@@ -75,14 +98,6 @@ class _Counted:
             return DISCONNECT
         self._times.append(now)
         return message
-
-
-def _whose(scope: Any) -> str:
-    """Return whom a socket counts for: the user, or the browser that joined, or everybody without a cookie."""
-    user = scope.get("user")
-    if user is not None and user.is_authenticated:
-        return f"user {user.pk}"
-    return f"browser {scope['session'].session_key or ''}"
 
 
 async def no_such_socket(scope: Any, receive: Any, send: Any) -> None:

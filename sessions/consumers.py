@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Callable
+from typing import Any, cast
 from urllib.parse import parse_qs
 from uuid import UUID, uuid4
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
 from django.db import OperationalError
 
 from sessions import clock, doors, hub, panels, presence
-from sessions.doors import Pass
+from sessions.doors import Entry, Pass, cookie_key
 from sessions.hub import Audience
 
 log = logging.getLogger(__name__)
 STRANGER = 4404
+TOO_MANY = 4429
 
 
 class PanelConsumer(AsyncWebsocketConsumer):
@@ -35,7 +36,7 @@ class PanelConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """Accept who may listen, and begin to send."""
         uuid: UUID = self.scope["url_route"]["kwargs"]["uuid"]
-        wanted = Pass(str(uuid), self.role, self._cookie())
+        wanted = Pass(str(uuid), self.role, cookie_key(self.scope["headers"]))
         try:
             entry = await doors.current().admit(wanted)
         except OperationalError as exc:
@@ -43,6 +44,9 @@ class PanelConsumer(AsyncWebsocketConsumer):
             entry = None
         if entry is None:
             await self.close(code=STRANGER)
+            return
+        if not self._has_place(entry):
+            await self.close(code=TOO_MANY)
             return
         self._pass = wanted
         doors.current().guard(wanted, self._shut)
@@ -66,14 +70,10 @@ class PanelConsumer(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore what a browser says: whatever changes something is a form, with its permission check."""
 
-    def _cookie(self) -> str:
-        """Return the key of the browser's cookie session, empty where it has none."""
-        text = b"; ".join(value for name, value in self.scope["headers"] if name == b"cookie").decode("latin-1")
-        try:
-            found = SimpleCookie(text).get(settings.SESSION_COOKIE_NAME)
-        except CookieError:
-            return ""
-        return found.value if found else ""
+    def _has_place(self, entry: Entry) -> bool:
+        """Take one of a user's places for sockets, which the site limits; a candidate's browser has its own."""
+        claim: Callable[[int], bool] = cast(Any, self.scope)["claim_place"]
+        return entry.user is None or claim(entry.user)
 
     def _shown(self) -> int:
         """Return the number of the frame that the page shows, -1 where it does not tell."""

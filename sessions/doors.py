@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
+from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session as CookieSession
@@ -46,6 +48,16 @@ class Entry:
     """A pass that opens its session: for a user (its primary key), or for the candidate (None)."""
 
     user: int | None
+
+
+def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the key of the browser's cookie session as a handshake gives it, empty where it has none."""
+    text = b"; ".join(value for name, value in headers if name == b"cookie").decode("latin-1")
+    try:
+        found = SimpleCookie(text).get(settings.SESSION_COOKIE_NAME)
+    except CookieError:
+        return ""
+    return found.value if found else ""
 
 
 def valid(passes: Collection[Pass]) -> dict[Pass, Entry]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
-from django.contrib.auth.models import AnonymousUser, User
-from django.contrib.sessions.backends.base import SessionBase
+from django.conf import settings
 
 from conftest import ROOT
 from interview_site import socket_limits
@@ -23,14 +23,22 @@ async def accepting(scope, receive, send):
             await send({"type": "websocket.accept"})
 
 
-class Cookies(SessionBase):
-    """A cookie session that is stored nowhere."""
+numbers = itertools.count()
 
 
-def socket(app, user=None, cookie=None):
-    return ApplicationCommunicator(
-        app, {"type": "websocket", "user": user or AnonymousUser(), "session": Cookies(cookie)}
-    )
+async def claiming(scope, receive, send):
+    """Accept, once there is a place for the user, as the consumers do."""
+    if scope["claim_place"](scope["user"]):
+        await accepting(scope, receive, send)
+    else:
+        await send({"type": "websocket.close"})
+
+
+def socket(app, user=None, cookie=""):
+    """Return a socket of a user, who has a browser of its own for it, or of a browser."""
+    cookie = cookie or f"{next(numbers):032}"
+    headers = [(b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode())]
+    return ApplicationCommunicator(app, {"type": "websocket", "user": user, "headers": headers})
 
 
 async def answer_to_connect(one):
@@ -43,13 +51,13 @@ async def leave(one):
     await one.wait(5)
 
 
-@pytest.mark.parametrize("who", [{"user": User(pk=7)}, {"cookie": "a" * 32}])
-async def test_one_person_has_eight_sockets_and_others_have_theirs(who):
-    app = SocketLimits(accepting)
+@pytest.mark.parametrize(("inner", "who"), [(claiming, {"user": 7}), (accepting, {"cookie": "a" * 32})])
+async def test_one_person_has_eight_sockets_and_others_have_theirs(inner, who):
+    app = SocketLimits(inner)
     mine = [socket(app, **who) for _ in range(MAX_SOCKETS)]
     assert {await answer_to_connect(one) for one in mine} == {"websocket.accept"}
     assert await answer_to_connect(socket(app, **who)) == "websocket.close"
-    other = socket(app, user=User(pk=8))
+    other = socket(app, user=8)
     assert await answer_to_connect(other) == "websocket.accept"
     await leave(mine.pop())
     again = socket(app, **who)
@@ -107,7 +115,7 @@ def test_the_settings_know_the_origins_of_our_pages(tmp_path, variables, origins
 
 
 async def test_a_flood_of_messages_ends_the_socket():
-    one = socket(SocketLimits(accepting, clock=lambda: 5.0), user=User(pk=7))
+    one = socket(SocketLimits(accepting, clock=lambda: 5.0), user=7)
     await answer_to_connect(one)
     for _ in range(MAX_MESSAGES):
         await one.send_input({"type": "websocket.receive", "text": "x"})
@@ -119,7 +127,7 @@ async def test_a_flood_of_messages_ends_the_socket():
 
 async def test_a_message_now_and_then_is_no_flood():
     tenths = iter(range(1000))
-    one = socket(SocketLimits(accepting, clock=lambda: next(tenths) / 10), user=User(pk=7))
+    one = socket(SocketLimits(accepting, clock=lambda: next(tenths) / 10), user=7)
     await answer_to_connect(one)
     for _ in range(200):
         await one.send_input({"type": "websocket.receive", "text": "x"})

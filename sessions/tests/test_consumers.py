@@ -16,8 +16,10 @@ from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
+from django.db.backends.utils import CursorWrapper
 
 from interview_site.asgi import application
+from interview_site.socket_limits import MAX_SOCKETS
 from sessions import clock, doors, frames, live, presence, services
 from sessions.frames import Frame
 from sessions.models import InterviewSession
@@ -25,6 +27,7 @@ from sessions.routing import websocket_urlpatterns
 from sessions.selectors import CANDIDATE_KEY
 
 pytestmark = pytest.mark.django_db(transaction=True)
+QUERIES_OF_A_LOOK_UP = 4
 
 
 @pytest.fixture
@@ -43,6 +46,7 @@ class Browser(ApplicationCommunicator):
 
     def __init__(self, path, user=None, cookies=None):
         scope = {"type": "websocket", "path": path, "headers": [], "subprotocols": []}
+        scope["claim_place"] = lambda user: True
         self.cookies = SessionStore()
         self.user, self.extra, self.scope = user, cookies or {}, scope
         super().__init__(URLRouter(websocket_urlpatterns), scope)
@@ -243,3 +247,64 @@ async def test_who_comes_during_a_look_at_the_permissions_is_not_shut_out(redis,
     await early.leave()
     doors.current()._open.clear()
     doors.current()._task.cancel()
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """Every statement that is sent to the database, over whichever connection."""
+    sent, execute = [], CursorWrapper.execute
+
+    def noted(self, sql, params=None):
+        sent.append(sql)
+        return execute(self, sql, params)
+
+    monkeypatch.setattr(CursorWrapper, "execute", noted)
+    return sent
+
+
+def handshake(session, user):
+    """Return a socket to the whole site from a browser in which the user has just signed in."""
+    cookies = SessionStore()
+    cookies.update({SESSION_KEY: user.pk, HASH_SESSION_KEY: user.get_session_auth_hash()})
+    cookies.save()
+    headers = [
+        (b"origin", settings.ORIGINS[0].encode()),
+        (b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookies.session_key}".encode()),
+    ]
+    path = f"/ws/sessions/{session.uuid}/"
+    scope = {"type": "websocket", "path": path, "headers": headers, "subprotocols": [], "client": ["127.0.0.1", 1]}
+    return ApplicationCommunicator(application, {**scope, "query_string": b"", "scheme": "ws"})
+
+
+async def opened(sockets):
+    """Return whether each socket opens, all of them asking at once."""
+    for socket in sockets:
+        await socket.send_input({"type": "websocket.connect"})
+    return [(await socket.receive_output(30))["type"] == "websocket.accept" for socket in sockets]
+
+
+async def test_a_crowd_of_sockets_is_admitted_with_a_handful_of_queries(redis, mine, ada, statements, monkeypatch):
+    monkeypatch.setattr(doors, "LOOK_S", 60)
+    sockets = [await database_sync_to_async(handshake)(mine, ada) for _ in range(MAX_SOCKETS)]
+    statements.clear()
+    assert all(await opened(sockets))
+    asked = [sql for sql in statements if sql.startswith("SELECT")]
+    assert len(asked) <= 3 * QUERIES_OF_A_LOOK_UP, asked  # one look-up for all, or a few where they come apart
+    for socket in sockets:
+        await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+        await socket.wait(30)
+
+
+async def test_a_user_has_eight_sockets_in_however_many_browsers(redis, mine, ada, grace):
+    await database_sync_to_async(mine.interviewers.add)(grace)
+    sockets = [await database_sync_to_async(handshake)(mine, ada) for _ in range(MAX_SOCKETS + 1)]
+    others = [await database_sync_to_async(handshake)(mine, grace)]
+    assert sum(await opened(sockets)) == MAX_SOCKETS
+    assert await opened(others) == [True]
+    for socket in [*sockets, *others]:
+        await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+        await socket.wait(30)
+    again = [await database_sync_to_async(handshake)(mine, ada)]
+    assert await opened(again) == [True]
+    await again[0].send_input({"type": "websocket.disconnect", "code": 1000})
+    await again[0].wait(30)
