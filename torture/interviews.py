@@ -109,6 +109,11 @@ class Interviewer:
         status, _ = self.post("/login/", username="interviewer", password=password[1])
         assert status == 200
 
+    def get(self, path: str) -> bytes:
+        """Return what is at an address."""
+        with self._opener.open(self.url + path, timeout=60) as answer:
+            return bytes(answer.read())
+
     def post(self, path: str, **fields: str) -> tuple[int, str]:
         """Send a form; return the status and the page."""
         token = next(cookie.value for cookie in self._jar if cookie.name == "csrftoken") or ""

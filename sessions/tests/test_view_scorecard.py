@@ -51,6 +51,18 @@ def test_it_refuses_other_methods(client, ada, url):
     assert client.post(url).status_code == 405
 
 
+def test_quiet_time_hides_it_and_it_is_back_afterwards(client, ada, live, time):
+    client.force_login(ada)
+    services.begin_quiet(session=live, actor=ada)
+    page, pdf, data = (client.get(reverse(name, args=[live.uuid])) for name in NAMES)
+    assert (page.status_code, page["Location"]) == (302, reverse("session-detail", args=[live.uuid]))
+    assert (pdf.status_code, data.status_code) == (409, 409)
+    assert "quiet time" in data.content.decode()
+
+    time.advance(301)
+    assert [client.get(reverse(name, args=[live.uuid])).status_code for name in NAMES] == [200, 200, 200]
+
+
 def test_the_files_come_as_downloads(client, ada, ended):
     client.force_login(ada)
     pdf = client.get(reverse("scorecard-pdf", args=[ended.uuid]))

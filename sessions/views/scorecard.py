@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from sessions import limits, scorecards, selectors
+from sessions import clock, limits, scorecards, selectors
+from sessions.models import InterviewSession
 from sessions.scorecards import Scorecard
 from sessions.typing import HttpRequest
 
@@ -22,6 +25,9 @@ from sessions.typing import HttpRequest
 def page(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Show what the viewer may see of the scorecard, by the blind rule."""
     session = selectors.session_for(request.user, uuid)
+    if session.is_quiet(clock.now()):
+        messages.info(request, _quiet_words(session))
+        return redirect("session-detail", session.uuid)
     card = scorecards.build_scorecard(session=session, viewer=request.user)
     waiting = [row["interviewer"] for row in card["submissions"] if not row["submitted"]]
     context = {
@@ -40,8 +46,7 @@ def page(request: HttpRequest, uuid: UUID) -> HttpResponse:
 @never_cache
 def pdf(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Send the PDF."""
-    card = _card(request, uuid)
-    return _file(scorecards.as_pdf(card), "application/pdf", scorecards.file_name(card, "pdf"))
+    return _file(request, uuid, "pdf", "application/pdf", scorecards.as_pdf)
 
 
 @require_safe
@@ -49,16 +54,23 @@ def pdf(request: HttpRequest, uuid: UUID) -> HttpResponse:
 @never_cache
 def json(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Send the JSON."""
-    card = _card(request, uuid)
-    return _file(scorecards.as_json(card), "application/json", scorecards.file_name(card, "json"))
+    return _file(request, uuid, "json", "application/json", scorecards.as_json)
 
 
-def _card(request: HttpRequest, uuid: UUID) -> Scorecard:
+def _file(
+    request: HttpRequest, uuid: UUID, ending: str, content_type: str, write: Callable[[Scorecard], bytes]
+) -> HttpResponse:
     session = selectors.session_for(request.user, uuid)
+    if session.is_quiet(clock.now()):
+        return HttpResponse(_quiet_words(session), content_type="text/plain; charset=utf-8", status=409)
     limits.require(limits.EXPORTS, str(request.user.pk))
-    return scorecards.build_scorecard(session=session, viewer=request.user)
+    card = scorecards.build_scorecard(session=session, viewer=request.user)
+    headers = {"Content-Disposition": f'attachment; filename="{scorecards.file_name(card, ending)}"'}
+    return HttpResponse(write(card), content_type=content_type, headers=headers)
 
 
-def _file(content: bytes, content_type: str, name: str) -> HttpResponse:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(content, content_type=content_type, headers=headers)
+def _quiet_words(session: InterviewSession) -> str:
+    """Return why there is no scorecard now: its checks and time line would show the candidate's work."""
+    return (
+        f"Nobody looks during quiet time, until {session.quiet_until:%H:%M:%S} UTC. The scorecard is here after it."
+    )
