@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from unittest.mock import ANY
 
@@ -374,3 +376,9 @@ async def test_a_practice_cluster_has_a_default_storage_class(host):
             made = await response.json()
     assert {item["metadata"]["name"] for item in classes} == {"standard-rwo", "premium-rwo", "standard"}
     assert made["spec"]["storageClassName"] == "standard-rwo"
+
+
+def test_the_warmed_parent_has_read_the_package_of_expressions_before_it_forks():
+    program = "import sys; from kubesim import hosting; list(hosting._read_modules()); print('cel' in sys.modules)"
+    read = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert read.stdout == "True\n"

@@ -29,6 +29,7 @@ ROLES = (panels.INTERVIEWER, panels.CANDIDATE)
 EVERY_PANEL = frozenset(name for role in ROLES for name in panels.names_for(role))
 CLUSTER_PANELS = frozenset(OBSERVED)
 MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
+PREPARING_FACTOR = 5  # on the pause: all panels change ten times a second then, and nobody acts on it yet
 SESSION_KEPT_S = 0.25  # panels of the cluster alone read of the session only whether it is quiet time
 RETRY_S = 1.0
 MAX_KNOWN = 200  # sessions whose panels are remembered; the others' go whole when they change
@@ -139,6 +140,8 @@ class Screens:
         known = self._known.setdefault(session_id, _Known())
         known.due_at = self._steady() + self._pause_s
         session = self._read(known, session_id)
+        if session is not None and session.state == InterviewSession.State.PREPARING:
+            known.due_at += self._pause_s * (PREPARING_FACTOR - 1)
         with self._news:
             names = self._dirty.pop(session_id, set())
         if session is None:

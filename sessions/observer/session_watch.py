@@ -69,6 +69,7 @@ class SessionWatch:
         self._trouble = ""
         self._outages = OutageWatch(session.pk)
         self._counts_from = now() + GRACE
+        self._is_judged = False
         self._refresh(session)
         self.cluster = ClusterWatch(kube, self._kinds(), now, self._changed)
         self._thread = threading.Thread(target=self._run, name=f"checks {self.uuid[:8]}", daemon=True)
@@ -100,6 +101,7 @@ class SessionWatch:
     def look(self) -> None:
         """Do what is due: prove that the cluster lives, notice the candidate, evaluate the checks."""
         session = InterviewSession.objects.select_related("environment", "cluster").get(pk=self.session_id)
+        self._is_judged = session.state in _AT_WORK
         self._refresh(session)
         self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
         self._safely(
@@ -141,7 +143,10 @@ class SessionWatch:
 
     def _changed(self, kind: Kind) -> None:
         self._mark(self.session_id, _PANELS_OF.get(kind, ()))
-        self._wake.set()
+        if (
+            self._is_judged
+        ):  # else nothing is evaluated, and ten sessions that are prepared at once change all the time
+            self._wake.set()
 
     def _refresh(self, session: InterviewSession) -> None:
         """Learn which scenarios have been planned, and the namespaces that belong to the session."""

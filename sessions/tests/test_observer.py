@@ -240,6 +240,21 @@ def test_the_first_change_goes_out_at_once_and_the_next_ones_together(publisher,
     assert "Succeeded" in shown(live, "pods")
 
 
+def test_a_session_that_is_prepared_is_drawn_twice_a_second(publisher, time, live):
+    InterviewSession.objects.filter(pk=live.pk).update(state="preparing")
+    steady, state = Seconds(), [cluster_of("Pending")]
+    drawn = Screens(publisher, time, lambda session, names: state[0], steady=steady)
+    drawn.mark(live.pk)
+    assert drawn.flush() == 2
+    state[0] = cluster_of("Running")
+    drawn.mark(live.pk, ["pods"])
+    steady.at += screens.MIN_PAUSE_S * 2
+    assert drawn.flush() == 0
+    steady.at += screens.MIN_PAUSE_S * 3.1
+    assert drawn.flush() == 1
+    assert "Running" in shown(live, "pods")
+
+
 def test_a_change_of_a_pod_costs_no_query_and_less_than_a_kilobyte(
     publisher, time, live, monkeypatch, django_assert_num_queries
 ):
@@ -408,6 +423,18 @@ def eventually(true, seconds=10.0):
     while not true():
         assert machine_time.monotonic() < end, "it did not happen in time"
         gate.wait(0.05)
+
+
+def test_changes_of_the_cluster_wake_the_checks_only_where_somebody_is_judged(watched, broken):
+    watched.look()
+    watched._changed(POD)
+    assert watched._wake.is_set()
+    InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")
+    watched.look()
+    watched._wake.clear()
+    watched._changed(POD)
+    assert not watched._wake.is_set()
+    assert watched.marked[-1] == (broken.pk, frozenset({"pods", "nodes"}))
 
 
 def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ada):
