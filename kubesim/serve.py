@@ -33,6 +33,8 @@ from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import CertificateAuthority
 
 GRACE_SECONDS = 1.0
+MAX_LINGER_S = 0.5
+"""For reading on from a body that was refused, so that its sender gets to see the answer."""
 MAX_LINE = 64 * 1024
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -113,6 +115,7 @@ async def listening(
         max_line_size=MAX_LINE,
         max_field_size=MAX_LINE,
         shutdown_timeout=GRACE_SECONDS,
+        lingering_time=MAX_LINGER_S,
     )
     await runner.setup()
     try:
