@@ -96,6 +96,15 @@ def test_an_open_key_tab_names_no_solution_until_it_is_unfolded(ada_at_her_scree
     expect(pane).to_contain_text(titles[0])
 
 
+@pytest.mark.parametrize("path", ["/", "/panic/", "/sessions/new/"])
+def test_the_pages_of_staff_fit_a_phone(chromium, client, root, live, path):  # noqa: F811
+    client.force_login(root)
+    with site(chromium, client) as found:
+        page = found.open(path, width=390)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.get_by_role("button", name="Sign out").bounding_box()["height"] <= 32
+
+
 def test_tables_of_the_scorecard_fit_a_phone(ada_at_her_screen, ended, scenario, ada):
     key = selectors.pack_for(scenario).rubric[0].key
     fields = {"level": 3, "note": "Read the events. " * 20, "version": 0, "actor": ada}

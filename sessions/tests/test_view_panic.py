@@ -23,7 +23,10 @@ def test_it_shows_what_would_be_taken_back_and_stops_it_once_confirmed(client, s
     response = client.post(URL, {"confirm": "on"})
     assert response.status_code == 302
     assert Panic.objects.get().engaged_by == "ada"
-    assert b"Engaged for every cluster" in client.get(URL).content
+    text = client.get(URL).content.decode()
+    assert "Engaged for every cluster" in text
+    assert "Stopped with every cluster" in text
+    assert "Allowed" not in text
 
 
 def test_without_the_tick_nothing_happens(client, staff, live):
@@ -34,6 +37,7 @@ def test_without_the_tick_nothing_happens(client, staff, live):
 
 def test_one_cluster_is_stopped_and_lifted_by_itself(client, staff, live):
     client.force_login(staff)
+    assert b"2 active runs" in client.get(URL).content
     client.post(URL, {"confirm": "on", "cluster": "gpu-test"})
     assert Panic.objects.get().cluster.name == "gpu-test"
     assert b"Stopped by ada" in client.get(URL, headers={"HX-Request": "true"}).content
