@@ -38,6 +38,7 @@ RESTARTS = timedelta(seconds=5)
 LOOK_S = 1.0  # the longest pause between two looks: logs change without an event
 SHORTEST_PAUSE_S = 0.1
 _AT_WORK = (State.LIVE, State.PAUSED)
+_WITHDRAWN = (FaultRun.Status.REVERTING, FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 _BROKEN = (FaultRun.Status.INJECTING, FaultRun.Status.ACTIVE)
 _PANELS_OF: dict[Kind, tuple[str, ...]] = {
     ("v1", "Pod"): ("pods", "nodes"),
@@ -104,15 +105,17 @@ class SessionWatch:
         self._is_judged = session.state in _AT_WORK
         self._refresh(session)
         self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
-        self._safely(
-            partial(self._outages.look, self.cluster.cache.silence, self.cluster.cache.complete, self._now())
-        )
+        is_withdrawn = _is_withdrawn(session.environment)
+        silence = None if is_withdrawn else self.cluster.cache.silence  # a cluster that we drop falls silent
+        is_known = is_withdrawn or self.cluster.cache.complete
+        self._safely(partial(self._outages.look, silence, is_known, self._now()))
         if session.state in _AT_WORK and session.first_request_at is None:
             self._every("ask", ASK, partial(self._notice_candidate, session))
         self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
-        if session.state == State.LIVE and self.cluster.cache.complete:
+        if session.state == State.LIVE and self.cluster.cache.complete and not is_withdrawn:
             for scenario, pack in list(self._packs.values()):
-                self._safely(partial(self._evaluate, scenario, pack))
+                if not _is_withdrawn(scenario.run):  # what we take back is not the candidate's doing
+                    self._safely(partial(self._evaluate, scenario, pack))
 
     def _run(self) -> None:
         try:
@@ -192,6 +195,10 @@ class SessionWatch:
             cause_of = self.cluster.cache.changes.cause_of
             checking.record(scenario, pack, outcomes, now, cause_of=cause_of, counts_from=self._counts_from)
             self._mark(self.session_id, ("checks", "run"))
+
+
+def _is_withdrawn(run: FaultRun | None) -> bool:
+    return run is not None and run.status in _WITHDRAWN
 
 
 def _is_broken(scenario: SessionScenario) -> bool:

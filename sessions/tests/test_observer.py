@@ -479,6 +479,21 @@ def test_a_cluster_that_died_is_an_error_of_ours_and_not_a_fail(watched, broken,
     assert watched.live_state().stale_since is not None
 
 
+@pytest.mark.parametrize("withdrawn", ["environment", "scenario"])
+def test_what_we_take_back_while_an_interview_runs_is_no_verdict(watched, broken, time, withdrawn):
+    """A panic stop reverts the runs of a live interview, and a practice cluster is dropped then."""
+    watched.look()
+    verdicts = dict(CheckState.objects.values_list("key", "verdict"))
+    run = broken.environment if withdrawn == "environment" else broken.scenarios.get().run
+    type(run).objects.filter(pk=run.pk).update(status="reverting")
+    fault_services.release_cluster(cluster=broken.cluster)
+    for _ in range(3):
+        time.advance(session_watch.PROBE.total_seconds())
+        watched.look()
+    assert dict(CheckState.objects.values_list("key", "verdict")) == verdicts
+    assert broken.outages.exists() == (withdrawn == "scenario"), "silence of what we dropped is no outage"
+
+
 def test_a_watch_whose_stream_ended_asks_to_be_made_anew(watched):
     watched._thread = threading.current_thread()  # this test is the one that looks
     assert not watched.must_be_renewed
