@@ -37,18 +37,18 @@ def obstacles(cluster: ClusterPort, target: Target, uid: str) -> Iterator[Stuck]
         live = cluster.get(target.api_version, target.kind, target.name, target.namespace)
         if live["metadata"]["uid"] == uid:
             inside = list(_inside(cluster, live)) if target.kind == "Namespace" else []
-            yield from inside or [_stuck(live)]
+            yield from inside or [_stuck(live, ends="deletionTimestamp" in live["metadata"])]
 
 
 def _inside(cluster: ClusterPort, namespace: Obj) -> Iterator[Stuck]:
     held = namespaced_objects(cluster, namespace["metadata"]["name"])
-    return (_stuck(obj) for obj in held if obj["metadata"].get("finalizers") or obj["kind"] == "Pod")
+    stuck = (obj for obj in held if obj["metadata"].get("finalizers") or obj["kind"] == "Pod")
+    return (_stuck(obj, ends=True) for obj in stuck)  # the namespace's end deletes it, if it has not done so yet
 
 
-def _stuck(live: Obj) -> Stuck:
-    target, meta = Target.of(live), live["metadata"]
-    finalizers = meta.get("finalizers") or []
-    if finalizers and meta.get("deletionTimestamp"):
+def _stuck(live: Obj, *, ends: bool) -> Stuck:
+    target, finalizers = Target.of(live), live["metadata"].get("finalizers") or []
+    if finalizers and ends:
         reason = f"is held by the finalizer {', '.join(finalizers)}"
         return Stuck(str(target), reason, f"kubectl patch {kubectl_name(target)} --type=merge -p {NO_FINALIZERS}")
     if target.kind == "Pod":

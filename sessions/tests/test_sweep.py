@@ -25,6 +25,7 @@ RULES = [
     (r"^api/openapi\.json$", {"root"}),
     (r"^admin/login/$", EVERYBODY),
     (r"^admin/", {"root"}),
+    (r"^panic/$", {"root"}),
     (r"^api/faults/runs/", {"root"}),
     (r"^api/(sessions|faults/scenarios/)$", SIGNED_IN),
     (r"^api/$", EVERYBODY),
