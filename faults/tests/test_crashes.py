@@ -56,11 +56,17 @@ def hits(point):
     return [1] if point.endswith("status") else [1, 2]
 
 
-INJECT_CASES = [(point, hit) for point in INJECTING for hit in hits(point)]
-REVERT_CASES = [(point, hit) for point in REVERTING for hit in hits(point)]
+def cases(points, short):
+    """Return every place and how often it is passed before the kill; only ``short`` of them are for `make test`."""
+    every = [(point, hit) for point in points for hit in hits(point)]
+    return [pytest.param(*case, marks=() if case in short else pytest.mark.torture) for case in every]
 
 
-@pytest.mark.parametrize(("point", "hit"), INJECT_CASES)
+ONCE = [(point, 1) for point in (*INJECTING, *REVERTING)]
+AFTER_A_WRITE = [("after-write", 1), ("revert-after-write", 1)]
+
+
+@pytest.mark.parametrize(("point", "hit"), cases(INJECTING, ONCE))
 def test_a_worker_killed_while_injecting_and_started_again_ends_active_and_reverts_clean(worker, point, hit):
     plan = worker.ask("plan", purpose="fault")
     kill(worker, "inject", plan["run"], point, hit)
@@ -73,7 +79,7 @@ def test_a_worker_killed_while_injecting_and_started_again_ends_active_and_rever
     finish(worker, plan)
 
 
-@pytest.mark.parametrize(("point", "hit"), INJECT_CASES)
+@pytest.mark.parametrize(("point", "hit"), cases(INJECTING, AFTER_A_WRITE))
 def test_an_environment_killed_while_it_is_made_ends_active_and_reverts_clean(worker, point, hit):
     plan = worker.ask("plan", purpose="environment")
     kill(worker, "inject", plan["run"], point, hit)
@@ -82,16 +88,24 @@ def test_an_environment_killed_while_it_is_made_ends_active_and_reverts_clean(wo
     finish(worker, plan)
 
 
-@pytest.mark.parametrize(("point", "hit"), INJECT_CASES)
+@pytest.mark.parametrize(("point", "hit"), cases(INJECTING, AFTER_A_WRITE))
 def test_a_worker_killed_while_injecting_can_be_reverted_instead(worker, point, hit):
     plan = worker.ask("plan", purpose="fault")
     kill(worker, "inject", plan["run"], point, hit)
     finish(worker, plan)
 
 
-@pytest.mark.parametrize("purpose", ["fault", "environment"])
-@pytest.mark.parametrize(("point", "hit"), REVERT_CASES)
-def test_a_worker_killed_while_reverting_and_started_again_ends_reverted(worker, point, hit, purpose):
+@pytest.mark.parametrize(("point", "hit"), cases(REVERTING, ONCE))
+def test_a_worker_killed_while_reverting_and_started_again_ends_reverted(worker, point, hit):
+    revert_after_a_kill(worker, point, hit, "fault")
+
+
+@pytest.mark.parametrize(("point", "hit"), cases(REVERTING, AFTER_A_WRITE))
+def test_an_environment_killed_while_reverting_ends_reverted(worker, point, hit):
+    revert_after_a_kill(worker, point, hit, "environment")
+
+
+def revert_after_a_kill(worker, point, hit, purpose):
     plan = worker.ask("plan", purpose=purpose)
     worker.ask("inject", run=plan["run"])
     kill(worker, "revert", plan["run"], point, hit)
