@@ -11,6 +11,8 @@
   }
 
   function say(text, milliseconds = 5000) {
+    const said = [...document.querySelectorAll("#toasts .toast > p")].some((toast) => toast.textContent === text);
+    if (said) return; // a request that is repeated says the same each time
     const toast = Object.assign(document.createElement("div"), { className: "toast" });
     const close = Object.assign(document.createElement("button"), { type: "button", textContent: "×", className: "button quiet small square" });
     close.dataset.dismiss = "";

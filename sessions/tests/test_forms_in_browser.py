@@ -96,6 +96,13 @@ def test_an_open_key_tab_names_no_solution_until_it_is_unfolded(ada_at_her_scree
     expect(pane).to_contain_text(titles[0])
 
 
+def test_a_toast_that_is_still_shown_is_not_shown_twice(ada_at_her_screen, live):
+    """Without a connection every repeated request would add another one."""
+    page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
+    page.evaluate("for (const words of ['Not connected.', 'Saved.', 'Not connected.']) faultline.say(words)")
+    assert page.locator("#toasts .toast > p").all_inner_texts() == ["Not connected.", "Saved."]
+
+
 @pytest.mark.parametrize("path", ["/", "/panic/", "/sessions/new/"])
 def test_the_pages_of_staff_fit_a_phone(chromium, client, root, live, path):  # noqa: F811
     client.force_login(root)
