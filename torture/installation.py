@@ -32,10 +32,11 @@ def free_port() -> int:
 
 
 class Installation:
-    """A running ``manage.py up``, on a small disk and with a clock of its own where the machine allows it."""
+    """A running ``manage.py up``; ``is_breakable``: with a disk that can be filled, and a clock that can be set."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_breakable: bool = False) -> None:
         self.folder = folder
+        self._is_breakable = is_breakable
         self.variables = {
             "DATA_DIR": str(folder / "data"),
             "PORT": str(free_port()),
@@ -45,18 +46,30 @@ class Installation:
         self.log = folder / "log"
         self.disk: SmallDisk | None = None
         self.clock: SteppedClock | None = None
-        self._stack = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Installation:
-        """Start it and wait until it is ready."""
-        self.disk = self._stack.enter_context(small_disk(self.folder / "data"))
-        self.clock = stepped_clock(self.folder)
+        """Start it and wait until it is ready; what was begun is undone where it does not come up."""
+        with ExitStack() as stack:
+            (self.folder / "data").mkdir(parents=True, exist_ok=True)
+            if self._is_breakable:
+                self.disk = stack.enter_context(small_disk(self.folder / "data"))
+                self.clock = stepped_clock(self.folder)
+            stack.callback(self._end)
+            self._start(self.clock.variables if self.clock else {})
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End it, politely first."""
+        self._stack.close()
+
+    def _start(self, clock: dict[str, str]) -> None:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", "manage.py", "up"],
                 cwd=ROOT,
-                env={**os.environ, **self.variables, **(self.clock.variables if self.clock else {})},
+                env={**os.environ, **self.variables, **clock},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -64,14 +77,14 @@ class Installation:
         for _ in range(int(START_S * 10)):
             said = self.log.read_bytes()
             if b"Ready after" in said or (b"Not ready after" in said and b"kubesim host is ready" in said):
-                return self
+                return
             assert self._process.poll() is None, self.log.read_text()[-2000:]
             waited.wait(0.1)
         raise AssertionError(f"not ready after {START_S:.0f} s: {self.log.read_text()[-2000:]}")
 
-    def __exit__(self, *exc: object) -> None:
-        """End it, politely first."""
-        assert self._process is not None
+    def _end(self) -> None:
+        if self._process is None:
+            return
         self.resume()
         self._process.send_signal(signal.SIGTERM)
         try:
@@ -79,7 +92,6 @@ class Installation:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._stack.close()
 
     @property
     def is_up(self) -> bool:

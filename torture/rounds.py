@@ -117,6 +117,7 @@ class Interview:
         self._ask(lambda: self.services.prepare(session=self.session, actor=self.owner))
         self._heal_in_time(lambda: self.now().state == "ready")
         if self.now().state != "ready":
+            self.held = False
             phases = self.session.phases.exclude(status="done").values_list("key", "status", "error", "detail")
             self.wrong.append(f"never ready: {list(phases)[:3]}")
         else:
@@ -398,7 +399,10 @@ def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1)
     """Play so many rounds, or as many as so many seconds allow; print a line for each and a summary."""
     print(f"seed {seed}", flush=True)
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory(prefix="fl-crash-") as name, Installation(Path(name)) as installation:
+    with (
+        tempfile.TemporaryDirectory(prefix="fl-crash-") as name,
+        Installation(Path(name), is_breakable=True) as installation,
+    ):
         versions, owner = _set_up(installation)
         with places(Path(name), random.Random(seed), names) as found:
             packs = {place.name: versions(place) for place in found}
