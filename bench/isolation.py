@@ -83,17 +83,26 @@ async def fork_bomb(target: Target) -> None:
                 process.kill()
 
 
+SENDER = """
+import socket, ssl, sys
+port, token, megabytes = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+context = ssl._create_unverified_context()
+head = f"POST /api/v1/namespaces/default/pods HTTP/1.1\\r\\nHost: a\\r\\nAuthorization: {token}\\r\\n"
+head += f"Content-Type: application/json\\r\\nContent-Length: {megabytes << 20}\\r\\n\\r\\n"
+while True:
+    try:
+        with context.wrap_socket(socket.create_connection(("127.0.0.1", port))) as held:
+            held.sendall(head.encode())
+            for _ in range(megabytes):
+                held.sendall(bytes(1 << 20))
+    except OSError:
+        pass
+"""
+
+
 async def large_body(target: Target) -> None:
-    """Send a body of 600 MB, over and over."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        for _ in range(BODY_MB * 16):
-            yield bytes(1 << 16)
-
-    while True:
-        with suppress(ClientError, ConnectionError):
-            async with target.admin.post(PODS, data=pieces()) as response:
-                await response.read()
+    """Send a body of 600 MB, over and over, from a process of its own: what is measured is not our own work."""
+    await _run(SENDER, target.port, target.admin.headers["Authorization"], BODY_MB)
 
 
 SILENT = """
@@ -110,8 +119,12 @@ while True:
 
 async def half_open(target: Target) -> None:
     """Keep 1,500 connections open that never say anything."""
-    command = (sys.executable, "-c", SILENT, str(target.port), str(HALF_OPEN))
-    process = await asyncio.create_subprocess_exec(*command)
+    await _run(SILENT, target.port, HALF_OPEN)
+
+
+async def _run(program: str, *arguments: object) -> None:
+    """Run a program of ours until it ends or this is cancelled."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, *map(str, arguments))
     try:
         await process.wait()
     finally:
