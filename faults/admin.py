@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from faults import markdown, packs, services
+from faults import markdown, packs, selectors, services
 from faults.admin_parts import Admin, ReadOnlyAdmin, ReadOnlyInline
 from faults.errors import KubeconfigRefused
 from faults.kube.addresses import AddressRefused, check_url
@@ -156,7 +156,7 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         url = str(self.cleaned_data["prometheus_url"] or "")
         try:
             if url:
-                check_url(url, loopback=services.loopback_is_allowed())
+                check_url(url, loopback=selectors.loopback_is_allowed())
         except AddressRefused as exc:
             raise forms.ValidationError(f"The address is refused: {exc}.") from exc
         return url

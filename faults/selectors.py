@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from django.conf import settings
 
 from faults import crypto, environment
 from faults.checks import Reader
@@ -10,8 +13,9 @@ from faults.engine import Change
 from faults.errors import FaultError
 from faults.guardrails import Guardrails
 from faults.injectors import changes as fault_changes
+from faults.kube import addresses
 from faults.kube.client import Kube, Resource
-from faults.kube.config import parse
+from faults.kube.config import Access, parse
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
@@ -56,7 +60,7 @@ def kube_for(cluster: Cluster) -> Kube:
     """Return the cluster's client with our own identity; one for each process, with its connections."""
     if not cluster.kubeconfig:
         raise FaultError(f"The cluster {cluster.name} has no kubeconfig.")
-    return _kubes(cluster.pk, cluster.kubeconfig)
+    return _kubes(cluster.pk, cluster.kubeconfig, cluster.kept)
 
 
 def impatient_kube_for(cluster: Cluster) -> Kube:
@@ -66,7 +70,17 @@ def impatient_kube_for(cluster: Cluster) -> Kube:
     """
     if not cluster.kubeconfig:
         raise FaultError(f"The cluster {cluster.name} has no kubeconfig.")
-    return _impatient_kubes(cluster.pk, cluster.kubeconfig)
+    return _impatient_kubes(cluster.pk, cluster.kubeconfig, cluster.kept)
+
+
+def checked_access(access: Access) -> Access:
+    """Return the access to a cluster that an admin added: each connection's address is looked at."""
+    return replace(access, refusal=partial(addresses.refusal, loopback=loopback_is_allowed()))
+
+
+def loopback_is_allowed() -> bool:
+    """Return whether clusters of this machine (kind, k3d) may be used: only while nobody else reaches the site."""
+    return settings.BIND in ("localhost", "::1") or settings.BIND.startswith("127.")
 
 
 def reader_for(cluster: Cluster) -> Reader:
@@ -80,13 +94,18 @@ def _packs(version_id: int, digest: str) -> Pack:
     return parse_pack(ScenarioVersion.objects.get(pk=version_id, digest=digest).files)
 
 
+def _access(sealed: str, kept: bool) -> Access:
+    access = parse(crypto.unseal(sealed))
+    return checked_access(access) if kept else access
+
+
 @lru_cache(maxsize=64)
-def _kubes(cluster_id: int, sealed: str) -> Kube:
-    return Kube(parse(crypto.unseal(sealed)))
+def _kubes(cluster_id: int, sealed: str, kept: bool) -> Kube:
+    return Kube(_access(sealed, kept))
 
 
 @lru_cache(maxsize=256)
-def _impatient_kubes(cluster_id: int, sealed: str) -> Kube:
-    kube = Kube(parse(crypto.unseal(sealed)), timeout=IMPATIENT_S, max_repeat_s=0)
+def _impatient_kubes(cluster_id: int, sealed: str, kept: bool) -> Kube:
+    kube = Kube(_access(sealed, kept), timeout=IMPATIENT_S, max_repeat_s=0)
     kube.learn(BINDINGS)
     return kube

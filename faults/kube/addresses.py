@@ -37,6 +37,11 @@ def check_url(url: str, *, loopback: bool) -> list[str]:
     return [str(found) for found in _checked(host, port or 443, loopback)]
 
 
+def refusal(address: str, *, loopback: bool) -> str:
+    """Return why nothing of ours may connect to an IP address; empty where it may."""
+    return _why_not(ipaddress.ip_address(address.partition("%")[0]), loopback)
+
+
 def _checked(host: str, port: int, loopback: bool) -> list[Address]:
     found = list(dict.fromkeys(_resolve(host, port)))
     for address in found:

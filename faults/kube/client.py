@@ -8,6 +8,7 @@ Every failure is a ``faults.errors.ClusterError``.
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 import tempfile
 import threading
@@ -386,9 +387,29 @@ def _api_client(access: Access) -> ApiClient:
     )
     configuration.keep_alive = True
     client = ApiClient(configuration)
+    manager = client.rest_client.pool_manager
     if access.client_certificate_pem:
-        client.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _client_context(access)
+        manager.connection_pool_kw["ssl_context"] = _client_context(access)
+    if access.refusal is not None:
+        manager.pool_classes_by_scheme = {"https": _checked_pool(access.refusal)}
     return client
+
+
+def _checked_pool(refusal: Callable[[str], str]) -> type[urllib3.HTTPSConnectionPool]:
+    """Return a pool whose connections end before TLS, and so before the token, where their address is refused."""
+
+    class CheckedConnection(urllib3.connection.HTTPSConnection):
+        def _new_conn(self) -> socket.socket:
+            made: socket.socket = super()._new_conn()
+            if why := refusal(str(made.getpeername()[0])):
+                made.close()
+                raise urllib3.exceptions.NewConnectionError(self, why)
+            return made
+
+    class CheckedPool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = CheckedConnection
+
+    return CheckedPool
 
 
 def parse_resources(api_version: str, answer: Obj) -> dict[str, Resource]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -48,6 +48,8 @@ class Access:
     token: str = field(default="", repr=False)
     client_certificate_pem: str = ""
     client_key_pem: str = field(default="", repr=False)
+    refusal: Callable[[str], str] | None = field(default=None, repr=False, compare=False)
+    """Why no connection may lead to an IP address, for clusters of others: a name may lead elsewhere by now."""
     namespace: str = ""
     tls_server_name: str = ""
 
@@ -174,7 +176,7 @@ def _pem(mapping: Mapping[str, Any], key: str, where: str) -> str:
     return text
 
 
-def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
+def _credentials(user: Mapping[str, Any]) -> dict[str, Any]:
     if "token" in user and len(user) == 1:
         return {"token": _text(user, "token", "the user")}
     if set(user) == {"client-certificate-data", "client-key-data"}:

@@ -8,10 +8,12 @@ one event loop: watching another cluster costs connections, and no thread.
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import aiohttp
@@ -81,7 +83,7 @@ class Streams:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         trust = kube.ssl_context() if kube.access.server.startswith("https") else True
-        connector = aiohttp.TCPConnector(limit=0, ssl=trust, socket_factory=_socket)
+        connector = aiohttp.TCPConnector(limit=0, ssl=trust, socket_factory=partial(_socket, kube.access.refusal))
         self._session = aiohttp.ClientSession(connector=connector, headers=kube.headers)
 
     async def close(self) -> None:
@@ -292,8 +294,10 @@ def _version(obj: Obj) -> str:
     return str(obj["metadata"]["resourceVersion"])
 
 
-def _socket(address: Any) -> socket.socket:
-    """Return a socket that asks an idle peer for a sign of life."""
+def _socket(refusal: Callable[[str], str] | None, address: Any) -> socket.socket:
+    """Return a socket that asks an idle peer for a sign of life. Raises OSError for an address that is refused."""
+    if refusal is not None and (why := refusal(str(address[4][0]))):
+        raise OSError(errno.EACCES, why)
     found = socket.socket(address[0], address[1], address[2])
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from faults import clock, crypto, environment
+from faults import clock, crypto, environment, selectors
 from faults.errors import ClusterError, FaultError, Invalid
 from faults.guardrails import Guardrails
 from faults.kube.client import Kube
@@ -40,7 +40,7 @@ def _findings(cluster: Cluster) -> list[Finding]:
         access = check_kubeconfig(crypto.unseal(cluster.kubeconfig))
     except FaultError as exc:
         return [Finding("Kubeconfig", str(exc), False)]
-    kube = Kube(access, timeout=TIMEOUT_S, max_repeat_s=0)
+    kube = Kube(selectors.checked_access(access), timeout=TIMEOUT_S, max_repeat_s=0)
     try:
         findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
         return [*findings, _metrics(kube)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
@@ -17,6 +16,7 @@ from faults.kube.addresses import AddressRefused, check_url
 from faults.kube.config import Access, parse
 from faults.models import Cluster, ClusterLease
 from faults.packs import Pack
+from faults.selectors import loopback_is_allowed
 
 KINDS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it changes {what}, which belongs to everybody there."
 RIGHTS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it asks for {what}, which nobody gets there."
@@ -32,11 +32,6 @@ def check_kubeconfig(text: str) -> Access:
     except AddressRefused as exc:
         raise KubeconfigRefused(f"“server” in the cluster is refused: {exc}.") from exc
     return access
-
-
-def loopback_is_allowed() -> bool:
-    """Return whether clusters of this machine (kind, k3d) may be used: only while nobody else reaches the site."""
-    return settings.BIND in ("localhost", "::1") or settings.BIND.startswith("127.")
 
 
 def save_cluster(

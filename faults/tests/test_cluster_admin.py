@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import time
 import uuid
@@ -11,10 +12,12 @@ import certifi
 import pytest
 from django.contrib.auth.models import User
 
-from faults import clock, crypto, services
-from faults.errors import ClusterBusy
+from faults import clock, crypto, selectors, services
+from faults.errors import ClusterBusy, Unreachable
 from faults.kube.addresses import AddressRefused, check_url
+from faults.kube.client import Kube
 from faults.kube.config import parse, render
+from faults.kube.watch import Streams
 from faults.models import Cluster
 from faults.services import inspection
 
@@ -147,3 +150,46 @@ def test_another_kubeconfig_or_tier_needs_a_new_preflight(db):
     assert "failed" in services.preflight_refusal(lab)
     services.save_cluster(cluster=lab, name="lab-2", tier="shared", kubeconfig="")
     assert services.preflight_refusal(lab) == ""
+
+
+@pytest.fixture
+def moved(cluster, settings):
+    """A cluster that an admin added under a name which has come to lead to this machine."""
+    Cluster.objects.filter(pk=cluster.pk).update(kept=True)
+    settings.BIND = "0.0.0.0"
+    cluster.refresh_from_db()
+    return cluster
+
+
+def test_a_name_that_leads_elsewhere_by_now_is_refused_when_it_is_connected_to(moved):
+    for kube in (selectors.kube_for(moved), selectors.impatient_kube_for(moved)):
+        with pytest.raises(Unreachable, match="this machine itself"):
+            kube.version()
+
+
+async def test_watches_refuse_it_as_well(moved_access):
+    streams = Streams(Kube(moved_access))
+    try:
+        with pytest.raises(Unreachable, match="this machine itself"):
+            await streams.list("v1", "Namespace", "")
+    finally:
+        await streams.close()
+
+
+@pytest.fixture
+def moved_access(moved):
+    return selectors.kube_for(moved).access
+
+
+def test_what_is_refused_learns_no_token(moved_access):
+    received = []
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        port = trap.getsockname()[1]
+        kube = Kube(dataclasses.replace(moved_access, server=f"https://127.0.0.1:{port}"), max_repeat_s=0)
+        with pytest.raises(Unreachable):
+            kube.version()
+        peer, _ = trap.accept()
+        with peer:
+            peer.settimeout(5)
+            received.append(peer.recv(1))
+    assert received == [b""], "not even the beginning of TLS"
