@@ -19,6 +19,9 @@ from sessions.services.deadlines import move_deadlines
 from sessions.services.phases import Work
 from sessions.services.rows import State, locked, move
 
+TAKEN_BACK = (
+    "What was prepared was taken back, by a panic stop or at its deadline. Call this session off and make a new one."
+)
 SYMPTOM_SECONDS = 60.0
 MAX_NAMESPACE = 56  # with the session's own ending it stays a DNS label
 PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
@@ -102,7 +105,17 @@ def _environment_run(session: InterviewSession) -> FaultRun:
     return session.environment
 
 
+def _require_environment(session: InterviewSession) -> FaultRun:
+    """Return the session's environment. One that was taken back does not return: its cluster may be gone, too."""
+    environment = session.environment
+    assert environment is not None  # the environment phase is done
+    if environment.reverted_at is not None:
+        raise FaultError(TAKEN_BACK)
+    return environment
+
+
 def _inject_fault(work: Work) -> None:
+    _require_environment(work.session)
     run = _fault_run(work)
     try:
         _inject(run, work)
@@ -134,6 +147,7 @@ def _inject(run: FaultRun, work: Work) -> None:
 
 
 def _symptom(work: Work) -> None:
+    _require_environment(work.session)
     run = work.scenario().run
     assert run is not None  # the inject phase of this scenario is done
     fault_services.confirm_symptom(
@@ -151,9 +165,7 @@ def _symptom(work: Work) -> None:
 
 def _access(work: Work) -> None:
     work.report("access", "Asking for the candidate's credentials")
-    environment = work.session.environment
-    assert environment is not None  # the environment phase is done
-    access = fault_services.candidate_access(run=environment, seconds=PROOF_SECONDS)
+    access = fault_services.candidate_access(run=_require_environment(work.session), seconds=PROOF_SECONDS)
     work.report("access", f"{access.username} may work in {access.namespace}")
 
 
