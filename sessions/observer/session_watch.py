@@ -105,7 +105,8 @@ class SessionWatch:
         self._is_judged = session.state in _AT_WORK
         self._refresh(session)
         self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
-        is_withdrawn = _is_withdrawn(session.environment)
+        # A panic stop drops practice clusters first and marks their runs afterwards.
+        is_withdrawn = _is_withdrawn(session.environment) or fault_services.panic_covers(session.cluster_id)
         silence = None if is_withdrawn else self.cluster.cache.silence  # a cluster that we drop falls silent
         is_known = is_withdrawn or self.cluster.cache.complete
         self._safely(partial(self._outages.look, silence, is_known, self._now()))

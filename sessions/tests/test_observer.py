@@ -479,13 +479,16 @@ def test_a_cluster_that_died_is_an_error_of_ours_and_not_a_fail(watched, broken,
     assert watched.live_state().stale_since is not None
 
 
-@pytest.mark.parametrize("withdrawn", ["environment", "scenario"])
+@pytest.mark.parametrize("withdrawn", ["environment", "scenario", "panic"])
 def test_what_we_take_back_while_an_interview_runs_is_no_verdict(watched, broken, time, withdrawn):
     """A panic stop reverts the runs of a live interview, and a practice cluster is dropped then."""
     watched.look()
     verdicts = dict(CheckState.objects.values_list("key", "verdict"))
-    run = broken.environment if withdrawn == "environment" else broken.scenarios.get().run
-    type(run).objects.filter(pk=run.pk).update(status="reverting")
+    if withdrawn == "panic":
+        services.engage_panic(cluster=None, actor="root")
+    else:
+        run = broken.environment if withdrawn == "environment" else broken.scenarios.get().run
+        type(run).objects.filter(pk=run.pk).update(status="reverting")
     fault_services.release_cluster(cluster=broken.cluster)
     for _ in range(3):
         time.advance(session_watch.PROBE.total_seconds())
