@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = timedelta(days=3650)
-SKEW = timedelta(hours=1)  # a client whose clock is behind ours must still accept the certificate
+SKEW = timedelta(days=1)  # a clock that is behind ours, or is set back by hours, must still accept the certificate
 
 
 class PkiError(Exception):

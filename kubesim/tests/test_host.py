@@ -382,3 +382,11 @@ def test_the_warmed_parent_has_read_the_package_of_expressions_before_it_forks()
     program = "import sys; from kubesim import hosting; list(hosting._read_modules()); print('cel' in sys.modules)"
     read = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert read.stdout == "True\n"
+
+
+def test_a_clock_that_is_set_back_by_hours_still_accepts_a_hosts_certificate(tmp_path):
+    now = datetime.now(UTC)
+    authority = CertificateAuthority.at(tmp_path, now)
+    issued = x509.load_pem_x509_certificate(authority.issue_server(["127.0.0.1"], now).certificate)
+    own = x509.load_pem_x509_certificate(authority.pem)
+    assert max(issued.not_valid_before_utc, own.not_valid_before_utc) < now - timedelta(hours=2)
