@@ -143,7 +143,7 @@ class InstallationClock:
 
     @property
     def anchor(self) -> Anchor:
-        """What ties this clock to the wall clock in this boot."""
+        """The tie between this clock and the wall clock in this boot."""
         return self._anchor
 
     def error(self) -> timedelta:

@@ -30,7 +30,7 @@ _NODE_LOCAL_DNS = "169.254.20.10/32"  # the one link-local address that pods may
 
 @dataclass(frozen=True, slots=True)
 class Guardrails:
-    """How strict a session's namespaces are.
+    """The strictness of a session's namespaces.
 
     ``suffix`` ends the names of cluster-scoped objects where several sessions share a cluster; ``rights`` are those
     that the session's packs ask for by name.
@@ -67,7 +67,7 @@ class Guardrails:
 
     @property
     def ephemeral_containers(self) -> bool:
-        """Whether the candidate may add containers to running pods."""
+        """True where the candidate may add containers to running pods."""
         return EPHEMERAL_CONTAINERS in self.rights
 
 

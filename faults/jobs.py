@@ -1,4 +1,4 @@
-"""What workers do. Each job takes row ids and makes one call; delivered twice, it has one effect.
+"""The workers' jobs. Each job takes row ids and makes one call; delivered twice, it has one effect.
 
 A try that fails is written into the run with the time of the next one; the reconciler comes back to it.
 """

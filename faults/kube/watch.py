@@ -33,7 +33,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # find
 
 
 class Stop(Protocol):
-    """What the loop needs of a stop signal; tests hand in one that does not wait."""
+    """The part of a stop signal that the loop needs; tests hand in one that does not wait."""
 
     def is_set(self) -> bool:
         """Return whether the loop must end."""
