@@ -44,9 +44,9 @@ class AccessEnforcer:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="access", daemon=True)
-        self._active: dict[tuple[int, bool], threading.Thread] = {}  # by session, and whether to cut
+        self._active: dict[tuple[int, bool], threading.Thread] = {}  # by session, and whether to close
         self._failed: set[int] = set()
-        self._changed_at: dict[int, tuple[bool, float]] = {}  # (over, when this process first saw it so)
+        self._changed_at: dict[int, tuple[bool, float]] = {}  # (closed, when this process first saw it so)
         self._verified_at: dict[int, float] = {}
         self._grants: dict[int, CandidateGrants] = {}
         self._cut: set[EndRequest] = set()
@@ -80,7 +80,7 @@ class AccessEnforcer:
         orders = self._orders()
         due = [order for order in orders if self._is_due(order)]
         for order in sorted(due, key=lambda order: (order.settled, order.session_id in self._failed)):
-            self._begin(order.session_id, order.over, partial(self._settle, order))
+            self._begin(order.session_id, order.closed, partial(self._settle, order))
 
     def wait(self, seconds: float) -> None:
         """Wait for what is under way, at most so many seconds for each."""
@@ -123,9 +123,9 @@ class AccessEnforcer:
         now = monotonic()
         for order in orders:
             before = self._changed_at.get(order.session_id)
-            if before is None or before[0] != order.over:
-                self._changed_at[order.session_id] = (order.over, now)
-            if before is not None and before[0] and not order.over:  # reopened: a late cut may still be under way
+            if before is None or before[0] != order.closed:
+                self._changed_at[order.session_id] = (order.closed, now)
+            if before is not None and before[0] and not order.closed:  # reopened: a late cut may still be under way
                 self._verified_at.setdefault(order.session_id, now)
             if order.session_id not in self._grants:
                 self._keep_grants(order.session_id)
@@ -150,21 +150,21 @@ class AccessEnforcer:
             return True
         now = monotonic()
         fresh = now - self._changed_at[order.session_id][1] < FRESH_S
-        if not order.over and not (fresh and order.session_id in self._verified_at):
+        if not order.closed and not (fresh and order.session_id in self._verified_at):
             return False
         pause = VERIFY_S if fresh else VERIFY_LATER_S
         return now - self._verified_at.get(order.session_id, 0.0) >= pause
 
-    def _begin(self, session_id: int, over: bool, act: Callable[[], None]) -> None:
+    def _begin(self, session_id: int, closed: bool, act: Callable[[], None]) -> None:
         """Act in a thread, one for each session and direction: a cut does not wait for a restore that hangs."""
         slow = sum(pk in self._failed for pk, _ in self._active)
         full = len(self._active) >= MAX_ACTIVE or (session_id in self._failed and slow >= MAX_SLOW)
-        if (session_id, over) in self._active or full:
+        if (session_id, closed) in self._active or full:
             return
         thread = threading.Thread(
             target=self._safely, args=(session_id, act), name=f"access {session_id}", daemon=True
         )
-        self._active[session_id, over] = thread
+        self._active[session_id, closed] = thread
         thread.start()
 
     def _safely(self, session_id: int, act: Callable[[], None]) -> None:

@@ -128,6 +128,11 @@ class PlanForm(PlanModelForm):
         "(a question's title, bank/key or UUID). What can be named is listed below.",
         initial="- title: First part\n  minutes: 30\n  scenarios: []\n  questions: []\n",
     )
+    close_while_paused = forms.BooleanField(
+        required=False,
+        label="Close the candidate's access while paused",
+        help_text="Otherwise kubectl works on in a pause. Each session can choose differently.",
+    )
 
     class Meta:
         model = Plan
@@ -139,6 +144,7 @@ class PlanForm(PlanModelForm):
         if newest:
             parts = plans.parts_as_yaml(newest.parts)
             self.initial.update(title=newest.title, summary=newest.summary, parts=parts)
+            self.initial["close_while_paused"] = newest.close_while_paused
 
     def clean_summary(self) -> str:
         """Return the summary with plain line ends."""

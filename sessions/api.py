@@ -51,6 +51,7 @@ class NewSession(Schema):
     interviewers: list[str] = []
     minutes: int | None = None
     scheduled_at: AwareDatetime | None = None
+    close_while_paused: bool | None = None
 
 
 class Extension(Schema):
@@ -142,6 +143,7 @@ def create_session(request: HttpRequest, body: NewSession) -> Any:
         minutes=body.minutes,
         scheduled_at=body.scheduled_at,
         interviewers=_people(body.interviewers),
+        close_while_paused=body.close_while_paused,
     )
     return Status(201, session)
 

@@ -62,6 +62,7 @@ class SessionForm(forms.Form):
         empty_label="Practice cluster: simulated, fresh for this session",
     )
     interviewers = PeopleField(queryset=User.objects.none(), required=False)
+    close_while_paused = forms.BooleanField(required=False)
     scenarios = forms.MultipleChoiceField(required=False)
     questions = forms.MultipleChoiceField(required=False)
     categories = forms.MultipleChoiceField(required=False)

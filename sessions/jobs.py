@@ -24,7 +24,7 @@ def end_session_access(session_id: int) -> None:
 
 
 def restore_session_access(session_id: int) -> None:
-    """Let the candidate of a reopened session in again."""
+    """Let the candidate of a resumed or reopened session in again."""
     _sync_access(session_id)
 
 

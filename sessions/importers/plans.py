@@ -41,16 +41,26 @@ class PlanText:
     title: str
     summary: str
     parts: list[Part]
+    close_while_paused: bool = False
 
 
 def read_plan(path: Path) -> PlanText:
-    """Return the plan of a YAML file with slug, title, summary and parts. Raises PlanProblem."""
+    """Return the plan of a YAML file with slug, title, summary, parts, and close_while_paused where it has that.
+
+    Raises PlanProblem.
+    """
     data = _load(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or set(data) != {"slug", "title", "summary", "parts"}:
-        raise PlanProblem(f"{path.name}: a plan has slug, title, summary and parts, and nothing else.")
+    if not isinstance(data, dict) or set(data) - {"close_while_paused"} != {"slug", "title", "summary", "parts"}:
+        raise PlanProblem(
+            f"{path.name}: a plan has slug, title, summary and parts, may have close_while_paused, and nothing else."
+        )
+    closes = data.get("close_while_paused", False)
+    if not isinstance(closes, bool):
+        raise PlanProblem(f"{path.name}: close_while_paused must be true or false.")
     if slugify(str(data["slug"])) != data["slug"]:
         raise PlanProblem(f"{path.name}: the slug must be small letters, digits and hyphens.")
-    return PlanText(data["slug"], str(data["title"]), str(data["summary"]).strip(), resolve_parts(data["parts"]))
+    summary = str(data["summary"]).strip()
+    return PlanText(data["slug"], str(data["title"]), summary, resolve_parts(data["parts"]), closes)
 
 
 def parse_parts(text: str) -> list[Part]:
@@ -76,14 +86,16 @@ def parts_as_yaml(parts: Iterable[Part]) -> str:
 
 
 @transaction.atomic
-def save_plan(plan: Plan, *, title: str, summary: str, parts: list[Part]) -> PlanVersion | None:
+def save_plan(
+    plan: Plan, *, title: str, summary: str, parts: list[Part], close_while_paused: bool = False
+) -> PlanVersion | None:
     """Freeze a plan's content with the newest scenario versions; None where the newest version is the same."""
     scenarios = newest_scenarios(slug for part in parts for slug in part["scenarios"])
     newest = plan.versions.prefetch_related("scenarios").first()
-    if newest and _content(newest) == (title, summary, parts) and set(newest.scenarios.all()) == set(scenarios):
+    content = {"title": title, "summary": summary, "parts": parts, "close_while_paused": close_while_paused}
+    if newest and _content(newest) == content and set(newest.scenarios.all()) == set(scenarios):
         return None
-    number = newest.number + 1 if newest else 1
-    version = plan.versions.create(number=number, title=title, summary=summary, parts=parts)
+    version = plan.versions.create(number=newest.number + 1 if newest else 1, **content)
     version.scenarios.set(scenarios)
     return version
 
@@ -93,9 +105,9 @@ def seed_plan(content: PlanText) -> PlanVersion | None:
     """Create the plan, or follow newer scenario versions; a plan that somebody edited is left alone."""
     plan, _ = Plan.objects.get_or_create(slug=content.slug)
     newest = plan.versions.first()
-    if newest and _content(newest) != (content.title, content.summary, content.parts):
+    if newest and _content(newest) != _content(content):
         return None
-    return save_plan(plan, title=content.title, summary=content.summary, parts=content.parts)
+    return save_plan(plan, **_content(content))
 
 
 def newest_scenarios(slugs: Iterable[str]) -> list[ScenarioVersion]:
@@ -124,8 +136,8 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f" Did you mean “{found[0]}”?" if found else ""
 
 
-def _content(version: PlanVersion) -> tuple[str, str, list[Part]]:
-    return version.title, version.summary, version.parts
+def _content(plan: PlanVersion | PlanText) -> dict[str, Any]:
+    return {name: getattr(plan, name) for name in ("title", "summary", "parts", "close_while_paused")}
 
 
 def _load(text: str) -> object:

@@ -103,6 +103,9 @@ class PlanVersion(models.Model):
         help_text='[{"title": text, "minutes": int, "scenarios": [slug], "questions": [question uuid]}]'
     )
     scenarios = models.ManyToManyField(ScenarioVersion, blank=True, related_name="plans")
+    close_while_paused = models.BooleanField(
+        default=False, help_text="While an interview is paused, the candidate's access is closed."
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:

@@ -44,6 +44,9 @@ class InterviewSession(models.Model):
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     environment = models.OneToOneField(FaultRun, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     state = models.CharField(max_length=10, choices=State.choices, default=State.DRAFT)
+    close_while_paused = models.BooleanField(
+        default=False, help_text="While it is paused, the candidate's access is closed."
+    )
     prepared_at = models.DateTimeField(
         null=True, blank=True, help_text="When preparing began; faults live 8 h at most."
     )
@@ -58,7 +61,9 @@ class InterviewSession(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     ended_at = models.DateTimeField(null=True, blank=True)
-    access_revoked_at = models.DateTimeField(null=True, blank=True)
+    access_revoked_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when the candidate's access is closed; empty while it is open."
+    )
     release_asked_at = models.DateTimeField(null=True, blank=True)
     released_at = models.DateTimeField(null=True, blank=True, help_text="Faults reverted and the cluster let go.")
     residue = models.JSONField(null=True, blank=True, help_text="Differences left at the release; [] is clean.")
@@ -85,6 +90,12 @@ class InterviewSession(models.Model):
 
     def __str__(self) -> str:
         return f"{self.title}: {self.candidate_name}"
+
+    def is_closed(self) -> bool:
+        """Whether the state keeps the candidate out of the cluster: after the end, and in a pause that closes it."""
+        if self.state == self.State.PAUSED:
+            return self.close_while_paused
+        return self.state in (self.State.ENDED, self.State.SCORED)
 
     def is_quiet(self, at: datetime) -> bool:
         """Whether the candidate works with nobody looking."""

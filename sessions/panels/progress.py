@@ -210,6 +210,8 @@ def scenario_chip(scenario: SessionScenario) -> words.Chip:
 
 
 def _light(session: InterviewSession) -> Context:
+    if session.is_closed() and session.state == InterviewSession.State.PAUSED:
+        return {"lamp": "off", "lamp_text": "Closed for the pause"}
     if session.first_request_at:
         return {"lamp": "on", "lamp_text": "Connected"}
     if session.joined_at:

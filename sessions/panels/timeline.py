@@ -80,7 +80,7 @@ _WORDS = {
     "candidate.joined": "Candidate joined",
     "candidate.connected": "First kubectl request",
     "kubeconfig.issued": "Kubeconfig handed out",
-    "access.revoked": "Candidate's access ended",
+    "access.revoked": "Candidate's access closed",
     "access.restored": "Candidate's access restored",
     "hint.released": "Hint released",
     "question.asked": "Question asked",

@@ -98,19 +98,20 @@ def note_first_request(*, session: InterviewSession, at: datetime) -> bool:
 
 
 def sync_access(*, session_id: int, verify: bool = False) -> None:
-    """Make the candidate's access what the session's state asks for: cut off once it has ended, else open.
+    """Make the candidate's access what the session's state asks for: closed after the end, else open.
 
-    Acts before it records: a cut waits for no lease and no disk. Looks again afterwards, so that an end and a
-    reopening that cross each other settle on the newer one. ``verify`` acts on what is recorded as done, too.
+    A pause closes it where the plan says so. Acts before it records: a cut waits for no lease and no disk. Looks
+    again afterwards, so that an end and a reopening that cross each other settle on the newer one. ``verify`` acts
+    on what is recorded as done, too.
     """
     session = _with_environment(session_id)
     pending = verify or not _access_settled(session)
     while pending:
-        over = session.state in OVER
-        _change_rights(session.environment, over)
-        _record_access(session, over)
+        closed = session.is_closed()
+        _change_rights(session.environment, closed)
+        _record_access(session, closed)
         session = _with_environment(session_id)
-        pending = over != (session.state in OVER) or not _access_settled(session)
+        pending = closed != session.is_closed() or not _access_settled(session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class AccessOrder:
     """The access that a session's state asks for, and whether it is recorded as given or taken."""
 
     session_id: int
-    over: bool
+    closed: bool
     settled: bool
 
 
@@ -129,8 +130,8 @@ def access_orders() -> list[AccessOrder]:
         | Q(state__in=OVER, access_revoked_at__isnull=True)
         | Q(state__in=RUNNING)
     )
-    values = rows.values_list("pk", "state", "access_revoked_at")
-    return [AccessOrder(pk, state in OVER, (state in OVER) == (at is not None)) for pk, state, at in values]
+    sessions = rows.only("pk", "state", "close_while_paused", "access_revoked_at")
+    return [AccessOrder(session.pk, session.is_closed(), _access_settled(session)) for session in sessions]
 
 
 def grants_of_session(*, session_id: int) -> CandidateGrants | None:
@@ -143,28 +144,28 @@ def _with_environment(session_id: int) -> InterviewSession:
     return InterviewSession.objects.select_related("environment__cluster").get(pk=session_id)
 
 
-def _change_rights(environment: FaultRun | None, over: bool) -> None:
+def _change_rights(environment: FaultRun | None, closed: bool) -> None:
     if environment is None or environment.reverted_at is not None:
         return
-    if over:
+    if closed:
         fault_services.revoke_access(run=environment)
     elif not fault_services.access_is_open(run=environment):
         fault_services.restore_access(run=environment)
 
 
 def _access_settled(session: InterviewSession) -> bool:
-    return (session.state in OVER) == (session.access_revoked_at is not None)
+    return session.is_closed() == (session.access_revoked_at is not None)
 
 
 @transaction.atomic
-def _record_access(session: InterviewSession, over: bool) -> None:
+def _record_access(session: InterviewSession, closed: bool) -> None:
     """Write down what was done, unless the state has moved on meanwhile or somebody else has done it."""
     now = clock.now()
-    same = InterviewSession.objects.filter(pk=session.pk, state=session.state, access_revoked_at__isnull=over)
-    if same.update(access_revoked_at=now if over else None):
-        if over and session.environment is not None:
+    same = InterviewSession.objects.filter(pk=session.pk, state=session.state, access_revoked_at__isnull=closed)
+    if same.update(access_revoked_at=now if closed else None):
+        if closed and session.environment is not None:
             fault_services.note_access_revoked(run=session.environment)
-        events.append(session, "access.revoked" if over else "access.restored", at=now)
+        events.append(session, "access.revoked" if closed else "access.restored", at=now)
 
 
 def _hash(token: str) -> str:

@@ -51,14 +51,16 @@ def create_session(
     interviewers: Iterable[User] = (),
     cluster: Cluster | None = None,
     too_short: TooShort = "keep",
+    close_while_paused: bool | None = None,
 ) -> InterviewSession:
     """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
 
     ``minutes`` defaults to the sum of the parts; ``cluster`` to a practice cluster of its own. The owner is always
     one of the interviewers. ``too_short`` says what happens to parts that do not fit into ``minutes``: they keep
     their minutes, they are scaled, or the session is refused. Raises SessionError naming ``candidate_name``,
-    ``title``, ``scenarios``, ``minutes``, ``too_short``, ``scheduled_at`` or
-    ``cluster``.
+    ``title``, ``scenarios``, ``minutes``, ``too_short``, ``scheduled_at`` or ``cluster``.
+
+    ``close_while_paused`` closes the candidate's access in every pause; None leaves it to the plan.
     """
     candidate = clean_text(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
@@ -80,11 +82,16 @@ def create_session(
         created_at=clock.now(),
         cluster=cluster,
         tier=cluster.tier if cluster else Cluster.Tier.PRACTICE,
+        close_while_paused=_closes(plan_version) if close_while_paused is None else close_while_paused,
     )
     _fill(session, parts)
     _invite(session, [owner, *interviewers])
     events.append(session, "session.created", actor=owner, payload=_summary(session, parts))
     return session
+
+
+def _closes(plan_version: PlanVersion | None) -> bool:
+    return plan_version is not None and plan_version.close_while_paused
 
 
 def _planned(plan_version: PlanVersion | None) -> list[Part]:

@@ -81,13 +81,16 @@ def start(*, session: InterviewSession, actor: User | None) -> InterviewSession:
 
 @transaction.atomic
 def pause(*, session: InterviewSession, actor: User | None) -> InterviewSession:
-    """Stop the clock for a while: live -> paused."""
+    """Stop the clock for a while: live -> paused. Where the plan chose so, the candidate is kept out meanwhile."""
     session = locked(session)
     if session.state == State.PAUSED:
         return session
-    _change_clock(session, ClockEntry.Kind.PAUSE, [State.LIVE], State.PAUSED)
+    closes = {"access_revoked_at": None} if session.close_while_paused else {}
+    _change_clock(session, ClockEntry.Kind.PAUSE, [State.LIVE], State.PAUSED, **closes)
     stop_quiet(session, actor)
     events.append(session, "session.paused", actor=actor)
+    if session.close_while_paused:
+        _enforce_access(session, "end_session_access")
     return session
 
 
@@ -97,8 +100,11 @@ def resume(*, session: InterviewSession, actor: User | None) -> InterviewSession
     session = locked(session)
     if session.state == State.LIVE:
         return session
-    _change_clock(session, ClockEntry.Kind.RESUME, [State.PAUSED], State.LIVE)
+    opens = {"access_revoked_at": _closed_since(session)} if session.close_while_paused else {}
+    _change_clock(session, ClockEntry.Kind.RESUME, [State.PAUSED], State.LIVE, **opens)
     events.append(session, "session.resumed", actor=actor)
+    if session.close_while_paused:
+        _enforce_access(session, "restore_session_access")
     return session
 
 
@@ -145,8 +151,7 @@ def end(*, session: InterviewSession, actor: User | None, at: datetime | None = 
     stop_quiet(session, actor)
     events.append(session, "session.ended" if started else "session.called_off", actor=actor, at=now)
     score_when_submitted(session, actor)
-    transaction.on_commit(end_requests.decided.set)
-    outbox.publish("sessions.jobs.end_session_access", session.pk)
+    _enforce_access(session, "end_session_access")
     return session
 
 
@@ -165,12 +170,10 @@ def reopen(*, session: InterviewSession, actor: User | None) -> InterviewSession
     if clock.started_at(session) is None:
         raise SessionError("This session was called off before it started; create a new one.")
     _require_kept_faults(session)
-    # The revoking job may still be under way: a date here makes the restoring job act whatever it finds.
-    revoked_at = session.access_revoked_at or clock.now()
-    _change_clock(session, ClockEntry.Kind.RESUME, OVER, State.LIVE, ended_at=None, access_revoked_at=revoked_at)
+    closed = _closed_since(session)
+    _change_clock(session, ClockEntry.Kind.RESUME, OVER, State.LIVE, ended_at=None, access_revoked_at=closed)
     events.append(session, "session.reopened", actor=actor)
-    transaction.on_commit(end_requests.decided.set)
-    outbox.publish("sessions.jobs.restore_session_access", session.pk)
+    _enforce_access(session, "restore_session_access")
     return session
 
 
@@ -182,6 +185,17 @@ def release(*, session: InterviewSession, actor: User | None) -> InterviewSessio
     ask_for_release(session, actor)
     session.refresh_from_db()
     return session
+
+
+def _closed_since(session: InterviewSession) -> datetime:
+    """Return a date in any case: the closing may be under way, and whoever restores must act whatever it finds."""
+    return session.access_revoked_at or clock.now()
+
+
+def _enforce_access(session: InterviewSession, job: str) -> None:
+    """Wake this process's enforcer on commit, and have a worker do the same."""
+    transaction.on_commit(end_requests.decided.set)
+    outbox.publish(f"sessions.jobs.{job}", session.pk)
 
 
 def _after_last_entry(session: InterviewSession, at: datetime) -> datetime:

@@ -187,6 +187,56 @@ def test_it_cuts_off_and_lets_in_without_redis_and_without_a_worker(running, ada
     assert [kind for kind in kinds(session) if kind.startswith("access.")] == ["access.revoked", "access.restored"]
 
 
+def test_a_pause_closes_the_access_where_the_session_says_so_and_resuming_opens_it(running, ada, enforcer, kinds):
+    session, kube = running()
+    InterviewSession.objects.update(close_while_paused=True)
+    for _ in range(2):
+        services.pause(session=session, actor=ada)
+        assert seconds_until(lambda: not may_read(kube)) < PROMISE_S
+        seconds_until(lambda: kinds(session)[-1] == "access.revoked")
+        services.resume(session=session, actor=ada)
+        assert seconds_until(lambda: may_read(kube)) < PROMISE_S
+        seconds_until(lambda: kinds(session)[-1] == "access.restored")
+    told = [kind for kind in kinds(session) if kind.startswith(("access.", "session."))]
+    assert told == ["session.paused", "access.revoked", "session.resumed", "access.restored"] * 2
+
+
+def test_a_resume_that_crosses_the_closing_leaves_the_access_open(running, ada, kinds):
+    session, kube = running()
+    InterviewSession.objects.update(close_while_paused=True)
+    services.pause(session=session, actor=ada)
+    services.grants_of_session(session_id=session.pk).revoke()  # by a process that has not recorded it yet
+    services.resume(session=session, actor=ada)
+    look(AccessEnforcer())
+    assert may_read(kube)
+    session.refresh_from_db()
+    assert session.access_revoked_at is None
+
+
+def test_a_pause_leaves_the_access_open_unless_it_was_chosen(running, ada, kinds):
+    session, kube = running()
+    services.pause(session=session, actor=ada)
+    look(AccessEnforcer())
+    assert may_read(kube)
+    assert kinds(session)[-1] == "session.paused"
+
+
+def test_an_end_while_paused_and_closed_is_final_until_reopened(running, ada):
+    session, kube = running()
+    InterviewSession.objects.update(close_while_paused=True)
+    enforcer = AccessEnforcer()
+    services.pause(session=session, actor=ada)
+    look(enforcer)
+    session = services.end(session=session, actor=ada)
+    look(enforcer)
+    session.refresh_from_db()
+    assert session.access_revoked_at >= session.ended_at
+    assert not may_read(kube)
+    services.reopen(session=session, actor=ada)
+    look(enforcer)
+    assert may_read(kube)
+
+
 def test_beside_the_job_it_records_one_change(running, ada, kinds):
     session, kube = running()
     enforcer = AccessEnforcer()

@@ -190,6 +190,17 @@ def test_a_plan_is_made_and_edited_as_versions(signed_in, question_version):
     assert plan.versions.first().parts[0]["questions"] == [str(question_version.question.uuid)]
 
 
+def test_a_plan_may_close_the_access_while_paused(signed_in, question_version):
+    signed_in.post(url("plan", "add"), {**PLAN, "close_while_paused": "on"})
+    plan = Plan.objects.get()
+    assert plan.versions.get().close_while_paused
+    html = text_of(signed_in.get(url("plan", "change", plan.pk)))
+    assert "access is closed while an interview is paused" in html
+    assert re.search(r'<input[^>]*name="close_while_paused"[^>]* checked', html)
+    signed_in.post(url("plan", "change", plan.pk), PLAN)
+    assert [version.close_while_paused for version in plan.versions.all()] == [False, True]
+
+
 def test_a_plan_shows_what_it_holds_and_what_it_could(signed_in, question_version, scenario_version):
     parts = "- title: Talk\n  minutes: 20\n  scenarios: [architecture-mismatch]\n  questions: [house/why-etcd]\n"
     signed_in.post(url("plan", "add"), {**PLAN, "parts": parts})

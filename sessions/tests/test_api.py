@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from sessions import services
-from sessions.models import InterviewSession
+from sessions.models import InterviewSession, Plan
 
 pytestmark = pytest.mark.usefixtures("time")
 
@@ -30,6 +30,17 @@ def test_it_creates_a_session_from_picks(as_ada, scenario_version):
     assert (body["state"], body["remaining_s"], body["scenarios"]) == ("draft", 2700, ["architecture-mismatch"])
     assert as_ada.get(f"/api/sessions/{body['uuid']}").json() == body
     assert as_ada.get("/api/sessions").json() == [body]
+
+
+def test_a_session_follows_its_plan_in_pauses_or_says_otherwise(as_ada, scenario_version):
+    parts = [{"title": "Repair", "minutes": 20, "scenarios": ["architecture-mismatch"], "questions": []}]
+    plan = Plan.objects.create(slug="strict")
+    version = plan.versions.create(number=1, title="Strict", parts=parts, close_while_paused=True)
+    version.scenarios.add(scenario_version)
+    for said in ({}, {"close_while_paused": False}, {"close_while_paused": True}):
+        post(as_ada, "", {"candidate_name": "Sam", "plan_version": str(version.uuid), **said})
+    chosen = InterviewSession.objects.order_by("pk").values_list("close_while_paused", flat=True)
+    assert list(chosen) == [True, False, True]
 
 
 @pytest.mark.parametrize(

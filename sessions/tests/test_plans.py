@@ -1,6 +1,7 @@
 """Plans from YAML: resolved, checked with clear words, and versioned."""
 
 import json
+from textwrap import indent
 
 import pytest
 
@@ -96,3 +97,14 @@ def test_the_same_content_makes_no_new_version(parts, scenario_version):
     assert list(first.scenarios.all()) == [scenario_version]
     assert plans.save_plan(plan, **content) is None
     assert plans.save_plan(plan, **content | {"summary": "New."}).number == 2
+    assert plans.save_plan(plan, **content | {"summary": "New.", "close_while_paused": True}).number == 3
+
+
+@pytest.mark.parametrize(("line", "closes"), [("", False), ("close_while_paused: true\n", True)])
+def test_a_file_may_close_the_access_while_paused(tmp_path, scenario_version, question_version, line, closes):
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"slug: house\ntitle: House\nsummary: x\n{line}parts:\n" + indent(GOOD, "  "))
+    assert plans.read_plan(path).close_while_paused is closes
+    path.write_text(path.read_text().replace("parts:", "close_while_paused: maybe\nparts:"))
+    with pytest.raises(PlanProblem, match="close_while_paused"):
+        plans.read_plan(path)

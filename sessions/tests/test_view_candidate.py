@@ -9,6 +9,7 @@ from faults import crypto
 from faults.errors import FaultError, Forbidden, Unreachable
 from faults.kube.config import render
 from sessions import services
+from sessions.models import InterviewSession
 from sessions.selectors import CANDIDATE_KEY, pack_for
 
 
@@ -38,6 +39,17 @@ def test_the_live_page_has_statement_clock_and_watchers(candidate, live, django_
     assert 'role="timer"' in page
     assert "ada, grace can see the cluster" in page
     assert f"{url(live)}kubeconfig/" in page
+
+
+@pytest.mark.parametrize(("closes", "words"), [(False, "stays open"), (True, "is closed meanwhile")])
+def test_a_pause_says_whether_the_access_stays_open(candidate, live, ada, closes, words):
+    InterviewSession.objects.update(close_while_paused=closes)
+    services.pause(session=live, actor=ada)
+    page = candidate.get(url(live)).content.decode()
+    assert f"Your access to the cluster {words}" in page
+    assert ("Access is closed while the interview is paused." in page) is closes
+    services.resume(session=live, actor=ada)
+    assert "Access is closed" not in candidate.get(url(live)).content.decode()
 
 
 def test_the_live_page_holds_nothing_of_the_interviewers(candidate, live, scenario):

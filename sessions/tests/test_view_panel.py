@@ -208,6 +208,17 @@ def test_both_sides_are_told_that_a_pause_stops_the_clock_and_nothing_else(live,
     assert "Your access to the cluster stays open" in draw(live, "watchers", role=panels.CANDIDATE)
 
 
+def test_a_pause_that_closes_the_access_says_how_far_that_has_come(live, ada):
+    InterviewSession.objects.update(close_while_paused=True)
+    session = services.pause(session=live, actor=ada)
+    assert "their access is being closed" in draw(session, "link")
+    assert "Closed for the pause" in draw(session, "header")
+    InterviewSession.objects.update(access_revoked_at=clock.now())
+    session.refresh_from_db()
+    assert "Paused, access closed." in draw(session, "link")
+    assert "their kubectl is refused" in draw(session, "link")
+
+
 def test_the_time_line_has_a_scale_names_people_and_leads_to_what_it_tells_of(live, scenario, question, ada):
     ada.first_name, ada.last_name = "Ada", "Lovelace"
     ada.save()

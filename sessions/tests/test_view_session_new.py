@@ -40,6 +40,16 @@ def test_a_plan_and_a_name_are_enough(client, ada, plan, jobs):
     assert jobs() == [("prepare_session", [session.pk])]
 
 
+def test_the_form_begins_with_the_plans_choice_for_pauses_and_keeps_ones_own(client, ada, plan):
+    PlanVersion.objects.update(close_while_paused=True)
+    client.force_login(ada)
+    assert 'id="id_close_while_paused" checked' in client.get(URL, {"plan": plan.uuid}).content.decode()
+    client.post(URL, {"plan": plan.uuid, "candidate_name": "Sam", "draft": "", "close_while_paused": "on"})
+    client.post(URL, {"plan": plan.uuid, "candidate_name": "Kim", "draft": ""})
+    chosen = InterviewSession.objects.values_list("candidate_name", "close_while_paused")
+    assert dict(chosen) == {"Sam": True, "Kim": False}
+
+
 def test_a_draft_is_not_prepared(client, ada, plan, jobs):
     client.force_login(ada)
     client.post(URL, {"plan": plan.uuid, "candidate_name": "Sam Doe", "draft": ""})

@@ -43,7 +43,7 @@ def session_new(request: HttpRequest) -> HttpResponse:
         scenarios=selectors.pickable_scenarios(),
         questions=[row for _, categories in banks for category in categories for row in category.questions],
         people=User.objects.filter(is_active=True).exclude(pk=request.user.pk).order_by("username"),
-        initial={"plan": chosen.uuid if chosen else None, "minutes": _minutes(chosen)},
+        initial=_initial(chosen),
     )
     if request.method == "POST" and (session := _create(request, form)):
         return redirect("session-detail", session.uuid)
@@ -85,12 +85,19 @@ def _create_or_nothing(
         interviewers=data["interviewers"],
         cluster=data["cluster"],
         too_short=data["too_short"] or "refuse",
+        close_while_paused=data["close_while_paused"],
     )
     return session if "draft" in request.POST else services.prepare(session=session, actor=request.user)
 
 
 def _chosen(plans: list[PlanVersion], wanted: str | None) -> PlanVersion | None:
     return next((plan for plan in plans if str(plan.uuid) == wanted), None)
+
+
+def _initial(plan: PlanVersion | None) -> dict[str, Any]:
+    """Return what the form begins with: the plan's own choices."""
+    closes = plan is not None and plan.close_while_paused
+    return {"plan": plan.uuid if plan else None, "minutes": _minutes(plan), "close_while_paused": closes}
 
 
 def _minutes(plan: PlanVersion | None) -> int | None:
