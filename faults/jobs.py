@@ -9,14 +9,35 @@ import logging
 import os
 import socket
 import uuid
+from collections.abc import Callable
+from functools import wraps
+
+from django.db import OperationalError, connection
 
 from faults import services
 from faults.errors import ClusterError, LeaseHeld, NotYet
 
 log = logging.getLogger(__name__)
 HOLD_S = 2.0
+Job = Callable[[int], None]
 
 
+def without_fuss(job: Job) -> Job:
+    """Return a job that a database in trouble ends with one line in the log; the observer publishes it again."""
+
+    @wraps(job)
+    def tried(pk: int) -> None:
+        try:
+            job(pk)
+        except OperationalError as exc:
+            log.warning("%s %s stopped and comes again: %s", job.__name__, pk, str(exc).strip().partition("\n")[0])
+            if not connection.in_atomic_block:
+                connection.close()
+
+    return tried
+
+
+@without_fuss
 def inject_run(run_id: int) -> None:
     """Make a run's changes, or go on with them."""
     try:
@@ -25,6 +46,7 @@ def inject_run(run_id: int) -> None:
         log.info("run %s: %s", run_id, exc)
 
 
+@without_fuss
 def revert_run(run_id: int) -> None:
     """Take a run's changes back, or go on with that."""
     try:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+from django.db import OperationalError, connection
 from django.db.models import F, Q
 
 from faults import heartbeat
 from faults.errors import LeaseHeld, StaleEpoch
 from faults.models import Lease
 
+log = logging.getLogger(__name__)
 FARTHEST = 10  # times the length of a lease
 
 
@@ -58,4 +61,18 @@ def holding(name: str, holder: str, ttl_s: float, now: Callable[[], datetime]) -
         with heartbeat.beating(keep):
             yield keep
     finally:
-        release(name, holder, epoch)
+        give_back(lambda: release(name, holder, epoch))
+
+
+def give_back(act: Callable[[], object]) -> None:
+    """Give a lease back, on a new connection where this one was lost; without a database it ends by itself."""
+    try:
+        act()
+    except OperationalError:
+        if connection.in_atomic_block:
+            raise
+        connection.close()
+        try:
+            act()
+        except OperationalError as exc:
+            log.info("A lease is left to end by itself: %s", exc)

@@ -16,7 +16,7 @@ from typing import Any
 import django_rq
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue
@@ -50,9 +50,10 @@ def waits(job: str, *ids: int) -> bool:
     return Outbox.objects.filter(job=job, args=list(ids), taken_at__isnull=True).exists()
 
 
-def begun_since(when: datetime, job: str, *ids: int) -> bool:
-    """Return whether a worker has begun the job since then."""
-    return Outbox.objects.filter(job=job, args=list(ids), taken_at__gt=when).exists()
+def begun_since(when: datetime, now: datetime, job: str, *ids: int) -> bool:
+    """Return whether a worker has begun the job since then; a later time than now is a wrong one."""
+    begun = Outbox.objects.filter(job=job, args=list(ids), taken_at__gt=when)
+    return begun.filter(taken_at__lte=now + GRACE).exists()
 
 
 def is_anything_waiting() -> bool:
@@ -86,7 +87,8 @@ def sweep(now: datetime) -> int:
     """Relay every row that is due, oldest first; return how many went out. Forget what is done for a week."""
     Outbox.objects.filter(taken_at__lt=now - KEPT).delete()
     sent = 0
-    for row in Outbox.objects.filter(taken_at__isnull=True, created_at__lte=now - GRACE).order_by("id")[:500]:
+    settled = Q(created_at__lte=now - GRACE) | Q(created_at__gt=now + GRACE)  # the latter by a clock that was set
+    for row in Outbox.objects.filter(settled, taken_at__isnull=True).order_by("id")[:500]:
         if not _is_due(row, now):
             continue
         if not relay(row):
@@ -102,4 +104,6 @@ def _connection(url: str) -> Redis[Any]:
 
 
 def _is_due(row: Outbox, now: datetime) -> bool:
-    return row.sent_at is None or now - row.sent_at >= RELAY_AGAIN * 2 ** min(max(row.relays - 1, 0), MAX_DOUBLINGS)
+    return row.sent_at is None or abs(now - row.sent_at) >= RELAY_AGAIN * 2 ** min(
+        max(row.relays - 1, 0), MAX_DOUBLINGS
+    )

@@ -13,7 +13,8 @@ import redis
 
 from torture.api_proxy import ApiProxy
 from torture.installation import Installation
-from torture.machine import MAX_STEP_S
+from torture.machine import MAX_STEP_S, SmallDisk
+from torture.postgres_acts import PostgresActs
 
 Act = Callable[[], str]
 MAX_HANG_S = 4.0
@@ -30,7 +31,7 @@ class Disturber:
 
     def disturb(self) -> None:
         """Do one thing now, or in a moment."""
-        acts: list[Act] = [self._kill, self._kill, self._pair, self._stop, self._redis, self._lock_database]
+        acts: list[Act] = [self._kill, self._kill, self._pair, self._stop, self._redis, *self._of_database()]
         if self._proxy is not None:
             acts += [self._bad_answers, self._bad_answers, self._black_out]
         acts += [self._fill_disk] if self._installation.disk is not None else []
@@ -44,8 +45,8 @@ class Disturber:
             timer.join()
         if self._proxy is not None:
             self._proxy.rate = 0.0
-        if self._installation.disk is not None:
-            self._installation.disk.free()
+        for disk in self._disks():
+            disk.free()
         self._installation.resume()
 
     def _later(self, seconds: float, act: Callable[[], object]) -> None:
@@ -74,6 +75,20 @@ class Disturber:
         except redis.RedisError:
             return "Redis to be flushed, but away"
         return "Redis flushed"
+
+    def _of_database(self) -> list[Act]:
+        """Return what can be done to the database: to a server much more than to a file."""
+        server = self._installation.database
+        if server is None:
+            return [self._lock_database]
+        acts = PostgresActs(server, self._rng, self._later)
+        # Three of eight, so that the processes have their turn as well.
+        return self._rng.sample(acts.every(), 3)
+
+    def _disks(self) -> list[SmallDisk]:
+        server = self._installation.database
+        found = (self._installation.disk, server.disk if server else None)
+        return [disk for disk in found if disk is not None]
 
     def _lock_database(self) -> str:
         seconds = self._rng.uniform(1, MAX_HANG_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from torture.machine import SmallDisk, SteppedClock, small_disk, stepped_clock
+from torture.ports import free_port
+from torture.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = {
@@ -24,24 +25,21 @@ NAMES = {
 START_S = 240.0
 
 
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Installation:
-    """A running ``manage.py up``; ``is_breakable``: with a disk that can be filled, and a clock that can be set."""
+    """A running ``manage.py up``; ``is_breakable``: with a disk that can be filled, and a clock that can be set.
 
-    def __init__(self, folder: Path, *, is_breakable: bool = False) -> None:
-        self.folder = folder
+    Without a ``database`` it has a SQLite of its own.
+    """
+
+    def __init__(self, folder: Path, *, is_breakable: bool = False, database: Postgres | None = None) -> None:
+        self.folder, self.database = folder, database
         self._is_breakable = is_breakable
         self.variables = {
             "DATA_DIR": str(folder / "data"),
             "PORT": str(free_port()),
             "KUBESIM_PORT": str(free_port()),
             "PYTHONWARNINGS": "ignore",
+            "DATABASE_URL": database.url if database else "",
         }
         self.log = folder / "log"
         self.disk: SmallDisk | None = None
@@ -116,6 +114,8 @@ class Installation:
 
     def resume(self) -> None:
         """Let everything run that was stopped."""
+        if self.database is not None:
+            self.database.mend()
         for name in NAMES:
             self.send(name, signal.SIGCONT)
 

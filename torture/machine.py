@@ -79,10 +79,10 @@ class SteppedClock:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[SmallDisk | None]:
+def small_disk(folder: Path, size: int = DISK_BYTES) -> Iterator[SmallDisk | None]:
     """Mount a small file system in memory at a folder; None, and a line that says so, where that is not allowed."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=0700", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
     try:
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):

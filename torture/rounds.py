@@ -29,6 +29,7 @@ from torture.api_proxy import ApiProxy
 from torture.disturbances import Disturber
 from torture.dump import compare, dump
 from torture.installation import ROOT, Installation
+from torture.postgres import Postgres, private_postgres, why_not
 
 PATIENCE_S = float(os.environ.get("TORTURE_PATIENCE", "180"))
 HEAL_AFTER_S = 12.0
@@ -68,17 +69,31 @@ class Outcome:
 
 def until(done: Any, seconds: float = PATIENCE_S) -> Any:
     """Return what ``done`` returns once it is true; None after so many seconds. A locked database is waited for."""
-    from django.db import OperationalError, connection
-
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        try:
+        with _patience():
             if result := done():
                 return result
-        except OperationalError:
-            connection.close()
         time.sleep(0.1)
     return None
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Let a database that does not answer pass, with a new connection for the next try."""
+    from django.db import OperationalError, connection
+
+    try:
+        yield
+    except OperationalError:
+        connection.close()
+
+
+def patiently(act: Any) -> Any:
+    """Return what ``act`` returns once the database has answered, as a person does who presses again."""
+    found: list[Any] = []
+    assert until(lambda: found.append(act()) or found), "the service did not take it"
+    return found[0]
 
 
 class Interview:
@@ -109,12 +124,12 @@ class Interview:
 
     def now(self) -> Any:
         """Return the session as it is."""
-        return self.model.objects.get(pk=self.session.pk)
+        return patiently(lambda: self.model.objects.get(pk=self.session.pk))
 
     def play(self) -> str:
         """Go through the interview; return how it ended."""
         self.disturber.disturb()
-        self._ask(lambda: self.services.prepare(session=self.session, actor=self.owner))
+        patiently(lambda: self.services.prepare(session=self.session, actor=self.owner))
         self._heal_in_time(lambda: self.now().state == "ready")
         if self.now().state != "ready":
             self.held = False
@@ -122,36 +137,23 @@ class Interview:
             self.wrong.append(f"never ready: {list(phases)[:3]}")
         else:
             self.disturber.disturb()
-            self._ask(lambda: self.services.start(session=self.now(), actor=self.owner))
+            patiently(lambda: self.services.start(session=self.now(), actor=self.owner))
             self._work()
             if self.held:
                 self._hold()
         self.disturber.disturb()
-        self._ask(lambda: self.services.end(session=self.now(), actor=self.owner))
-        self._ask(lambda: self.services.release(session=self.now(), actor=self.owner))
+        patiently(lambda: self.services.end(session=self.now(), actor=self.owner))
+        patiently(lambda: self.services.release(session=self.now(), actor=self.owner))
         self._heal_in_time(lambda: self.now().released_at)
         self.disturber.heal()
         return self._end()
 
-    def _ask(self, act: Any) -> Any:
-        from django.db import OperationalError, connection
-
-        def once() -> bool:
-            try:
-                act()
-            except OperationalError:
-                connection.close()
-                return False
-            return True
-
-        assert until(once), "the service did not take it"
-
     def _work(self) -> None:
         for number in range(3):
             text = f"note {number} of {self.session.pk}"
-            self._ask(lambda text=text: self.services.add_note(session=self.now(), text=text, actor=self.owner))
+            patiently(lambda text=text: self.services.add_note(session=self.now(), text=text, actor=self.owner))
             self.notes.append(text)
-            self._ask(self._rate)
+            patiently(self._rate)
             time.sleep(self.rng.uniform(0.1, 0.8))
 
     def _rate(self) -> None:
@@ -395,13 +397,24 @@ def _practice_node() -> str:
     return str(node)
 
 
-def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1) -> int:
+@contextmanager
+def database(kind: str) -> Iterator[Postgres | None]:
+    """Yield a PostgreSQL where one is asked for; None for SQLite."""
+    if kind != "postgres":
+        yield None
+        return
+    with private_postgres() as server:
+        yield server
+
+
+def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1, kind: str = "sqlite") -> int:
     """Play so many rounds, or as many as so many seconds allow; print a line for each and a summary."""
     print(f"seed {seed}", flush=True)
     outcomes: list[Outcome] = []
     with (
         tempfile.TemporaryDirectory(prefix="fl-crash-") as name,
-        Installation(Path(name), is_breakable=True) as installation,
+        database(kind) as server,
+        Installation(Path(name), is_breakable=True, database=server) as installation,
     ):
         versions, owner = _set_up(installation)
         with places(Path(name), random.Random(seed), names) as found:
@@ -457,12 +470,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no round after so many")
     parser.add_argument("--first", type=int, default=1, help="number of the first round, to repeat one of a seed")
     parser.add_argument("--places", default="practice,lent,real")
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     options = parser.parse_args()
+    if options.database == "postgres" and (why := why_not()):
+        print(f"skipped: rounds on PostgreSQL ({why})")
+        return 0
     names = options.places.split(",")
     if "real" in names and not (BINARIES / "kube-apiserver").exists():
         print(f"skipped: rounds on a real control plane (none in {BINARIES}; run: make testcluster)")
         names.remove("real")
-    return run(options.rounds, options.seed, names, options.seconds, options.first)
+    return run(options.rounds, options.seed, names, options.seconds, options.first, options.database)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from faults import clock, heartbeat, journal, selectors
+from faults import clock, heartbeat, journal, leases, selectors
 from faults.backoff import next_pause
 from faults.engine import Engine, PairedJournal, no_failpoint
 from faults.errors import StaleEpoch
@@ -107,7 +107,7 @@ def working(
         with heartbeat.beating(work.keep):
             yield work
     finally:
-        journal.give_back(run_id, epoch)
+        leases.give_back(lambda: journal.give_back(run_id, epoch))
 
 
 def _ticking(start: datetime) -> Callable[[], datetime]:

@@ -95,6 +95,16 @@ def test_at_rest_it_follows_and_the_others_come_along(machine):
     assert seconds(first) == seconds(second) == machine.wall
 
 
+def test_no_process_counts_by_an_anchor_that_another_has_just_moved(machine):
+    first, second = machine.process(), machine.process()
+    machine.wall -= HOUR
+    first.settle()
+    assert seconds(second) == machine.wall
+    first.note()
+    machine.run(0.1)
+    assert seconds(second) == machine.wall
+
+
 def test_daily_corrections_are_no_steps(machine):
     clock = machine.process()
     machine.wall += 1

@@ -151,3 +151,12 @@ def test_relaying_again_leaves_one_in_the_queue(queues):
     outbox.relay(row)
     outbox.relay(row)
     assert django_rq.get_queue("faults").job_ids == [f"outbox-{row.pk}"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("stamp", ["created_at", "sent_at"])
+def test_a_row_that_bears_a_time_of_tomorrow_is_relayed_now(queues, stamp):
+    now = timezone.now()
+    tomorrow = {stamp: now + timedelta(days=1)}
+    Outbox.objects.create(job=JOB, args=[7], **{"created_at": now - timedelta(minutes=1), **tomorrow})
+    assert outbox.sweep(now) == 1

@@ -75,7 +75,7 @@ def _is_due(job: str, session_id: int, now: datetime) -> bool:
     if outbox.waits(job, session_id) or _is_held(session_id, now):
         return False
     tries = [phase.next_try_at for phase in undone if phase.next_try_at]
-    return min(tries) <= now if tries else not outbox.begun_since(now - PATIENCE, job, session_id)
+    return min(tries) <= now if tries else not outbox.begun_since(now - PATIENCE, now, job, session_id)
 
 
 def _phases(job: str, session_id: int) -> list[PreparationPhase]:

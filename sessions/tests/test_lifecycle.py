@@ -177,6 +177,13 @@ def test_a_job_that_died_is_published_again(draft, ada, jobs, time):
     assert jobs() == [("prepare_session", [draft.pk])] * 2
 
 
+def test_a_job_that_died_is_published_again_though_its_worker_stamped_it_with_another_hour(draft, ada, jobs, time):
+    services.prepare(session=draft, actor=ada)
+    Outbox.objects.update(taken_at=time.at + timedelta(hours=1))
+    assert services.housekeep(time.at + timedelta(seconds=10)) == 1
+    assert jobs() == [("prepare_session", [draft.pk])] * 2
+
+
 def test_a_release_that_died_goes_on_though_the_preparation_had_failed(draft, ada, jobs, time):
     session = services.prepare(session=draft, actor=ada)
     session.phases.filter(key="cluster").update(status="failed")
