@@ -91,8 +91,8 @@ def _patience() -> Iterator[None]:
 
 def patiently(act: Any) -> Any:
     """Return what ``act`` returns once the database has answered, as a person does who presses again."""
-    found: list[Any] = []
-    assert until(lambda: found.append(act()) or found), "the service did not take it"
+    found = until(lambda: [act()])
+    assert found is not None, "the database did not answer"
     return found[0]
 
 
