@@ -2,10 +2,14 @@
 
 Two workers take whole files from one queue (``--dist loadfile``). A file of half a minute that is taken last leaves
 the other worker idle for as long, so files are ordered by what they last took (``--store-durations`` writes it down).
+
+Collecting makes a million objects that live until the end. Looking through them for garbage again and again took half
+of the collection's time, and a second for each ``gc.collect()`` of a test; so nobody looks at them (``gc.freeze``).
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections import Counter, defaultdict
@@ -19,6 +23,8 @@ DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
 LONG = ("TORTURE_ROUNDS", "CONTRACT_KUBECONFIG")  # where one of them is set, the long proofs are wanted
 _PREFIXES = ("Skipped: ", "unconditional skip")
+
+gc.disable()  # until everything is collected
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for_later = [item for item in items if item.get_closest_marker("torture")]
         items[:] = [item for item in items if item not in set(for_later)]
         config.hook.pytest_deselected(items=for_later)
+
+
+def pytest_collection_finish() -> None:
+    """Leave alone, from now on, what is there before the first test."""
+    gc.freeze()
+    gc.enable()
 
 
 def ordered(items: Iterable[pytest.Item], seconds: dict[str, float]) -> list[pytest.Item]:

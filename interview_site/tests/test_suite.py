@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 from types import SimpleNamespace
@@ -42,6 +43,11 @@ def test_the_stored_files_are_there_and_take_their_time():
     seconds = suite.stored()
     assert [name for name in seconds if not (ROOT / name).exists()] == []
     assert list(seconds.values()) == sorted(seconds.values(), reverse=True)
+
+
+def test_no_garbage_is_looked_for_among_what_was_collected():
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 100_000  # Django alone makes more
 
 
 def test_durations_are_added_up_by_file(monkeypatch, tmp_path):

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import ClientSession
 
+from kubesim import data
 from kubesim.tests.live import session
 
 PATIENCE_S = 60.0
@@ -79,7 +79,7 @@ async def make(client: ClientSession, **fields: Any) -> tuple[int, dict[str, Any
 
 def token_of(made: dict[str, Any]) -> str:
     """Return the administrator's token of a cluster that was made."""
-    return yaml.safe_load(made["kubeconfig"])["users"][0]["user"]["token"]
+    return data.parse(made["kubeconfig"])["users"][0]["user"]["token"]
 
 
 @asynccontextmanager
@@ -153,5 +153,5 @@ def running(folder: Path, *arguments: Any, defect: str = "") -> Iterator[Running
 
 def certificate_authority(made: dict[str, Any]) -> str:
     """Return the authority in a kubeconfig, as PEM."""
-    data = yaml.safe_load(made["kubeconfig"])["clusters"][0]["cluster"]["certificate-authority-data"]
-    return base64.b64decode(data).decode()
+    authority = data.parse(made["kubeconfig"])["clusters"][0]["cluster"]["certificate-authority-data"]
+    return base64.b64decode(authority).decode()

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-import yaml
 from aiohttp import ClientSession, TCPConnector
 
+from kubesim import data
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.connections import Connections
@@ -48,7 +48,7 @@ class Live:
 
     @property
     def config(self) -> dict[str, Any]:
-        return yaml.safe_load(self.cluster.admin_kubeconfig())
+        return data.parse(self.cluster.admin_kubeconfig())
 
     @property
     def token(self) -> str:
@@ -72,8 +72,8 @@ class Live:
 
 
 def trust_of(kubeconfig: str) -> ssl.SSLContext:
-    data = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["certificate-authority-data"]
-    return ssl.create_default_context(cadata=base64.b64decode(data).decode())
+    authority = data.parse(kubeconfig)["clusters"][0]["cluster"]["certificate-authority-data"]
+    return ssl.create_default_context(cadata=base64.b64decode(authority).decode())
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ import re2
 from kubesim.metrics.promql.values import NAME, Labels, Match, Point, number
 
 BINARIES = ("prometheus", "promtool")
+ABSENT = "comparisons: prometheus and promtool were not found. Run: sudo apt install prometheus"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ def fits(match: Match, labels: Labels) -> bool:
 
 def installed() -> bool:
     return all(shutil.which(name) for name in BINARIES)
+
+
+def asked(queries: Iterable[str]) -> list[Any]:
+    """Return the queries as cases; where there is no Prometheus, one that is skipped and says how many there are."""
+    cases = list(queries)
+    if installed():
+        return cases
+    return [pytest.param("", id=f"{len(cases)} queries", marks=pytest.mark.skip(reason=f"{len(cases)} {ABSENT}"))]
 
 
 class Prometheus:
@@ -116,7 +125,7 @@ class Prometheus:
 def answering(folder: Path, series: list[Stored]) -> Iterator[Prometheus]:
     """Yield a server that answers over ``series``; skip the test, visibly, where there is none."""
     if not installed():
-        pytest.skip("prometheus and promtool were not found. Run: sudo apt install prometheus")
+        pytest.skip(ABSENT)
     server = Prometheus(folder, series)
     while not server.ready():
         assert server.running()

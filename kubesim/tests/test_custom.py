@@ -5,8 +5,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.clock import ManualClock
@@ -17,7 +17,7 @@ from kubesim.custom.values import UNCHECKED
 from kubesim.errors import ApiError
 from kubesim.store import Store
 
-CASES = yaml.safe_load(Path(__file__).with_name("custom_cases.yaml").read_text())
+CASES = data.read(Path(__file__).with_name("custom_cases.yaml"))
 NAME = "widgets.example.com"
 
 

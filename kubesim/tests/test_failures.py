@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.errors import ApiError
 from kubesim.network import firewall
 from kubesim.tests.world import World, world
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("failure_cases.yaml").read_text(encoding="utf-8")
-)
+CASES: dict[str, dict[str, Any]] = data.read(Path(__file__).with_name("failure_cases.yaml"))
 
 
 def fits(wanted: str, text: str, **names: str) -> bool:

@@ -45,3 +45,4 @@ def test_what_was_there_before_is_left_alone():
         gc.set_threshold(*before)
         gc.unfreeze()
         gc.collect()
+        gc.freeze()  # as the suite has it

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.clock import ManualClock
 from kubesim.errors import ApiError
 from kubesim.store import Store
 
-CASES = yaml.safe_load(Path(__file__).with_name("podsecurity_cases.yaml").read_text())
+CASES = data.read(Path(__file__).with_name("podsecurity_cases.yaml"))
 PREFIX = "pod-security.kubernetes.io/"
 
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import NAME, QueryError, Sample, Window, number
-from kubesim.tests.prometheus import Memory, Stored, answering
+from kubesim.tests.prometheus import Memory, Stored, answering, asked
 
 START, END = 1_700_000_003.0, 1_700_001_203.0
 AT = 1_700_001_097.0
-QUERIES = yaml.safe_load(Path(__file__).with_name("promql_cases.yaml").read_text(encoding="utf-8"))
+QUERIES = data.read(Path(__file__).with_name("promql_cases.yaml"))
 
 
 def samples(value, every=15.0, start=START, end=END):
@@ -24,7 +24,7 @@ def samples(value, every=15.0, start=START, end=END):
     return [(start + number * every, float(value(number))) for number in range(count)]
 
 
-def data() -> list[Stored]:
+def every_series() -> list[Stored]:
     chance = random.Random(7)
     found: list[Stored] = []
     for node in ("a", "b"):
@@ -77,7 +77,7 @@ def buckets() -> Iterator[Stored]:
 
 @pytest.fixture(scope="module")
 def memory() -> Memory:
-    return Memory(data())
+    return Memory(every_series())
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def same(ours, others) -> bool:
     )
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", asked(QUERIES))
 def test_an_instant_query_is_answered_as_prometheus_does(memory, real, query):
     answer = real.get("query", query=query, time=str(AT))
     ours, error = answered(engine.instant, memory, query, AT)
@@ -137,7 +137,7 @@ def test_an_instant_query_is_answered_as_prometheus_does(memory, real, query):
     assert error or same(shaped(ours), theirs(answer)), (shaped(ours)[:3], theirs(answer)[:3])
 
 
-@pytest.mark.parametrize("query", [query for query in QUERIES if query not in ('"text"', "gpu_util[1m]")])
+@pytest.mark.parametrize("query", asked(query for query in QUERIES if query not in ('"text"', "gpu_util[1m]")))
 def test_a_range_query_is_answered_as_prometheus_does(memory, real, query):
     start, end, step = AT - 600, AT + 400, 50
     answer = real.get("query_range", query=query, start=str(start), end=str(end), step=str(step))

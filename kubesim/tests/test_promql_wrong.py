@@ -6,17 +6,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubesim import data
 from kubesim.metrics.api import Prometheus as Ours
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import QueryError
-from kubesim.tests.prometheus import Memory, answering
-from kubesim.tests.test_promql import AT, data
+from kubesim.tests.prometheus import Memory, answering, asked
+from kubesim.tests.test_promql import AT, every_series
 
-QUERIES = yaml.safe_load(Path(__file__).with_name("promql_wrong.yaml").read_text(encoding="utf-8"))
+QUERIES = data.read(Path(__file__).with_name("promql_wrong.yaml"))
 LATER = {'gpu_util{"gpu"="0"}', 'sum by ("node") (gpu_util)', "rate(gpu_util[5])", "gpu_util offset 5", "5m"}
 """What Prometheus 3 takes and Debian's 2.42 does not: names in quotes, durations that are numbers."""
 PARSING = "parse error: "
@@ -25,7 +25,7 @@ DRAWN_BY_LOT = ("found duplicate series for the match group", "multiple matches 
 
 @pytest.fixture(scope="module")
 def memory() -> Memory:
-    return Memory(data())
+    return Memory(every_series())
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def real(tmp_path_factory, memory):
         yield server
 
 
-@pytest.mark.parametrize("query", [query for query in QUERIES if query not in LATER])
+@pytest.mark.parametrize("query", asked(query for query in QUERIES if query not in LATER))
 def test_a_wrong_query_is_refused_as_prometheus_refuses_it(memory, real, query):
     theirs = real.get("query", query=query, time=str(AT))
     _, ours = Ours(database=memory).answer("query", {"query": [query], "time": [str(AT)]}, AT)

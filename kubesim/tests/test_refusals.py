@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.api.operations import Operations
 from kubesim.clock import ManualClock
 from kubesim.errors import ApiError
@@ -17,7 +17,7 @@ from kubesim.store import Store
 from kubesim.tests import examples
 from kubesim.tests.test_models import OBJECTS
 
-CASES = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text(encoding="utf-8"))
+CASES = data.read(Path(__file__).with_name("refusals.yaml"))
 HEAD = re.compile(r'^\w+(\.[\w.]+)? "[^"]*" is invalid: ')
 
 

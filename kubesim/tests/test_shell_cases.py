@@ -9,13 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.tests import shell_world
 
-CASES = yaml.load(
-    Path(__file__).with_name("shell_cases.yaml").read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-)
+CASES = data.read(Path(__file__).with_name("shell_cases.yaml"))
 SHELLS = ("bash", "dash", "ash")
 REAL = {"bash": ("bash", "5.2"), "dash": ("dash", ""), "ash": ("busybox", "v1.35")}
 

@@ -321,8 +321,6 @@ def own_garbage():
     """Let the collector look at what a test makes, as in a server, and not at all that the tests before have left."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("own_garbage")

@@ -14,15 +14,15 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.clock import RealClock
 from kubesim.shell.machine import Stdio
 from kubesim.shell.spawn import spawn
 from kubesim.tests import shell_world
 from kubesim.tests.shell_world import Keys, Screen
 
-SESSIONS = yaml.safe_load(Path(__file__).with_name("shell_typed.yaml").read_text())
+SESSIONS = data.read(Path(__file__).with_name("shell_typed.yaml"))
 PROMPT = "@@ "
 LONGEST_S = 60.0
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
+from kubesim import data
 from kubesim.errors import ApiError
 from kubesim.tests import workloads
 from kubesim.tests.world import world
 
-REAL = yaml.safe_load(workloads.RECORD.read_text(encoding="utf-8"))
+REAL = data.read(workloads.RECORD)
 
 
 class SimStage:

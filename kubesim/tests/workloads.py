@@ -18,6 +18,8 @@ import yaml
 from kubernetes import client as kubernetes_client
 from kubernetes import config
 
+from kubesim import data
+
 HERE = Path(__file__).parent
 RECORD = HERE / "workloads_real.yaml"
 GROUPS = {
@@ -157,7 +159,7 @@ def _plain(found: Any) -> Any:
 
 def scenarios() -> list[Obj]:
     """Return the scenarios."""
-    found: list[Obj] = yaml.safe_load((HERE / "workloads.yaml").read_text(encoding="utf-8"))
+    found: list[Obj] = data.read(HERE / "workloads.yaml")
     return found
 
 

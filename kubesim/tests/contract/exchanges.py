@@ -26,8 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.tests.contract import nodes
 from kubesim.tests.contract.plain import Answer, Plain
 
@@ -71,7 +70,7 @@ class Scene:
 @cache
 def load(area: str) -> tuple[Scene, ...]:
     """Return the scenes of an area."""
-    document = yaml.safe_load((FOLDER / f"{area}.yaml").read_text(encoding="utf-8"))
+    document = data.read(FOLDER / f"{area}.yaml")
     return tuple(Scene(area, name, tuple(_step(step) for step in steps)) for name, steps in document.items())
 
 

@@ -25,8 +25,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.tests.contract.plain import Answer, Plain
 
 FOLDER = Path(__file__).with_name("placed")
@@ -86,7 +85,7 @@ class Steady(Plain):
 def cases() -> dict[str, Any]:
     """Return what is sent, by name."""
     files = sorted(FOLDER.glob("*.yaml"))
-    return {name: case for path in files for name, case in yaml.safe_load(path.read_text(encoding="utf-8")).items()}
+    return {name: case for path in files for name, case in data.read(path).items()}
 
 
 @cache
@@ -378,7 +377,7 @@ def main() -> None:
     cluster, known = Steady("recorded", options.kubeconfig), answers()
     for path in sorted(FOLDER.glob("*.yaml")):
         kept: dict[str, Any] = {}
-        for name in yaml.safe_load(path.read_text(encoding="utf-8")):
+        for name in data.read(path):
             if not options.names or any(part in name for part in options.names):
                 kept[name] = play(cases()[name], cluster)
             elif name in known:

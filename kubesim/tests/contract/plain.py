@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
+from kubesim import data
 
 SECONDS = 30
 Body = bytes | Iterable[bytes] | None
@@ -65,7 +65,7 @@ class Plain:
     credentials: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        config = yaml.safe_load(self.kubeconfig.read_text())
+        config = data.read(self.kubeconfig)
         server, user = _current(config)
         parts = urlsplit(server["server"])
         self.host, self.port = str(parts.hostname), parts.port or 443
@@ -77,7 +77,7 @@ class Plain:
 
     def anonymous(self) -> ssl.SSLContext:
         """Return a context without the user's certificate."""
-        server, _ = _current(yaml.safe_load(self.kubeconfig.read_text()))
+        server, _ = _current(data.read(self.kubeconfig))
         return ssl.create_default_context(cadata=_inline(server, "certificate-authority").decode())
 
     def connect(self, *, anonymous: bool = False) -> HTTPConnection:

@@ -24,8 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.tests.contract.normalise import normalise
 from kubesim.tests.contract.parity_report import Finding, known, missed, percent, report
 from kubesim.tests.contract.tools import every_kubectl
@@ -100,7 +99,7 @@ class Verdict:
 
 def load(script: Path = SCRIPTS) -> tuple[dict[str, str], list[Scene]]:
     """Return the files by name, and the scenes."""
-    document = yaml.safe_load(script.read_text())
+    document = data.read(script)
     scenes = [Scene(entry["name"], tuple(map(Command.of, entry["commands"]))) for entry in document["scenes"]]
     return document["files"], scenes
 

@@ -25,8 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.tests.contract import nodes
 from kubesim.tests.contract.plain import Plain
 
@@ -55,7 +54,7 @@ def areas() -> list[str]:
 @cache
 def bases(area: str) -> dict[str, dict[str, Any]]:
     """Return the objects of an area by the path that they are created at."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / f"{area}.yaml").read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = data.read(FOLDER / f"{area}.yaml")
     return found
 
 
