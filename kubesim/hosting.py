@@ -38,7 +38,7 @@ MAX_BODY = 1 << 20
 MAX_MESSAGE = 4 << 20
 PATIENCE_S = 5.0
 """For the processes of a killed host, which go by themselves, to let go of its folder."""
-ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings", "protobuf_generate"})
+ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 """Parts of the names of modules that no cluster's process needs."""
 
 

@@ -1,7 +1,7 @@
 """Decodes protobuf request bodies, which kubectl sends from 1.32 on, into the JSON objects that the rest knows.
 
 The envelope is ``k8s\\0`` and a runtime.Unknown {1: TypeMeta {1: apiVersion, 2: kind}, 2: raw}. The names of a
-message's fields lie in ``protobuf.json`` (see ``protobuf_generate.py``).
+message's fields lie in ``protobuf.json`` (see ``deploy/testcluster/tables/generate_protobuf.py``).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Run it when the API version of kubesim moves on:
 
-    python -m kubesim.api.protobuf_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR EXTENSIONS_DIR AGGREGATOR_DIR \
-        > kubesim/api/protobuf.json
+    python -m deploy.testcluster.tables.generate_protobuf API_MODULE_DIR APIMACHINERY_MODULE_DIR EXTENSIONS_DIR \
+        AGGREGATOR_DIR > kubesim/api/protobuf.json
 
 (the directories of the modules k8s.io/api, apimachinery, apiextensions-apiserver and kube-aggregator).
 

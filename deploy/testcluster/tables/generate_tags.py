@@ -1,12 +1,12 @@
 """Writes ``tags.json``: what the models do not tell of the types in ``types.json``, read from Go's struct tags.
 
-``python -m kubesim.schema.tags_generate API_MODULE_DIR APIMACHINERY_MODULE_DIR [MODULE_DIR...]``; the last are
-apiextensions-apiserver and kube-aggregator, whose kinds have their own modules. For each type: ``merge`` (the merge
-keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are always
-there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars that
-are not), ``quantities``, ``int64``, ``go`` (what Go calls a type that has a name and is no
-struct). What the server says of owners of lists and maps comes from ``openapi.json``:
-``keys`` (of lists whose entries have owners of their own), ``sets``, ``atomic`` (maps and objects with one owner).
+``python -m deploy.testcluster.tables.generate_tags API_MODULE_DIR APIMACHINERY_MODULE_DIR [MODULE_DIR...]``; the last
+are apiextensions-apiserver and kube-aggregator, whose kinds have their own modules. For each type: ``merge`` (the
+merge keys of its lists, ``primitive`` for a list of scalars that merges as a set), ``structs`` (objects that are
+always there, because they are no pointers), ``omitted`` (scalars left out where they are zero), ``written`` (scalars
+that are not), ``quantities``, ``int64``, ``go`` (what Go calls a type that has a name and is no struct). What the
+server says of owners of lists and maps comes from ``openapi.json``: ``keys`` (of lists whose entries have owners of
+their own), ``sets``, ``atomic`` (maps and objects with one owner).
 """
 
 from __future__ import annotations

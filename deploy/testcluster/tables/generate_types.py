@@ -1,4 +1,7 @@
-"""``python -m kubesim.schema.generate`` writes types.json anew from the installed ``kubernetes`` client's models."""
+"""Writes ``types.json`` anew from the models of the installed ``kubernetes`` client.
+
+Run it from the root of the checkout: ``python -m deploy.testcluster.tables.generate_types``.
+"""
 
 from __future__ import annotations
 

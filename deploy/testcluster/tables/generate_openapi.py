@@ -1,4 +1,4 @@
-"""Writes ``openapi.json``: ``python -m kubesim.schema.openapi_generate KUBECONFIG [KUBECTL]``.
+"""Writes ``openapi.json``: ``python -m deploy.testcluster.tables.generate_openapi KUBECONFIG [KUBECTL]``.
 
 It reads the version 3 documents of a real API server and keeps names, types, defaults and how lists merge; no texts.
 Of the texts, only where their words are parted by anything but one space, in ``openapi_spaces.json``.

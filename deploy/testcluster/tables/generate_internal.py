@@ -1,8 +1,8 @@
 """Writes ``internal.json``: how the API server's own Go types lie in memory, read from its Go module's types.go.
 
-``python -m kubesim.schema.internal_generate FOLDER`` takes the folder of the module k8s.io/kubernetes. Each type is a
-table of its fields in their order; a field is ``?`` where it may be null, then the type that it holds (if that is a
-struct of the table), or the JSON of its zero value.
+``python -m deploy.testcluster.tables.generate_internal FOLDER`` takes the folder of the module k8s.io/kubernetes.
+Each type is a table of its fields in their order; a field is ``?`` where it may be null, then the type that it holds
+(if that is a struct of the table), or the JSON of its zero value.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+from kubesim.schema.internal import TABLE
 
 FILES = ("resource", "core", "apps", "batch", "policy", "rbac", "networking", "storage")
 ROOTS = (
@@ -84,7 +86,7 @@ def main() -> None:
     source = "\n".join((folder / "pkg/apis" / name / "types.go").read_text() for name in FILES)
     table = Types(source).table()
     text = json.dumps(dict(sorted(table.items())), indent=1)
-    Path(__file__).with_name("internal.json").write_text(f"{text}\n")
+    TABLE.write_text(f"{text}\n")
 
 
 if __name__ == "__main__":
