@@ -166,7 +166,6 @@ COMMANDS = st.sampled_from(
         "kubectl create configmap x --from-file",
         "kubectl patch pod x -p",
         "kubectl wait --for",
-        "kubectl get pods -o go-template",
         "kubectl get pods -o jsonpath",
         "kubectl kustomize",
         "kubectl apply -k",

@@ -120,6 +120,8 @@ async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answe
         ("cluster-info dump", "cluster-info dump"),
         ("apply -f web.yaml --prune --all", "--prune"),
         ("apply -k .", "kustomize"),
+        ("get pods -o go-template={{.kind}}", "go-template"),
+        ("get pods --template={{.kind}}", "go-template"),
     ],
 )
 def test_what_only_a_candidates_own_kubectl_has_is_named(line, what):

@@ -161,7 +161,6 @@ async def _objects(process: Process, client: Client, opts: Flags, targets: Targe
             form,
             whole,
             headers=not opts.on("no-headers"),
-            strict=not opts.on("allow-missing-template-keys", True),
             allowed=printing.OF_GET,
         )
     )

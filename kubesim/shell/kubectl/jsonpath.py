@@ -7,22 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kubesim.shell.kubectl import gofunctions as go
+from kubesim.shell.kubectl import govalues as go
 from kubesim.shell.kubectl.client import KubectlError
 from kubesim.shell.kubectl.texts import compact
 
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": go.FUNCTIONS["eq"],
-    "!=": go.FUNCTIONS["ne"],
-    "<=": go.FUNCTIONS["le"],
-    ">=": go.FUNCTIONS["ge"],
-    "<": go.FUNCTIONS["lt"],
-    ">": go.FUNCTIONS["gt"],
-}
 _FILTER = re.compile(r"""\[\?\(((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^"')])*)\)""")
 _QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\\n])*)\1""")
 _NAME = re.compile(r"(?:\\.|[^\s.,\[\]$@{}\\])*")
@@ -320,11 +312,11 @@ class _Walk:
                 yield item
 
     def _holds(self, sign: str, one: Any, other: Any) -> bool:
-        if sign not in COMPARE:
+        if sign not in go.COMPARE:
             raise PathError(f"unrecognized filter operator {sign}")
         try:
-            return bool(COMPARE[sign](one, other))
-        except go.CallError as error:
+            return go.COMPARE[sign](one, other)
+        except go.CompareError as error:
             raise PathError(str(error)) from error
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
-from kubesim.shell.kubectl import gofunctions as go
+from kubesim.shell.kubectl import govalues as go
 from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import KubectlError, Obj
-from kubesim.shell.kubectl.gorun import Run
-from kubesim.shell.kubectl.gotemplate import TemplateError
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
+from kubesim.shell.kubectl.texts import to_json, to_yaml
 
 PLAIN: dict[str, Callable[[Obj], str]] = {"json": to_json, "yaml": to_yaml}
 
@@ -63,40 +60,20 @@ def safe(text: str) -> str:
     return text.replace("\x1b", "^[").replace("\r", "\\r")
 
 
-def formatted(form: str, obj: Obj, *, headers: bool = True, strict: bool = False, allowed: str = FORMATS) -> str:
-    """Return an object, or a List, as ``-o`` asks; ``strict`` templates refuse absent keys. Raises KubectlError."""
+def formatted(form: str, obj: Obj, *, headers: bool = True, allowed: str = FORMATS) -> str:
+    """Return an object, or a List, as ``-o`` asks. Raises KubectlError."""
     kind, equals, rest = form.partition("=")
     if form in PLAIN:
         return PLAIN[form](obj)
-    if kind in ("jsonpath", "jsonpath-as-json", "go-template", "go-template-file", "jsonpath-file") and not rest:
+    if kind in ("jsonpath", "jsonpath-as-json", "jsonpath-file") and not rest:
         raise KubectlError("error: template format specified but no template given")
     if kind.startswith("jsonpath"):
         return jsonpath.fill(rest, obj, as_json=kind == "jsonpath-as-json")
-    if kind == "go-template":
-        return templated(rest, obj, strict=strict)
     if kind in ("custom-columns", "custom-columns-file"):
         return custom_columns(rest, obj, headers=headers)
     raise KubectlError(
         f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: {allowed}'
     )
-
-
-def templated(source: str, obj: Obj, *, strict: bool = False) -> str:
-    """Return an object in a Go template. Raises KubectlError in kubectl's words."""
-    try:
-        run = Run(source, strict=strict)
-    except TemplateError as error:
-        raise KubectlError(f"error: error parsing template {source}, {error}") from error
-    try:
-        return run.fill(obj)
-    except TemplateError as error:
-        shown = go.shown(obj)
-        raise KubectlError(
-            f"error: error executing template {json.dumps(source, ensure_ascii=False)}: {error}",
-            printed=f"{run.begun}Error executing template: {error}. Printing more information for debugging the "
-            f"template:\n\ttemplate was:\n\t\t{source}\n\traw data was:\n\t\t{compact(obj)}\n"
-            f"\tobject given to template engine was:\n\t\t{shown}\n\n",
-        ) from error
 
 
 def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:

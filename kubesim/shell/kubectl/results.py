@@ -41,21 +41,14 @@ def headless(obj: Obj) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-TEMPLATES = {
-    "template": "go-template",
-    "templatefile": "go-template-file",
-}
-
-
 def settle(process: Process, opts: Flags) -> None:
     """Make the output format one that holds its template, wherever that is from. Raises KubectlError."""
     form, equals, rest = opts.get("output").partition("=")
-    form = TEMPLATES.get(form, form)
     if opts.get("template") and not (equals and rest):
-        form, rest = form or "go-template", opts.get("template")
+        rest = opts.get("template")
     if form.endswith("-file") and rest:
         form, rest = form.removesuffix("-file"), _read(process, form, rest)
-    if form and (rest or form in ("go-template", "jsonpath")):
+    if form and (rest or form == "jsonpath"):
         opts.given["output"] = [f"{form}={rest}"]
 
 

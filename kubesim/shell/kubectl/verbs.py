@@ -123,6 +123,8 @@ LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
 """The verbs that ask no server."""
 LEFT_OUT = ("auth reconcile", "cluster-info dump", "kustomize", "proxy")
 """Commands that only a candidate's own kubectl has; so it is with two flags."""
+GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
+"""Formats of output that only a candidate's own kubectl has."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 """What comes of objects that are not what their kind says: custom ones, answers of servers that others register."""
 
@@ -161,6 +163,8 @@ async def run(process: Process) -> int:
 def _check_left_out(opts: Flags) -> None:
     """Raise KubectlError for what this kubectl does not have."""
     wanted = opts.command if opts.command in LEFT_OUT else ""
+    form = opts.get("output").partition("=")[0] or "template" * bool(opts.get("template"))
+    wanted = wanted or "go-template" * (form in GO_TEMPLATES)
     wanted = wanted or "--prune" * opts.on("prune") or "kustomize" * ("kustomize" in opts.given)
     if wanted and not opts.on("help"):
         raise KubectlError(f"error: this kubectl was built without {wanted}")
