@@ -1,7 +1,7 @@
 """From a script's text to tokens: quoting, here-documents, where reserved words count, aliases.
 
-tree-sitter parses what these tokens make up; the inside of words is read here because only a shell's own rules tell
-``"${x#*"}"}"`` or two here-documents on one line apart.
+The inside of words is read here as well, because only a shell's own rules tell ``"${x#*"}"}"`` or two here-documents
+on one line apart.
 """
 
 from __future__ import annotations

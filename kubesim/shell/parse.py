@@ -1,16 +1,13 @@
-"""From tokens to commands, by tree-sitter's grammar of bash.
+"""From tokens to commands, by recursive descent along the grammar of POSIX shells and bash.
 
-The grammar sees every word as ``w7`` and every redirection as ``r7``, the number being the token's; so it parses
-lists, pipelines and compound commands, which it knows well, and no quoting, at which it errs.
+Source of the grammar: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-
-import tree_sitter
-import tree_sitter_bash
+from typing import NoReturn
 
 from kubesim.shell.lexer import Lexer
 from kubesim.shell.nodes import (
@@ -36,12 +33,15 @@ from kubesim.shell.nodes import (
     Word,
     literal,
 )
-from kubesim.shell.syntax import Checker, ScriptError
+from kubesim.shell.syntax import ScriptError
 from kubesim.shell.tokens import Token
 
-_PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 LONGEST_SCRIPT = 256 << 10
 MOST_OPEN = 60
+OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do", "select": "do"}
+BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "case": ";;"}
+"""By the word that opens a part of a compound command: what ends it."""
+CASE_ENDS = (";;", ";&", ";;&")
 
 
 class _Script(Lexer):
@@ -50,12 +50,12 @@ class _Script(Lexer):
         reader.budget = self.budget
         tokens = reader.read(nested=True)
         self.at, self.line = reader.at, reader.line
-        return _build(tokens, self.dialect)
+        return _Parser(tokens, self.dialect).script()
 
     def script(self, text: str) -> Node:
         reader = _Script(text, self.dialect, depth=self.depth + 1, line=self.line)
         reader.budget = self.budget
-        return _build(reader.read(), self.dialect)
+        return _Parser(reader.read(), self.dialect).script()
 
 
 def parse(text: str, dialect: str, aliases: Mapping[str, str] | None = None, *, line: int = 1) -> Node:
@@ -75,261 +75,319 @@ def _parse(text: str, dialect: str, aliases: Mapping[str, str] | None, line: int
         raise ScriptError("deep")
     reader = _Script(text.replace("\0", ""), dialect, aliases, line=line)
     tokens = reader.read()
-    node = _build(tokens, dialect)
+    node = _Parser(tokens, dialect).script()
     if reader.short and aliases is not None:
         raise ScriptError("end", "end of file", line=reader.line, unfinished=True)
     return node
 
 
-def _build(tokens: list[Token], dialect: str) -> Node:
-    checker = Checker(tokens, dialect)
-    checker.check()
-    if checker.deepest > MOST_OPEN:
-        raise ScriptError("deep", line=checker.line)
-    if all(token.kind == "newline" for token in tokens):
-        return NOTHING
-    return _Builder(tokens, dialect).build()
-
-
-class _Builder:
-    """Writes the simplified script, has it parsed, and turns its tree into nodes."""
+class _Parser:
+    """Reads the commands of one script, and refuses the first token that cannot stand where it stands."""
 
     def __init__(self, tokens: list[Token], dialect: str) -> None:
         self.tokens = tokens
         self.dialect = dialect
-        self.at: dict[int, Token] = {}
-        self.pieces: list[str] = []
-        self.size = 0
+        self.at = 0
+        self.open: list[str] = []
 
-    def build(self) -> Node:
-        for index, token in enumerate(self.tokens):
-            self._emit(index, token)
-        root = _PARSER.parse("".join(self.pieces).encode()).root_node
-        if root.has_error:
-            self._refuse(root)
-        return self._sequence(root.children)
+    def script(self) -> Node:
+        """Return the commands of the whole script; raises ScriptError."""
+        found = self._sequence()
+        if self.at < len(self.tokens):
+            self._refuse()
+        return found
 
-    def _put(self, text: str, token: Token) -> None:
-        self.at[self.size] = token
-        self.pieces.append(text + " ")
-        self.size += len(text) + 1
+    # tokens
 
-    def _emit(self, index: int, token: Token) -> None:
-        before = self.tokens[index - 1] if index else None
-        if token.kind == "newline":
-            if before and (before.kind in ("word", "redirect", "condition", "calculation") or self._ends(before)):
-                self._put("\n", token)
-        elif token.kind == "keyword":
-            self._put(token.text, token)
-        elif token.kind == "operator":
-            self._put({"()": "( )", "|&": "|"}.get(token.text, token.text.removeprefix("pattern")), token)
-        elif token.kind == "redirect":
-            after = before is not None and self._ends(before)
-            token.text = "after" if after or before and before.text == "after" else token.text
-            self._put(f"< r{index}" if token.text == "after" else f"r{index}", token)
-        elif token.kind == "calculation" and before and before.text == "for":
-            self._put(f"w{index} in w{index}{self._separator(index)}", token)
-        elif before and before.kind == "keyword" and before.text == "for":
-            self._put(f"w{index}{self._separator(index)}", token)
-        else:
-            self._put(f"w{index}", token)
+    def _peek(self, kind: str, *texts: str) -> bool:
+        """Tell whether the next token is of a kind, and one of these."""
+        if self.at >= len(self.tokens):
+            return False
+        token = self.tokens[self.at]
+        return token.kind == kind and (not texts or token.text in texts)
 
-    def _separator(self, index: int) -> str:
-        after = self.tokens[index + 1] if index + 1 < len(self.tokens) else None
-        return " ;" if after and after.text == "do" else ""
+    def _next(self) -> Token:
+        self.at += 1
+        return self.tokens[self.at - 1]
 
-    def _ends(self, token: Token) -> bool:
-        """Tell whether a token ends a compound command."""
-        return token.text in ("fi", "done", "esac", "}", ")") and token.kind in ("keyword", "operator")
+    def _take(self, kind: str, *texts: str) -> Token:
+        if not self._peek(kind, *texts):
+            self._refuse()
+        return self._next()
 
-    def _refuse(self, root: tree_sitter.Node) -> None:
-        node: tree_sitter.Node | None = root
-        while node is not None and not (node.is_error or node.is_missing):
-            node = next((child for child in node.children if child.has_error or child.is_missing), None)
-        start = node.start_byte if node else 0
-        token = next((self.at[at] for at in sorted(self.at) if at >= start), self.tokens[-1])
+    def _newlines(self) -> None:
+        while self._peek("newline"):
+            self.at += 1
+
+    def _refuse(self) -> NoReturn:
+        expecting = (OPENS.get(self.open[-1]) or BODIES[self.open[-1]]) if self.open else ""
+        if self.at >= len(self.tokens):
+            line = self.tokens[-1].line if self.tokens else 1
+            raise ScriptError("end", "end of file", expecting=expecting, line=line, unfinished=True)
+        token = self.tokens[self.at]
         plain = token.kind in ("keyword", "operator", "newline") or self.dialect == "bash"
-        raise ScriptError("unexpected", token.text if plain else "word", line=token.line)
+        raise ScriptError("unexpected", token.text if plain else "word", expecting=expecting, line=token.line)
 
-    # the tree
+    def _push(self, word: str) -> None:
+        self.open.append(word)
+        if len(self.open) > MOST_OPEN:
+            raise ScriptError("deep", line=self.tokens[-1].line)
 
-    def _token(self, node: tree_sitter.Node) -> Token:
-        return self.at[node.start_byte]
+    # lists and pipelines
 
-    def _sequence(self, children: list[tree_sitter.Node]) -> Node:
+    def _sequence(self) -> Node:
+        """Return the commands up to a token that begins none."""
         items: list[tuple[Node, bool, str]] = []
-        for child in children:
-            if child.is_named:
-                items.append((self._node(child), False, self._source(child)))
-            elif child.type == "&" and items:
-                items[-1] = (items[-1][0], True, items[-1][2])
-        if len(items) == 1 and not items[0][1]:
-            return items[0][0]
-        return Sequence(tuple(items))
+        separated = True
+        while separated:
+            self._newlines()
+            if self._ended():
+                break
+            start = self.at
+            node = self._and_or()
+            source = self._source(start)
+            background = self._peek("operator", "&")
+            separated = background or self._peek("operator", ";") or self._peek("newline")
+            self.at += separated
+            items.append((node, background, source))
+        return items[0][0] if len(items) == 1 and not items[0][1] else Sequence(tuple(items))
 
-    def _source(self, node: tree_sitter.Node) -> str:
+    def _ended(self) -> bool:
+        """Tell whether the next token begins no command."""
+        if self._peek("operator"):
+            return not self._peek("operator", "(")
+        closers = (*OPENS.values(), *BODIES.values(), "elif", "else", "esac", "in")
+        return self.at >= len(self.tokens) or self._peek("keyword", *closers)
+
+    def _body(self) -> Node:
+        """Return the commands of a part of a compound command, of which there must be one."""
+        start = self.at
+        self._newlines()
+        if self._ended():
+            self._refuse()
+        self.at = start
+        return self._sequence()
+
+    def _source(self, start: int) -> str:
         """Return a command as ``jobs`` shows it."""
-        words = [self._text(at) for at in sorted(self.at) if node.start_byte <= at < node.end_byte]
-        return " ".join(words)[:200]
+        shown = []
+        for index in range(start, self.at):
+            token = self.tokens[index]
+            if token.redirect:
+                shown.append(_redirection(token.redirect))
+            elif token.kind != "newline" or _ends_command(self.tokens[index - 1]):
+                shown.append(";" if token.kind == "newline" else token.text.removeprefix("pattern"))
+        return " ".join(shown)[:200]
 
-    def _text(self, at: int) -> str:
-        token = self.at[at]
-        if token.redirect:
-            gap = "" if token.redirect.op.endswith("&") else " "
-            return (
-                f"{'' if token.redirect.fd < 0 else token.redirect.fd}{token.redirect.op}{gap}{token.redirect.source}"
-            )
-        return ";" if token.kind == "newline" else token.text.removeprefix("pattern")
+    def _and_or(self) -> Node:
+        first = self._pipeline()
+        rest = []
+        while self._peek("operator", "&&", "||"):
+            operator = self._next().text
+            self._newlines()
+            rest.append((operator, self._pipeline()))
+        return AndOr(first, tuple(rest)) if rest else first
 
-    def _node(self, node: tree_sitter.Node) -> Node:
-        kind = node.type
-        if kind == "command":
-            return self._command(node)
-        if kind == "redirected_statement":
-            return self._redirected(node)
-        if kind == "list":
-            return self._list(node)
-        if kind == "pipeline":
-            return self._pipeline(node)
-        if kind == "negated_command":
-            return self._negated(self._node(node.named_children[0]))
-        if kind == "subshell":
-            return Subshell(self._sequence(node.children))
-        if kind == "compound_statement":
-            return Group(self._sequence(node.children))
-        return self._compound(node, kind)
-
-    def _compound(self, node: tree_sitter.Node, kind: str) -> Node:
-        if kind == "if_statement":
-            return self._if(node)
-        if kind == "while_statement":
-            return self._while(node)
-        if kind == "for_statement":
-            return self._for(node)
-        if kind == "case_statement":
-            return self._case(node)
-        if kind == "function_definition":
-            body = node.named_children[1:]
-            name = self._token(node.children[0])
-            whole = self._node(body[0])
-            redirects = self._redirects(body[1:])
-            return Function(name.text, Redirected(whole, redirects) if redirects else whole, self._source(node))
-        raise ScriptError("unexpected", self._token(node).text, line=self._token(node).line)
-
-    def _negated(self, inner: Node) -> Node:
-        if isinstance(inner, Pipeline):
-            return Pipeline(inner.parts, not inner.negated, inner.both)
-        return Pipeline((inner,), True)
-
-    def _command(self, node: tree_sitter.Node) -> Node:
-        tokens = [self._token(child) for child in node.named_children]
-        first = tokens[0]
-        if first.kind in ("condition", "calculation"):
-            return self._tested(first, tokens)
-        redirects = tuple(token.redirect for token in tokens if token.redirect)
-        words = tuple(token.word for token in tokens if not token.redirect)
-        return Simple(words, redirects, first.line, self._source(node))
-
-    def _tested(self, first: Token, tokens: list[Token]) -> Node:
-        extra = [token for token in tokens[1:] if not token.redirect]
-        if extra:
-            raise ScriptError("unexpected", extra[0].text, line=first.line)
-        if first.kind == "condition":
-            body: Node = Condition(first.items, first.line)
-        else:
-            body = Calculation(first.word, first.line)
-        redirects = tuple(token.redirect for token in tokens if token.redirect)
-        return Redirected(body, redirects) if redirects else body
-
-    def _redirected(self, node: tree_sitter.Node) -> Node:
-        body = node.named_children[0]
-        redirects = self._redirects(node.named_children[1:])
-        if body.type == "negated_command":
-            return self._negated(Redirected(self._node(body.named_children[0]), redirects))
-        inner = self._node(body)
-        if isinstance(inner, AndOr):
-            operator, last = inner.rest[-1]
-            return AndOr(inner.first, (*inner.rest[:-1], (operator, Redirected(last, redirects))))
-        if isinstance(inner, Pipeline):
-            return Pipeline((*inner.parts[:-1], Redirected(inner.parts[-1], redirects)), inner.negated, inner.both)
-        return Redirected(inner, redirects)
-
-    def _redirects(self, nodes: list[tree_sitter.Node]) -> tuple[Redirect, ...]:
-        found = [self._token(node).redirect for node in nodes]
-        return tuple(redirect for redirect in found if redirect)
-
-    def _list(self, node: tree_sitter.Node) -> Node:
-        left, operator, right = node.children[0], node.children[1], node.children[-1]
-        first, second = self._node(left), self._node(right)
-        tail: tuple[tuple[str, Node], ...] = ((operator.type, second),)
-        if isinstance(second, AndOr):
-            tail = ((operator.type, second.first), *second.rest)
-        if isinstance(first, AndOr):
-            return AndOr(first.first, (*first.rest, *tail))
-        return AndOr(first, tail)
-
-    def _pipeline(self, node: tree_sitter.Node) -> Node:
+    def _pipeline(self) -> Node:
         parts: list[Node] = []
         both: list[bool] = []
-        negated = False
-        for child in node.children:
-            if not child.is_named:
-                both.append(self._token(child).text == "|&")
-                continue
-            inner = self._node(child)
-            if isinstance(inner, Pipeline):
-                negated ^= inner.negated
-                parts.extend(inner.parts)
-                both.extend(inner.both)
-            else:
-                parts.append(inner)
-        return Pipeline(tuple(parts), negated, tuple(both))
+        negated = self._negated()
+        if negated is not None and (
+            self.at >= len(self.tokens) or self._peek("newline") or self._peek("operator", ";")
+        ):
+            return Pipeline((NOTHING,), negated)
+        parts.append(self._command())
+        while self._peek("operator", "|", "|&"):
+            both.append(self._next().text == "|&")
+            self._newlines()
+            inner = self._negated()
+            negated = inner if negated is None else negated ^ bool(inner)
+            parts.append(self._command())
+        return parts[0] if negated is None and not both else Pipeline(tuple(parts), bool(negated), tuple(both))
 
-    def _if(self, node: tree_sitter.Node) -> Node:
-        branches = [self._branch(node)]
+    def _negated(self) -> bool | None:
+        """Take ``!``, as often as it stands here; None where there is none."""
+        found: bool | None = None
+        while self._peek("keyword", "!"):
+            self.at += 1
+            found = not found
+        return found
+
+    # commands
+
+    def _command(self) -> Node:
+        if self._peek("condition") or self._peek("calculation"):
+            return self._tested()
+        if self._peek("word") or self._peek("redirect"):
+            return self._simple()
+        return self._redirected(self._compound())
+
+    def _simple(self) -> Node:
+        start = self.at
+        words: list[Word] = []
+        redirects: list[Redirect] = []
+        while self._peek("word") or self._peek("redirect"):
+            token = self._next()
+            if token.redirect:
+                redirects.append(token.redirect)
+            else:
+                words.append(token.word)
+            if self._peek("operator", "()"):
+                return self._function(start)
+        return Simple(tuple(words), tuple(redirects), self.tokens[start].line, self._source(start))
+
+    def _function(self, start: int) -> Node:
+        if self.at != start + 1:
+            self._refuse()
+        self._next()
+        self._newlines()
+        if self._peek("word") or self._peek("redirect"):
+            self._refuse()
+        body = self._command()
+        return Function(self.tokens[start].text, body, self._source(start))
+
+    def _tested(self) -> Node:
+        token = self._next()
+        whole = token.kind == "condition"
+        body: Node = Condition(token.items, token.line) if whole else Calculation(token.word, token.line)
+        return self._redirected(body)
+
+    def _redirected(self, body: Node) -> Node:
+        redirects = []
+        while self._peek("redirect"):
+            redirect = self._next().redirect
+            redirects += [redirect] if redirect else []
+        return Redirected(body, tuple(redirects)) if redirects else body
+
+    def _compound(self) -> Node:
+        if not self._peek("operator", "(") and not self._peek("keyword"):
+            self._refuse()
+        word = self.tokens[self.at].text
+        forms = {
+            "(": self._subshell, "{": self._group, "if": self._if, "while": self._while, "until": self._while,
+            "for": self._for, "select": self._for, "case": self._case,
+        }  # fmt: skip
+        if word not in forms:
+            self._refuse()
+        self.at += 1
+        self._push(word)
+        return forms[word]()
+
+    def _turn(self, word: str) -> None:
+        """Take the keyword that begins the next part of what is open."""
+        self._take("keyword", word)
+        self.open[-1] = word
+
+    def _close(self, kind: str, word: str) -> None:
+        self._take(kind, word)
+        self.open.pop()
+
+    def _subshell(self) -> Node:
+        body = self._body()
+        self._close("operator", ")")
+        return Subshell(body)
+
+    def _group(self) -> Node:
+        body = self._body()
+        self._close("keyword", "}")
+        return Group(body)
+
+    def _if(self) -> Node:
+        branches = [self._branch()]
+        while self._peek("keyword", "elif"):
+            self._turn("elif")
+            branches.append(self._branch())
         other: Node | None = None
-        for child in node.children:
-            if child.type == "elif_clause":
-                branches.append(self._branch(child))
-            elif child.type == "else_clause":
-                other = self._sequence(child.children)
+        if self._peek("keyword", "else"):
+            self._turn("else")
+            other = self._body()
+        self._close("keyword", "fi")
         return If(tuple(branches), other)
 
-    def _branch(self, node: tree_sitter.Node) -> tuple[Node, Node]:
-        children = [child for child in node.children if child.type not in ("elif_clause", "else_clause")]
-        then = next(index for index, child in enumerate(children) if child.type == "then")
-        return self._sequence(children[:then]), self._sequence(children[then:])
+    def _branch(self) -> tuple[Node, Node]:
+        condition = self._body()
+        self._turn("then")
+        return condition, self._body()
 
-    def _while(self, node: tree_sitter.Node) -> Node:
-        body = node.children[-1]
-        return While(
-            self._sequence(node.children[:-1]), self._sequence(body.children), node.children[0].type == "until"
-        )
+    def _while(self) -> Node:
+        until = self.open[-1] == "until"
+        condition = self._body()
+        return While(condition, self._loop(), until)
 
-    def _for(self, node: tree_sitter.Node) -> Node:
-        body = self._sequence(node.children[-1].children)
-        head = self._token(node.named_children[0])
-        if head.kind == "calculation":
-            pieces = _split(head.word)
-            if len(pieces) != 3:
-                raise ScriptError("unexpected", "((", line=head.line)
-            return CountingFor(pieces[0], pieces[1], pieces[2], body)
-        listed = any(child.type == "in" for child in node.children)
-        words = tuple(self._token(child).word for child in node.named_children[1:-1])
+    def _loop(self) -> Node:
+        self._turn("do")
+        body = self._body()
+        self._close("keyword", "done")
+        return body
+
+    def _for(self) -> Node:
+        asks = self.open[-1] == "select"
+        if self._peek("calculation"):
+            return self._counting()
+        head = self._take("word")
         if literal(head.word) is None:
             raise ScriptError("unexpected", head.text, line=head.line)
-        return For(head.text, words if listed else None, body, node.children[0].type == "select")
+        self._newlines()
+        words = None
+        if self._peek("keyword", "in"):
+            self._next()
+            words = tuple(self._words())
+        self._separator()
+        return For(head.text, words, self._loop(), asks)
 
-    def _case(self, node: tree_sitter.Node) -> Node:
+    def _counting(self) -> Node:
+        head = self._next()
+        pieces = _split(head.word)
+        if len(pieces) != 3:
+            raise ScriptError("unexpected", "((", line=head.line)
+        self._separator()
+        return CountingFor(pieces[0], pieces[1], pieces[2], self._loop())
+
+    def _words(self) -> Iterator[Word]:
+        while self._peek("word"):
+            yield self._next().word
+
+    def _separator(self) -> None:
+        self.at += self._peek("operator", ";")
+        self._newlines()
+
+    def _case(self) -> Node:
+        subject = self._take("word").word
+        self._newlines()
+        self._take("keyword", "in")
         items = []
-        for child in node.named_children[1:]:
-            close = next(index for index, part in enumerate(child.children) if part.type == ")")
-            patterns = tuple(self._token(part).word for part in child.children[:close] if part.is_named)
-            last = child.children[-1].type
-            items.append(
-                (patterns, self._sequence(child.children[close + 1 :]), last if last in (";&", ";;&") else "")
-            )
-        return Case(self._token(node.named_children[0]).word, tuple(items))
+        self._newlines()
+        while not self._peek("keyword", "esac"):
+            items.append(self._case_item())
+            self._newlines()
+        self._close("keyword", "esac")
+        return Case(subject, tuple(items))
+
+    def _case_item(self) -> tuple[tuple[Word, ...], Node, str]:
+        self.at += self._peek("operator", "pattern(")
+        patterns = [self._take("word").word]
+        while self._peek("operator", "pattern|"):
+            self._next()
+            patterns.append(self._take("word").word)
+        self._take("operator", "pattern)")
+        body = self._sequence()
+        if self._peek("keyword", "esac"):
+            return tuple(patterns), body, ""
+        end = self._take("operator", *CASE_ENDS).text
+        return tuple(patterns), body, end if end != ";;" else ""
+
+
+def _redirection(redirect: Redirect) -> str:
+    """Return a redirection as it was written."""
+    gap = "" if redirect.op.endswith("&") else " "
+    return f"{'' if redirect.fd < 0 else redirect.fd}{redirect.op}{gap}{redirect.source}"
+
+
+def _ends_command(token: Token) -> bool:
+    """Tell whether a line break after a token ends a command."""
+    if token.kind in ("keyword", "operator"):
+        return token.text in ("fi", "done", "esac", "}", ")")
+    return token.kind != "newline"
 
 
 def _split(word: Word) -> list[Word]:
