@@ -100,6 +100,8 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
     began = clock.now()
     before = 0.0 if run.status == Status.FAILED else run.looked_seconds
     work.update(status=Status.INJECTING, error="", looked_seconds=before)
+    if run.looked_seconds:
+        _mend(work, run)
     seen = ""
     while True:
         confirmed, finding = _look_at(symptom, reader)
@@ -118,6 +120,12 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
             raise NotYet(seen)
         work.beat("Waiting for the symptom", seen)
         clock.wait(LOOK_S)
+
+
+def _mend(work: Work, run: FaultRun) -> None:
+    """Make again what the cluster has forgotten: one that comes back from a snapshot may lack the last second."""
+    changes = selectors.changes_of(run)
+    work.engine().apply(changes, lambda line: work.report("Waiting for the symptom", line), mend=True)
 
 
 def _look_at(symptom: list[Condition], reader: checks.Reader) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ import pytest
 
 from faults import checks, selectors, services
 from faults.engine import compare, fingerprint
-from faults.errors import AlreadyExists, Conflict, Forbidden, LeaseHeld, NotFound
+from faults.errors import AlreadyExists, Conflict, Forbidden, LeaseHeld, NotFound, NotYet
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE, stored
@@ -134,6 +134,15 @@ def test_a_symptom_that_does_not_show_fails_the_run_with_what_was_seen(fault, ku
     run = services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=0)
     assert run.status == Status.FAILED
     assert run.error.startswith("The symptom did not show within 0 s: ")
+
+
+def test_what_a_cluster_forgot_after_it_was_injected_is_made_again(fault, kube):
+    services.inject_run(run_id=fault.pk, holder="w")
+    for job in kube.list("batch/v1", "Job", HOME):
+        kube.delete("batch/v1", "Job", job["metadata"]["name"], HOME)
+    with pytest.raises(NotYet):
+        services.confirm_symptom(run_id=fault.pk, holder="w", hold_s=0.1)
+    assert services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30).status == Status.ACTIVE
 
 
 def test_a_name_that_is_taken_fails_the_run_and_says_so(fault, kube):
