@@ -1,7 +1,8 @@
 """From a change in a cluster to the browsers that watch: latency, bytes, a reconnect storm, and an idle installation.
 
-Latency stands beside a raw watch in the same run: one change at a time, since what follows within 100 ms of another
-is sent with it. Every figure is taken from a whole installation on loopback, with its clients on the same machine.
+Latency stands beside ``kubectl get -w`` and a bare watch in the same run: one change at a time, since what follows
+within 100 ms of another is sent with it. One thread reads all of them (``live_readers``). Every figure is taken from
+a whole installation on loopback, with its clients on the same machine.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import asyncio
 import json
 import os
 import random
-import re
 import signal
 import socket
 import ssl
@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from aiohttp import ClientSession, TCPConnector
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.figures import Figure, report
+from bench.live_readers import Readers, write_kubeconfig
 from bench.programs import compiled, seconds_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +40,6 @@ IDLE_S = 15.0
 CHANGES, PAUSE_S = 25, 0.25
 BUSY_CHANGES, BUSY_RATE = 100, 20.0
 STORM, JITTER_S = 200, 2.0
-STAMP = re.compile(r"stamp-(\d+)")
 
 
 @dataclass
@@ -114,7 +115,7 @@ def start(folder: Path) -> Installation:
 
 @dataclass
 class Viewer:
-    """One browser: what it has received, and when it saw each change."""
+    """One browser, and what it has received."""
 
     url: str
     cookie: str
@@ -135,7 +136,7 @@ class Viewer:
             open_timeout=30,
         )
 
-    async def watch(self, seen: Callable[[int], None]) -> None:
+    async def watch(self) -> None:
         """Take every message until the socket is closed."""
         assert self.socket is not None
         with suppress(Exception):
@@ -143,34 +144,36 @@ class Viewer:
                 assert isinstance(text, str)
                 self.live.set()
                 self.received += len(text)
-                for stamp in STAMP.findall(text):
-                    seen(int(stamp))
                 self.seq = json.loads(text).get("seq", self.seq)
 
 
 @asynccontextmanager
 async def cluster(scene: dict[str, Any]) -> AsyncIterator[ClientSession]:
     """Yield a session with the cluster's API, as its administrator."""
-    trust = ssl.create_default_context(cadata=scene["ca"])
     headers = {"Authorization": f"Bearer {scene['token']}"} if scene["token"] else {}
+    async with ClientSession(connector=TCPConnector(ssl=trust_of(scene), limit=0), headers=headers) as client:
+        yield client
+
+
+def trust_of(scene: dict[str, Any]) -> ssl.SSLContext:
+    """Return what trusts the cluster, with the administrator's certificate where there is one."""
+    trust = ssl.create_default_context(cadata=scene["ca"])
     if scene["certificate"]:
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(scene["certificate"] + "\n" + scene["key"])
             file.flush()
             trust.load_cert_chain(file.name)
-    async with ClientSession(connector=TCPConnector(ssl=trust, limit=0), headers=headers) as client:
-        yield client
+    return trust
 
 
 class Changes:
-    """Writes stamped events into the session's namespace, and notes when a raw watch sees them."""
+    """Writes stamped events into the session's namespace."""
 
     def __init__(self, client: ClientSession, scene: dict[str, Any]) -> None:
         self._client = client
-        self._path = f"{scene['server']}/api/v1/namespaces/{scene['namespace']}/events"
+        self._path = scene["server"] + events_path(scene)
         self._namespace = scene["namespace"]
-        self.number = 0
-        self.raw: dict[int, float] = {}
+        self.number = random.randrange(10**9)
 
     async def make(self) -> None:
         """Make one change."""
@@ -189,43 +192,42 @@ class Changes:
         async with self._client.post(self._path, json=body) as answer:
             answer.raise_for_status()
 
-    async def watch(self) -> None:
-        """Watch as ``kubectl get --raw`` with ``watch=1`` does."""
-        async with self._client.get(self._path, params={"watch": "1"}, timeout=None) as stream:
-            async for line in stream.content:
-                if found := STAMP.search(line.decode()):
-                    self.raw.setdefault(int(found[1]), time.monotonic())
+
+def events_path(scene: dict[str, Any]) -> str:
+    """Return the path of the events in the session's namespace."""
+    return f"/api/v1/namespaces/{scene['namespace']}/events"
 
 
-async def latency(installation: Installation, scene: dict[str, Any], count: int) -> tuple[float, float, float]:
-    """Return a raw watch's median in ms, the viewers' ratio to it, and how many changes they did not see."""
-    seen: dict[int, list[float]] = {}
-    async with cluster(scene) as client:
-        changes = Changes(client, scene)
-        changes.number = random.randrange(10**9)
-        viewers, tasks = await _viewers(installation, scene, count, lambda s: seen.setdefault(s, []).append(_now()))
-        raw = asyncio.create_task(changes.watch())
-        await asyncio.sleep(SETTLE_S)
-        seen.clear()
-        changes.raw.clear()
-        for _ in range(CHANGES):
-            await changes.make()
-            await asyncio.sleep(PAUSE_S)
-        await asyncio.sleep(1)
-        await _close(viewers, [*tasks, raw])
-    raw_ms = statistics.median(1000 * (at - stamp / 1e9) for stamp, at in changes.raw.items())
-    ours_ms = statistics.median(1000 * (at - stamp / 1e9) for stamp in changes.raw for at in seen.get(stamp, ()))
-    lost = sum(max(0, count - len(seen.get(stamp, ()))) for stamp in changes.raw)
-    print(f"  {count} viewers: raw {raw_ms:.1f} ms, browser {ours_ms:.1f} ms, {lost} of {count * CHANGES} not seen")
-    return raw_ms, ours_ms / raw_ms, float(lost)
+async def latency(installation: Installation, scene: dict[str, Any], count: int) -> tuple[float, float, int]:
+    """Return the medians of ``kubectl get -w`` and of the viewers in ms, and how many changes they did not see."""
+    readers = Readers()
+    with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder:
+        async with cluster(scene) as client:
+            readers.add_viewers(installation.address, scene["session"], islice(cycle(scene["cookies"]), count))
+            headers = {"Authorization": f"Bearer {scene['token']}"} if scene["token"] else {}
+            readers.add_watch(scene["server"], events_path(scene), trust_of(scene), headers)
+            readers.add_kubectl(write_kubeconfig(Path(folder), scene), "events")
+            readers.start()
+            await asyncio.sleep(SETTLE_S)
+            readers.forget()
+            changes = Changes(client, scene)
+            for _ in range(CHANGES):
+                await changes.make()
+                await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(1)
+            readers.close()
+    bare, kubectl, ours = map(readers.median_ms, ("watch", "kubectl", "viewers"))
+    lost = count * CHANGES - readers.count("viewers")
+    medians = f"bare watch {bare:.1f} ms, kubectl {kubectl:.1f} ms, browser {ours:.1f} ms"
+    print(f"  {count} viewers: {medians}, {lost} of {count * CHANGES} not seen")
+    return kubectl, ours, lost
 
 
 async def busy(installation: Installation, scene: dict[str, Any]) -> float:
     """Return the kB a second that a viewer receives at 20 changes a second."""
     async with cluster(scene) as client:
         changes = Changes(client, scene)
-        changes.number = random.randrange(10**9)
-        viewers, tasks = await _viewers(installation, scene, 5, lambda stamp: None)
+        viewers, tasks = await _viewers(installation, scene, 5)
         await asyncio.sleep(SETTLE_S)
         for viewer in viewers:
             viewer.received = 0
@@ -241,7 +243,7 @@ async def busy(installation: Installation, scene: dict[str, Any]) -> float:
 
 async def storm(installation: Installation, scene: dict[str, Any]) -> tuple[float, float]:
     """Drop 200 viewers at once; return the seconds until the last is live again, and the processor time of it."""
-    viewers, tasks = await _viewers(installation, scene, STORM, lambda stamp: None)
+    viewers, tasks = await _viewers(installation, scene, STORM)
     await asyncio.sleep(SETTLE_S)
     await _close(viewers, tasks)
     await asyncio.sleep(1)
@@ -260,17 +262,17 @@ async def _come_back(viewer: Viewer) -> None:
     viewer.live.clear()
     await asyncio.sleep(random.uniform(0, JITTER_S))
     await viewer.open()
-    await viewer.watch(lambda stamp: None)
+    await viewer.watch()
 
 
 async def _viewers(
-    installation: Installation, scene: dict[str, Any], count: int, seen: Callable[[int], None]
+    installation: Installation, scene: dict[str, Any], count: int
 ) -> tuple[list[Viewer], list[asyncio.Task[None]]]:
     url = f"ws://{installation.address}/ws/sessions/{scene['session']}/"
     viewers = [Viewer(url, scene["cookies"][number % len(scene["cookies"])]) for number in range(count)]
     for viewer in viewers:
         await viewer.open()
-    tasks = [asyncio.create_task(viewer.watch(seen)) for viewer in viewers]
+    tasks = [asyncio.create_task(viewer.watch()) for viewer in viewers]
     await asyncio.gather(*(asyncio.wait_for(viewer.live.wait(), 60) for viewer in viewers))
     return viewers, tasks
 
@@ -286,8 +288,8 @@ async def watched(installation: Installation, scene: dict[str, Any]) -> list[Fig
     """Measure what people see."""
     figures = []
     for count, goal in ((20, 2.0), (100, 3.0)):
-        raw, ratio, lost = await latency(installation, scene, count)
-        figures.append(Figure(f"watch to browser, {count} viewers", ratio, "x raw", goal, raw))
+        kubectl, ours, lost = await latency(installation, scene, count)
+        figures.append(Figure(f"watch to browser, {count} viewers", ours / kubectl, "x kubectl", goal, kubectl))
         figures.append(Figure(f"changes not seen, {count} viewers", lost, "", 0))
     figures.append(Figure("a viewer at 20 changes/s", await busy(installation, scene), "kB/s", 20))
     back, used = await storm(installation, scene)
@@ -315,7 +317,7 @@ def main() -> int:
         finally:
             installation.process.send_signal(signal.SIGTERM)
             installation.process.communicate(timeout=30)
-    return report("live", figures, peer="raw watch, ms")
+    return report("live", figures, peer="kubectl get -w, ms")
 
 
 def _now() -> float:

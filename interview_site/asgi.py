@@ -15,15 +15,20 @@ pages = get_asgi_application()
 from interview_site.proxies import TrustedProxies  # noqa: E402
 from interview_site.request_limits import RequestLimits  # noqa: E402
 from interview_site.socket_limits import ExactOrigins, SocketLimits, no_such_socket  # noqa: E402
-from sessions import access_enforcer  # noqa: E402
+from sessions import access_enforcer, live  # noqa: E402
 from sessions.routing import websocket_urlpatterns  # noqa: E402
 
-stand_by = cache(access_enforcer.stand_by)
+
+@cache
+def begin() -> None:
+    """Make this process ready: its threads take turns promptly, and its access enforcer stands by."""
+    live.switch_threads_promptly()
+    access_enforcer.stand_by()
 
 
 async def http(scope: Any, receive: Any, send: Any) -> None:
-    """Answer a request. The first one, which ``up`` sends, starts this process' access enforcer."""
-    stand_by()
+    """Answer a request. The first one, which ``up`` sends, starts what this process does by itself."""
+    begin()
     await pages(scope, receive, send)
 
 

@@ -57,6 +57,8 @@ def _web() -> list[str]:
         *("--host", settings.BIND),
         *("--port", str(settings.PORT)),
         *("--http", "interview_site.http_protocol:LimitedHttpProtocol"),
+        *("--ws", "interview_site.websocket_protocol:SharedFrameProtocol"),
+        *("--ws-per-message-deflate", "false"),  # it would compress each frame anew for each browser
         "--no-server-header",
         "--no-proxy-headers",  # interview_site.proxies believes those that the settings name
         *("--log-level", "warning"),

@@ -34,6 +34,7 @@ PR_SET_PDEATHSIG = 1
 MODULES = (
     "interview_site.asgi",
     "interview_site.http_protocol",
+    "interview_site.websocket_protocol",
     "interview_site.urls",
     "interview_site.readiness",
     "interview_site.worker",
@@ -43,7 +44,6 @@ MODULES = (
     "uvicorn.main",
     "uvicorn.loops.uvloop",
     "uvicorn.protocols.http.httptools_impl",
-    "uvicorn.protocols.websockets.websockets_impl",
     "django.core.management.commands.check",
     "interview_site.management.commands.announce",
     "interview_site.management.commands.work",

@@ -15,6 +15,7 @@ from django.db import OperationalError
 from sessions import clock, doors, hub, panels, presence
 from sessions.doors import Entry, Pass, cookie_key
 from sessions.hub import Audience
+from sessions.shared_frames import WRITE_ENCODED, Write, write_nothing
 
 log = logging.getLogger(__name__)
 STRANGER = 4404
@@ -50,7 +51,7 @@ class PanelConsumer(AsyncWebsocketConsumer):
             return
         self._pass = wanted
         doors.current().guard(wanted, self._shut)
-        self._feed = await hub.current().subscribe(Audience(str(uuid), self.role), self._shown())
+        self._feed = await hub.current().subscribe(Audience(str(uuid), self.role), self._shown(), self._write())
         await self.accept()
         self._tasks = (
             asyncio.create_task(self._send_frames(self._feed)),
@@ -79,6 +80,11 @@ class PanelConsumer(AsyncWebsocketConsumer):
         """Return the number of the frame that the page shows, -1 where it does not tell."""
         text = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("seq", [""])[0]
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
+
+    def _write(self) -> Write:
+        """Return the server's way to write what is encoded already, if it has one."""
+        found: Write = cast(Any, self.scope).get("extensions", {}).get(WRITE_ENCODED, write_nothing)
+        return found
 
     def _shut(self) -> None:
         """Close the socket of somebody who may no longer listen."""

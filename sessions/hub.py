@@ -1,8 +1,9 @@
 """One subscription to the frames for each web process, and the fan-out to its browsers.
 
-However many browsers watch, a frame crosses Redis once for each process, and costs one write for each browser. A
-browser that has missed something (it was away, it reads slowly, Redis was away) is sent the screen's snapshot, which
-is fetched once for all who need it. A heartbeat tells every browser whether what it shows is kept current.
+However many browsers watch, a frame crosses Redis once for each process, is encoded once, and costs one write for
+each browser that keeps up, without a turn of a task. A browser that has missed something (it was away, it reads
+slowly, Redis was away) is sent the screen's snapshot, which is fetched once for all who need it. A heartbeat tells
+every browser whether what it shows is kept current.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from redis.exceptions import RedisError
 
 from sessions import frames
 from sessions.frames import Snapshot
+from sessions.shared_frames import Write, encode, write_nothing
 
 log = logging.getLogger(__name__)
 PAUSE_S = (0.25, 5.0)
@@ -39,10 +41,15 @@ class Audience:
 
 
 class Feed:
-    """What one browser has yet to get. ``seq`` is the newest frame it has or will get, as far as is known."""
+    """What one browser has yet to get. ``seq`` is the newest frame it has or will get, as far as is known.
 
-    def __init__(self, audience: Audience, seq: int = -1) -> None:
+    A frame that is next for a browser which waits for it is written at once; else its task asks with ``next``.
+    """
+
+    def __init__(self, audience: Audience, seq: int = -1, write: Write = write_nothing) -> None:
         self.audience = audience
+        self._write = write
+        self._is_sending = True  # until ``next`` is called; what it returned goes out first
         self.seq = seq
         self.behind = True  # until it was compared with the newest snapshot
         self._backlog: deque[tuple[int, str]] = deque(maxlen=MAX_BACKLOG)
@@ -50,18 +57,22 @@ class Feed:
         self._ready = asyncio.Event()
         self._ready.set()
 
-    def put(self, seq: int, text: str) -> None:
+    def put(self, seq: int, text: str, encoded: bytes) -> None:
         """Take a frame. One that does not follow the last, or is one too many, puts the browser behind."""
+        if seq == self.seq + 1 and self._is_waiting and self._write(encoded):
+            self.seq = seq
+            return
         newest = self._backlog[-1][0] if self._backlog else self.seq
         if not self.behind and (seq != newest + 1 or len(self._backlog) == MAX_BACKLOG):
             self.fall_behind()
         self._backlog.append((seq, text))
         self._ready.set()
 
-    def beat(self, text: str) -> None:
+    def beat(self, text: str, encoded: bytes) -> None:
         """Take a heartbeat: the newest one only, and after every frame."""
-        self._beat = text
-        self._ready.set()
+        if not (self._is_waiting and self._write(encoded)):
+            self._beat = text
+            self._ready.set()
 
     def fall_behind(self) -> None:
         """Ask for the snapshot."""
@@ -87,7 +98,9 @@ class Feed:
 
     async def next(self) -> str | None:
         """Wait for the next text to be sent; None means that the snapshot has to come first."""
+        self._is_sending = False
         await self._ready.wait()
+        self._is_sending = True
         if self.behind and not self._beat:
             return None
         if self._backlog and not self.behind:
@@ -96,6 +109,11 @@ class Feed:
             text, self._beat = self._beat, ""
         self._rest()
         return text
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the browser has all there is, so that what comes now is next."""
+        return not (self.behind or self._backlog or self._beat or self._is_sending)
 
     def _rest(self) -> None:
         if not (self._backlog or self._beat or self.behind):
@@ -123,9 +141,9 @@ class Hub:
         self._listening = asyncio.Event()
         self._redis: Redis[Any] | None = None
 
-    async def subscribe(self, audience: Audience, seq: int = -1) -> Feed:
+    async def subscribe(self, audience: Audience, seq: int = -1, write: Write = write_nothing) -> Feed:
         """Return a feed for a browser that shows frame ``seq``; waits until the subscription stands or has failed."""
-        feed = Feed(audience, seq)
+        feed = Feed(audience, seq, write)
         self._audiences.setdefault(audience, _Listeners()).feeds.add(feed)
         if not self._tasks:
             self._listening = asyncio.Event()
@@ -157,8 +175,9 @@ class Hub:
         if listeners is None:
             return
         listeners.seq = seq
+        encoded = encode(text)
         for feed in listeners.feeds:
-            feed.put(seq, text)
+            feed.put(seq, text, encoded)
 
     async def catch_up(self, feed: Feed) -> str:
         """Return the snapshot where the browser needs it, else an empty text; Redis being away means later."""
@@ -174,6 +193,8 @@ class Hub:
     async def beat(self) -> None:
         """Send a heartbeat to everybody, and the snapshot to those whose last frame got lost on its way."""
         known = await self._numbers()
+        text = STALE if known is None else IN_SYNC
+        encoded = encode(text)
         for audience, listeners in self._audiences.items():
             lost = known is not None and listeners.seq_at_last_beat == listeners.seq != known.get(audience)
             listeners.seq_at_last_beat = listeners.seq
@@ -182,7 +203,7 @@ class Hub:
             for feed in listeners.feeds:
                 if lost:
                     feed.fall_behind()
-                feed.beat(STALE if known is None else IN_SYNC)
+                feed.beat(text, encoded)
 
     async def _snapshot(self, audience: Audience, listeners: _Listeners) -> Snapshot | None:
         """Return the newest snapshot, fetched once however many ask."""

@@ -30,7 +30,9 @@ EVERY_PANEL = frozenset(name for role in ROLES for name in panels.names_for(role
 CLUSTER_PANELS = frozenset(OBSERVED)
 MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
 PREPARING_FACTOR = 5  # on the pause: all panels change ten times a second then, and nobody acts on it yet
-SESSION_KEPT_S = 0.25  # panels of the cluster alone read of the session only whether it is quiet time
+SESSION_KEPT_S = 1.0
+"""Panels of the cluster alone read of the session only whether it is quiet time. A change of that is told of, and
+found within a second at the latest; reading the session costs more than drawing a panel."""
 RETRY_S = 1.0
 MAX_KNOWN = 200  # sessions whose panels are remembered; the others' go whole when they change
 

@@ -72,7 +72,7 @@ class SessionWatch:
         self._counts_from = now() + GRACE
         self._is_judged = False
         self._refresh(session)
-        self.cluster = ClusterWatch(kube, self._kinds(), now, self._changed)
+        self.cluster = ClusterWatch(kube, self._read_kinds, now, self._changed)
         self._thread = threading.Thread(target=self._run, name=f"checks {self.uuid[:8]}", daemon=True)
 
     def start(self) -> None:
@@ -90,7 +90,7 @@ class SessionWatch:
     @property
     def must_be_renewed(self) -> bool:
         """Whether a scenario reads a kind that is not watched, or a thread of this watch has died."""
-        return not self._kinds() <= self.cluster.kinds or not (self._thread.is_alive() and self.cluster.is_alive)
+        return not self._read_kinds <= self.cluster.kinds or not (self._thread.is_alive() and self.cluster.is_alive)
 
     def live_state(self, names: Collection[str] = CLUSTER_PANELS) -> LiveState:
         """Return what some panels (by default all) show of the cluster."""
@@ -122,8 +122,8 @@ class SessionWatch:
         try:
             while not self._stop.is_set():
                 self._safely(self.look)
-                self._stop.wait(SHORTEST_PAUSE_S)
                 self._wake.wait(LOOK_S)
+                self._stop.wait(SHORTEST_PAUSE_S)  # screens come first, and what follows at once is one change
                 self._wake.clear()
         finally:
             connection.close()
@@ -147,9 +147,8 @@ class SessionWatch:
 
     def _changed(self, kind: Kind) -> None:
         self._mark(self.session_id, _PANELS_OF.get(kind, ()))
-        if (
-            self._is_judged
-        ):  # else nothing is evaluated, and ten sessions that are prepared at once change all the time
+        # Else nothing is evaluated, and ten sessions that are prepared at once change all the time.
+        if self._is_judged and kind in self._read_kinds:
             self._wake.set()
 
     def _refresh(self, session: InterviewSession) -> None:
@@ -163,6 +162,7 @@ class SessionWatch:
             self._packs[scenario.pk] = (scenario, pack)
             spaces |= set(scenario.run.namespaces.values())
         self._namespaces = frozenset(spaces)
+        self._read_kinds = self._kinds()
 
     def _kinds(self) -> frozenset[Kind]:
         return frozenset(

@@ -12,6 +12,7 @@ import pytest
 from sessions import frames, hub, live
 from sessions.frames import Frame, Snapshot
 from sessions.hub import IN_SYNC, MAX_BACKLOG, STALE, Audience, Feed, Hub
+from sessions.shared_frames import encode
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -117,7 +118,7 @@ async def test_a_slow_browser_gets_the_snapshot_in_place_of_a_long_backlog(audie
     feed = Feed(audience, 0)
     feed.catch_up(Snapshot(0))
     for seq in range(1, MAX_BACKLOG + 2):
-        feed.put(seq, str(seq))
+        feed.put(seq, str(seq), encode(str(seq)))
     assert await feed.next() is None
     assert feed.catch_up(Snapshot(MAX_BACKLOG, {"pods": "all"}))
     assert await feed.next() == str(MAX_BACKLOG + 1)
@@ -126,12 +127,69 @@ async def test_a_slow_browser_gets_the_snapshot_in_place_of_a_long_backlog(audie
 async def test_a_gap_puts_the_browser_behind_and_the_snapshot_mends_it(audience):
     feed = Feed(audience, 3)
     feed.catch_up(Snapshot(3))
-    feed.put(4, "four")
-    feed.put(6, "six")
+    feed.put(4, "four", encode("four"))
+    feed.put(6, "six", encode("six"))
     assert await feed.next() is None
     assert feed.catch_up(Snapshot(6))
-    feed.put(7, "seven")
+    feed.put(7, "seven", encode("seven"))
     assert await feed.next() == "seven"
+
+
+class Wire:
+    """A connection to which a server writes what is encoded, while it keeps up."""
+
+    def __init__(self):
+        self.written, self.keeps_up = [], True
+
+    def write(self, frame):
+        if self.keeps_up:
+            self.written.append(frame)
+        return self.keeps_up
+
+
+async def waiting(feed):
+    """Return the task of a browser that has all there is and waits for more."""
+    task = asyncio.create_task(feed.next())
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+async def test_a_frame_is_encoded_once_and_written_to_all_who_wait_for_it_without_a_turn_of_theirs(redis, audience):
+    one, wires = Hub(), [Wire() for _ in range(5)]
+    feeds = [await one.subscribe(audience, 0, wire.write) for wire in wires]
+    for feed in feeds:
+        feed.catch_up(Snapshot(0))
+    tasks = [await waiting(feed) for feed in feeds]
+    one.deliver(audience, 1, "one")
+    assert {wire.written[0] for wire in wires} == {b"\x81\x03one"}
+    assert len({id(wire.written[0]) for wire in wires}) == 1
+    await one.beat()
+    assert [len(wire.written) for wire in wires] == [2] * 5
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+    for feed, task in zip(feeds, tasks, strict=True):
+        task.cancel()
+        await one.unsubscribe(feed)
+
+
+async def test_nothing_overtakes_what_a_browsers_task_still_sends(audience):
+    wire = Wire()
+    feed = Feed(audience, 0, wire.write)
+    feed.catch_up(Snapshot(0))
+    task, wire.keeps_up = await waiting(feed), False
+    feed.put(1, "one", encode("one"))
+    wire.keeps_up = True
+    feed.put(2, "two", encode("two"))
+    assert await task == "one"
+    feed.put(3, "three", encode("three"))
+    feed.beat(IN_SYNC, encode(IN_SYNC))
+    assert [await feed.next(), await feed.next(), await feed.next()] == ["two", "three", IN_SYNC]
+    assert wire.written == []
+    task = await waiting(feed)
+    feed.put(4, "four", encode("four"))
+    assert wire.written == [encode("four")]
+    task.cancel()
 
 
 async def test_a_last_frame_that_got_lost_is_noticed_by_the_second_heartbeat(redis, one, audience):

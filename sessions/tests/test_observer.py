@@ -27,7 +27,7 @@ from sessions.observer.publishing import Publisher
 from sessions.observer.screens import Screens
 from sessions.observer.session_watch import SessionWatch
 
-POD = ("v1", "Pod")
+POD, EVENT = ("v1", "Pod"), ("v1", "Event")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -324,8 +324,11 @@ def eventually(true, seconds=10.0):
         gate.wait(0.05)
 
 
-def test_changes_of_the_cluster_wake_the_checks_only_where_somebody_is_judged(watched, broken):
+def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebody_is_judged(watched, broken):
     watched.look()
+    watched._changed(EVENT)
+    assert not watched._wake.is_set()
+    assert watched.marked[-1] == (broken.pk, frozenset({"events"}))
     watched._changed(POD)
     assert watched._wake.is_set()
     InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from sessions import live
 from sessions.observer.loop import Observer
 
 
@@ -20,6 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Run in the foreground."""
         stop = threading.Event()
+        live.switch_threads_promptly()
         observer = Observer(stop)
 
         def end(number: int, frame: FrameType | None) -> None:
