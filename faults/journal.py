@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from faults.engine import Record, State, Target
 from faults.errors import LeaseHeld, StaleEpoch
@@ -14,6 +14,8 @@ from faults.models import FaultRun, Step
 
 MAX_LEASES_AHEAD = 10
 LEASE = timedelta(seconds=8)  # longer than any one request to a cluster, so a live worker never loses it
+PROLONG = timedelta(seconds=1)
+OVERTAKEN = "Another worker has taken this run over."
 
 
 class DatabaseJournal:
@@ -23,27 +25,55 @@ class DatabaseJournal:
         self._run_id = run_id
         self._epoch = epoch
         self._now = now
+        self._prolonged: datetime | None = None
 
     def records(self) -> Sequence[Record]:
         """Return every step, in order."""
         return [to_record(step) for step in Step.objects.filter(run_id=self._run_id).order_by("index")]
 
-    def save(self, record: Record) -> None:
-        """Commit one step together with the proof that the run is still ours."""
+    def save(self, *records: Record) -> None:
+        """Commit steps together with the proof that the run is still ours."""
         with transaction.atomic():
-            self.guard()
-            step, _ = Step.objects.get_or_create(
-                run_id=self._run_id, index=record.index, defaults={**_columns(record), "recorded_at": self._now()}
-            )
-            stamps = {State.APPLIED: "applied_at", State.REVERTED: "reverted_at"}
-            stamp = {stamps[record.state]: self._now()} if record.state in stamps else {}
-            Step.objects.filter(pk=step.pk).update(**_columns(record), epoch=self._epoch, **stamp)
+            self._prolong()
+            known = set(self._steps(records).values_list("index", flat=True))
+            new = [self._step(record) for record in records if record.index not in known]
+            Step.objects.bulk_create(new)
+            for record in records:
+                if record.index in known:
+                    self._steps([record]).update(**_columns(record), **self._stamps(record))
 
     def guard(self) -> None:
-        """Prolong the lease; StaleEpoch once somebody else has it."""
-        mine = FaultRun.objects.filter(pk=self._run_id, epoch=self._epoch)
-        if mine.update(lease_until=self._now() + LEASE) != 1:
-            raise StaleEpoch("Another worker has taken this run over.")
+        """Prove that the run is still ours, and prolong the lease now and then; StaleEpoch once somebody else has it.
+
+        Between two prolongations a look is enough, which waits neither for the disk nor for other writers.
+        """
+        if self._prolonged is None or self._now() - self._prolonged >= PROLONG:
+            self._prolong()
+        elif not self._run().exists():
+            raise StaleEpoch(OVERTAKEN)
+
+    def _prolong(self) -> None:
+        now = self._now()
+        if self._run().update(lease_until=now + LEASE) != 1:
+            raise StaleEpoch(OVERTAKEN)
+        self._prolonged = now
+
+    def _run(self) -> QuerySet[FaultRun]:
+        """Return the run as long as it is ours."""
+        return FaultRun.objects.filter(pk=self._run_id, epoch=self._epoch)
+
+    def _steps(self, records: Sequence[Record]) -> QuerySet[Step]:
+        return Step.objects.filter(run_id=self._run_id, index__in=[record.index for record in records])
+
+    def _step(self, record: Record) -> Step:
+        columns = _columns(record) | self._stamps(record)
+        return Step(run_id=self._run_id, index=record.index, recorded_at=self._now(), **columns)
+
+    def _stamps(self, record: Record) -> dict[str, object]:
+        """Return who writes a record, and when."""
+        names = {State.APPLIED: "applied_at", State.REVERTED: "reverted_at"}
+        stamp = {names[record.state]: self._now()} if record.state in names else {}
+        return {"epoch": self._epoch, **stamp}
 
     def close(self) -> Sequence[Record]:
         """Rows stay: they are the record of what was done."""

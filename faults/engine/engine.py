@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from faults.engine import creating, patching
-from faults.engine.model import Change, Create, Record, State
+from faults.engine.model import Change, Create, Patch, Record, State
 from faults.engine.ports import ClusterPort, Journal, Neighbours, NoNeighbours
 from faults.engine.stuck import Stuck
 from faults.errors import ClusterError, JournalError, StaleEpoch
 
 Report = Callable[[str], None]
+_Creation = tuple[int, Create, Record | None]
+"""A step's index, what it creates, and its record of an earlier attempt."""
 
 
 def no_failpoint(name: str) -> None:
@@ -37,19 +39,31 @@ class Engine:
         self._neighbours = neighbours or NoNeighbours()
         self._failpoint = failpoint
 
-    def apply(self, changes: Sequence[Change], report: Report = lambda line: None, *, mend: bool = False) -> None:
-        """Make every change that is not made yet, in order. Raises ClusterError; what was done stays recorded.
+    def apply(
+        self, changes: Sequence[Change], report: Report = lambda line: None, *, mend: bool = False, first: int = 0
+    ) -> None:
+        """Make every change from ``first`` on that is not made yet, in order.
+
+        Raises ClusterError; what was done stays recorded.
 
         A step's index is its place in ``changes``, so the same list must be handed in again. Steps that were taken
         back are made again. With ``mend`` those are, too, whose effect has gone: a cluster that comes back from a
         snapshot has forgotten the last second. Not where a candidate may have taken the effect away.
         """
         known = {record.index: record for record in self._journal.records()}
-        for index, change in enumerate(changes):
+        creations: list[_Creation] = []
+        for index, change in enumerate(changes[first:], first):
             record = known.get(index)
-            if record is None or record.state is not State.APPLIED or (mend and not self._holds(record)):
-                report(f"{'Creating' if isinstance(change, Create) else 'Changing'} {change.target}")
-                self._apply(index, change, record)
+            if record is not None and record.state is State.APPLIED and not (mend and not self._holds(record)):
+                continue
+            if isinstance(change, Create):
+                creations.append((index, change, record))
+                continue
+            self._create(creations, report)
+            creations = []
+            report(f"Changing {change.target}")
+            self._change(index, change, record)
+        self._create(creations, report)
 
     def revert(self, report: Report = lambda line: None, only: Callable[[Record], bool] | None = None) -> list[Stuck]:
         """Take every step back, the last one first; return those that could not be.
@@ -76,48 +90,62 @@ class Engine:
         reverted = [record for record in self._journal.records() if record.state is State.REVERTED]
         return [record for record in reverted if record.outcome != creating.KEPT and self._holds(record)]
 
-    def _apply(self, index: int, change: Change, record: Record | None) -> None:
+    def _create(self, creations: Sequence[_Creation], report: Report) -> None:
+        """Create objects in order. Their undos are committed together, and so is what became of them: each commit is
+        a write to the disk and to the cluster, and a plan of an object needs no look at the cluster."""
+        records = [self._plan_creation(*creation) for creation in creations]
+        planned = [record for record, (_, _, old) in zip(records, creations, strict=True) if record is not old]
+        if planned:
+            self._journal.save(*planned)
+        done: list[Record] = []
+        try:
+            for record, (_, change, _) in zip(records, creations, strict=True):
+                report(f"Creating {change.target}")
+                self._failpoint("before-write")
+                self._journal.guard()
+                done.append(creating.send(self._cluster, change, record))
+                self._failpoint("after-write")
+        except (ClusterError, StaleEpoch):
+            self._commit_or_undo(done)
+            raise
+        self._commit_or_undo(done)
+
+    def _plan_creation(self, index: int, change: Create, record: Record | None) -> Record:
+        """Return the undo; that of an earlier attempt which was not recorded as made still tells the truth."""
+        self._failpoint("before-undo")
+        is_kept = record is not None and record.state is State.RECORDED
+        return record if record is not None and is_kept else creating.plan(index, change)
+
+    def _change(self, index: int, change: Patch, record: Record | None) -> None:
         record = self._record(index, change, record)
         self._failpoint("before-write")
         self._journal.guard()
-        done = self._send(change, record)
+        done = patching.send(self._cluster, change, record)
         self._failpoint("after-write")
-        self._commit_or_undo(done)
+        self._commit_or_undo([done])
 
-    def _record(self, index: int, change: Change, record: Record | None) -> Record:
+    def _record(self, index: int, change: Patch, record: Record | None) -> Record:
         """Commit the undo. A record of an earlier attempt is kept while it still tells the truth."""
         self._failpoint("before-undo")
-        if record is not None and record.state is State.RECORDED and self._still_true(record):
+        if record is not None and record.state is State.RECORDED and patching.is_true(self._cluster, record):
             return record
-        planned = creating.plan(index, change) if isinstance(change, Create) else self._plan_patch(index, change)
+        planned = patching.plan(self._cluster, index, change)
         self._journal.save(planned)
         return planned
 
-    def _plan_patch(self, index: int, change: Change) -> Record:
-        assert not isinstance(change, Create)
-        return patching.plan(self._cluster, index, change)
-
-    def _still_true(self, record: Record) -> bool:
-        if _is_creation(record):
-            return True
-        return patching.is_sent(self._cluster, record) or patching.is_current(self._cluster, record)
-
-    def _send(self, change: Change, record: Record) -> Record:
-        if isinstance(change, Create):
-            return creating.send(self._cluster, change, record)
-        if patching.is_sent(self._cluster, record):
-            return record.applied(record.uid)
-        return patching.send(self._cluster, change, record)
-
-    def _commit_or_undo(self, done: Record) -> None:
-        """Mark the step as made. A worker that was overtaken while its write was under way takes that write back,
-        unless the new holder has made the step its own."""
+    def _commit_or_undo(self, done: Sequence[Record]) -> None:
+        """Mark steps as made. A worker that was overtaken while its writes were under way takes them back, unless
+        the new holder has made the steps its own."""
+        if not done:
+            return
         try:
-            self._journal.save(done)
+            self._journal.save(*done)
         except StaleEpoch:
-            newest = {record.index: record for record in self._journal.records()}.get(done.index)
-            if newest is None or newest.state is State.REVERTED:
-                self._undo(done)
+            newest = {record.index: record for record in self._journal.records()}
+            for record in reversed(done):
+                found = newest.get(record.index)
+                if found is None or found.state is State.REVERTED:
+                    self._undo(record)
             raise
 
     def _take_back(self, record: Record) -> None:

@@ -19,10 +19,10 @@ class PairedJournal:
         """Return what the first journal knows."""
         return self._first.records()
 
-    def save(self, record: Record) -> None:
+    def save(self, *records: Record) -> None:
         """Commit to the first, whose fence keeps an overtaken worker from spoiling the copy; then to the copy."""
-        self._first.save(record)
-        self._copy.save(record)
+        self._first.save(*records)
+        self._copy.save(*records)
 
     def guard(self) -> None:
         """Prove to the first journal that this worker may write."""

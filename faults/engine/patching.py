@@ -27,29 +27,19 @@ def plan(cluster: ClusterPort, index: int, change: Patch) -> Record:
     return Record(index, change.injector, change.target, undo, uid=before["metadata"]["uid"])
 
 
-def is_sent(cluster: ClusterPort, record: Record) -> bool:
-    """Return whether the object holds injected values already: an earlier attempt wrote them and died.
-
-    One is enough, for somebody may have changed the others since; planning again would take ours for theirs.
-    """
+def is_true(cluster: ClusterPort, record: Record) -> bool:
+    """Return whether a record of an earlier attempt still tells what the object held before."""
     live = _live(cluster, record)
-    changes = [field for field in record.undo["fields"] if fields.changed(field)]
-    return live is not None and (not changes or any(fields.holds(field, "after", live) for field in changes))
-
-
-def is_current(cluster: ClusterPort, record: Record) -> bool:
-    """Return whether the before-images are still what the object holds."""
-    live = _live(cluster, record)
-    return live is not None and all(fields.holds(field, "before", live) for field in record.undo["fields"])
+    return live is not None and (_is_sent(record, live) or _is_current(record, live))
 
 
 def send(cluster: ClusterPort, change: Patch, record: Record) -> Record:
     """Write the patch, provided that the object still holds the before-images; Conflict otherwise."""
     for _ in range(ATTEMPTS):
         live = _get(cluster, record.target)
-        if is_sent(cluster, record):  # by a try whose answer was lost
+        if _is_sent(record, live):  # by a try whose answer was lost, or a worker that died
             return record.applied(live["metadata"]["uid"])
-        if not all(fields.holds(field, "before", live) for field in record.undo["fields"]):
+        if not _is_current(record, live):
             break
         try:
             _patch(cluster, change.target, change.patch, live)
@@ -57,6 +47,21 @@ def send(cluster: ClusterPort, change: Patch, record: Record) -> Record:
             continue
         return record.applied(live["metadata"]["uid"])
     raise Conflict(f"{record.target} kept changing while it was to be patched; try again.", retryable=True)
+
+
+def _is_sent(record: Record, live: Obj) -> bool:
+    """Return whether the object holds injected values already: an earlier attempt wrote them and died.
+
+    One is enough, for somebody may have changed the others since; planning again would take ours for theirs.
+    """
+    changes = [field for field in record.undo["fields"] if fields.changed(field)]
+    is_same = live["metadata"]["uid"] == record.uid
+    return is_same and (not changes or any(fields.holds(field, "after", live) for field in changes))
+
+
+def _is_current(record: Record, live: Obj) -> bool:
+    """Return whether the before-images are still what the object holds."""
+    return all(fields.holds(field, "before", live) for field in record.undo["fields"])
 
 
 def take_back(cluster: ClusterPort, record: Record) -> str:

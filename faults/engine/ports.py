@@ -82,8 +82,8 @@ class Journal(Protocol):
     def records(self) -> Sequence[Record]:
         """Return every record, in order of its index."""
 
-    def save(self, record: Record) -> None:
-        """Commit a record, new or changed."""
+    def save(self, *records: Record) -> None:
+        """Commit records, new or changed: all of them, or none."""
 
     def guard(self) -> None:
         """Prove that this worker may still write, and prolong its lease."""

@@ -1,7 +1,8 @@
 """A Kubernetes client of plain dicts over the official one.
 
 The generated models of ``kubernetes`` cost ten times the time and three times the memory of ``json`` per object, so
-only its configuration, TLS and connection pool are used. Kinds are found by discovery, one request per group version.
+only its configuration, TLS and connection pool are used. Kinds are found by discovery, one request per group version,
+or one for all of them.
 Every failure is a ``faults.errors.ClusterError``.
 """
 
@@ -37,6 +38,10 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
+_DISCOVERY = ",".join(
+    [f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")]
+    + ["application/json"]
+)
 # Nothing is repeated by urllib3: ``Kube._repeat`` decides. Redirects would carry the token elsewhere.
 _NO_RETRIES = urllib3.Retry(total=0, redirect=False, raise_on_status=False)
 MAX_TRIES = 5
@@ -213,9 +218,18 @@ class Kube:
 
     def kinds(self) -> Resources:
         """Return every kind of the preferred version of every API group, but for extensions whose server is down."""
-        groups = self._json("GET", "/apis").get("groups", [])
-        versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in groups)]
-        return [resource for version in versions for resource in self._kinds_in(version)]
+        return [resource for version in ("v1", *self._preferred()) for resource in self._kinds_in(version)]
+
+    def _preferred(self) -> Sequence[str]:
+        """Return the preferred version of each named group, and learn its kinds where one answer tells them all."""
+        answer = self._json("GET", "/apis", accept=_DISCOVERY)
+        if answer.get("kind") != "APIGroupDiscoveryList":
+            return [group["preferredVersion"]["groupVersion"] for group in answer.get("groups", [])]
+        groups = parse_groups(answer)
+        for version, resources in groups.items():
+            if resources is not None:
+                self._kinds[version] = resources
+        return [version for version in groups if version in self._kinds or not self._is_down(version)]
 
     def _kinds_in(self, api_version: str) -> Resources:
         try:
@@ -289,10 +303,11 @@ class Kube:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        accept: str = "",
         repeatable: bool = True,
     ) -> Obj:
         def ask() -> Obj:
-            data = self._request(method, path, query=query, body=body, content_type=content_type)
+            data = self._request(method, path, query=query, body=body, content_type=content_type, accept=accept)
             return self._object(data)
 
         return self._repeat(ask) if repeatable else ask()
@@ -421,6 +436,27 @@ def parse_resources(api_version: str, answer: Obj) -> dict[str, Resource]:
         for entry in answer.get("resources", [])
         if "/" not in entry["name"]
     }
+
+
+def parse_groups(answer: Obj) -> dict[str, dict[str, Resource] | None]:
+    """Return the first, preferred version of each group of an aggregated discovery document, with its kinds.
+
+    None stands for those of another server that does not answer for now.
+    """
+    found: dict[str, dict[str, Resource] | None] = {}
+    for group in answer.get("items", []):
+        version = group["versions"][0]
+        api_version = f"{group['metadata']['name']}/{version['version']}"
+        entries = [entry for entry in version.get("resources", []) if entry.get("responseKind")]
+        is_stale = version.get("freshness") == "Stale"
+        kinds = {entry["responseKind"]["kind"]: _discovered(api_version, entry) for entry in entries}
+        found[api_version] = None if is_stale else kinds
+    return found
+
+
+def _discovered(api_version: str, entry: Obj) -> Resource:
+    kind, is_namespaced = entry["responseKind"]["kind"], entry["scope"] == "Namespaced"
+    return Resource(api_version, kind, entry["resource"], is_namespaced, frozenset(entry["verbs"]))
 
 
 def _client_context(access: Access) -> ssl.SSLContext:

@@ -87,13 +87,13 @@ class MirrorJournal:
             self._load()
         return self._mirror.records
 
-    def save(self, record: Record) -> None:
-        """Write one record. The call returns when the cluster has stored it. Raises JournalError."""
+    def save(self, *records: Record) -> None:
+        """Write some records. The call returns when the cluster has stored them. Raises JournalError."""
         with self._own_errors():
             self._load()
-            records = {known.index: known for known in self._mirror.records} | {record.index: record}
-            self._mirror = replace(self._mirror, records=tuple(records[index] for index in sorted(records)))
-            self._write(create=record.state is not State.REVERTED)
+            known = {record.index: record for record in (*self._mirror.records, *records)}
+            self._mirror = replace(self._mirror, records=tuple(known[index] for index in sorted(known)))
+            self._write(create=any(record.state is not State.REVERTED for record in records))
 
     def move_deadline(self, deadline: datetime | None) -> None:
         """Tell the janitor of a new deadline; nothing where there is no Secret."""

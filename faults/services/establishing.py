@@ -26,16 +26,18 @@ def establish(work: Work, run: FaultRun) -> None:
     """Make an environment's changes, or those of them that have gone. Raises ClusterError."""
     namespaces, rails = selectors.namespaces_of(run), selectors.guardrails_of(run)
     changes, kube = selectors.changes_of(run), work.kube()
+    first = 0
     if rails is not None:
-        _apply(work, changes[: len(environment.foundation(namespaces, rails))])
+        first = len(environment.foundation(namespaces, rails))
+        _apply(work, changes[:first])
         _await(work, lambda: all(_has_account(kube, name) for name in namespaces))
-    _apply(work, changes)
+    _apply(work, changes, first)
     if rails is not None:
         _await(work, lambda: all(_quota_counts(kube, name) and _policy_acts(kube, name) for name in namespaces))
 
 
-def _apply(work: Work, changes: Sequence[Change]) -> None:
-    work.engine().apply(changes, lambda line: work.report("Injecting", line), mend=True)
+def _apply(work: Work, changes: Sequence[Change], first: int = 0) -> None:
+    work.engine().apply(changes, lambda line: work.progress("Injecting", line), mend=True, first=first)
 
 
 def _await(work: Work, true: Callable[[], bool]) -> None:

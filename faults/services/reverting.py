@@ -101,7 +101,7 @@ def _revert(work: Work, run: FaultRun, wait: Wait, hold_s: float) -> None:
     if run.fingerprint_before is None or _is_gone(run.cluster):
         _finish(work, [], dropped=run.fingerprint_before is not None)
         return
-    stuck = work.engine().revert(lambda line: work.report("Reverting", line)) or _let_go(work, run, wait, hold_s)
+    stuck = work.engine().revert(lambda line: work.progress("Reverting", line)) or _let_go(work, run, wait, hold_s)
     if stuck:
         _quarantine(work, stuck)
         return

@@ -77,7 +77,7 @@ def _inject(work: Work, run: FaultRun) -> None:
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         establish(work, run)
     else:
-        work.engine().apply(selectors.changes_of(run), lambda line: work.report("Injecting", line), mend=True)
+        work.engine().apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
 

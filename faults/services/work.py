@@ -21,6 +21,7 @@ from faults.services.neighbours import RunNeighbours
 Report = Callable[[str, str], None]
 Failpoint = Callable[[str], None]
 BEAT_S = 1.0
+PROGRESS_S = 0.2
 
 
 def silent(phase: str, detail: str) -> None:
@@ -36,7 +37,7 @@ class Work:
     now: Callable[[], datetime]
     failpoint: Failpoint
     listener: Report
-    told: dict[str, float] = field(default_factory=dict, compare=False)
+    told: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def run(self) -> FaultRun:
         """Return the run as it is now."""
@@ -52,14 +53,19 @@ class Work:
         self.update(phase=phase[:60], detail=detail)
         self._tell(phase, detail)
 
+    def progress(self, phase: str, detail: str) -> None:
+        """Show one of many lines: a phase's first, then as many as can be read, since each is written to the disk."""
+        if self.told.get("phase") != phase or time.monotonic() - self.told["at"] >= PROGRESS_S:
+            self.report(phase, detail)
+
     def beat(self, phase: str, detail: str) -> None:
-        """Keep the lease while something is waited for; whoever called hears of it once a second, to keep theirs."""
-        self.journal().guard()
+        """Keep the lease, and let whoever called keep theirs, while something is waited for: once a second."""
         if time.monotonic() - self.told.get("at", 0.0) >= BEAT_S:
+            self.keep()
             self._tell(phase, detail)
 
     def _tell(self, phase: str, detail: str) -> None:
-        self.told["at"] = time.monotonic()
+        self.told.update(at=time.monotonic(), phase=phase)
         self.listener(phase, detail)
 
     def kube(self) -> Kube:

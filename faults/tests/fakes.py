@@ -99,6 +99,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.rows: dict[int, Record] = {}
         self.newest_epoch = 0
+        self.saves = 0
         self.closed = False
 
     def open(self) -> MemoryHandle:
@@ -116,9 +117,10 @@ class MemoryHandle:
     def records(self):
         return [self.store.rows[index] for index in sorted(self.store.rows)]
 
-    def save(self, record):
+    def save(self, *records):
         self.guard()
-        self.store.rows[record.index] = copy.deepcopy(record)
+        self.store.saves += 1
+        self.store.rows |= {record.index: copy.deepcopy(record) for record in records}
 
     def guard(self):
         if self.epoch != self.store.newest_epoch:

@@ -19,6 +19,7 @@ NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note", "n
 WEB = Target("apps/v1", "Deployment", "lab", "web")
 PATCH = {"spec": {"replicas": 0, "template": {"nodeSelector": {"zone": "nowhere"}, "priority": None}}}
 CHANGES = [Create(JOB), Patch(WEB, PATCH), Create(NOTE)]
+CREATIONS_FIRST = [Create(JOB), Create(NOTE), Patch(WEB, PATCH)]
 INJECT_POINTS = ["before-undo", "before-write", "after-write"]
 REVERT_POINTS = ["revert-before-write", "revert-after-write"]
 
@@ -80,28 +81,64 @@ def test_revert_gives_back_exactly_what_was_there(cluster, journal):
     assert engine.leftovers() == []
 
 
+@pytest.mark.parametrize("changes", [CHANGES, CREATIONS_FIRST])
 @pytest.mark.parametrize("hit", [1, 2, 3])
 @pytest.mark.parametrize("point", INJECT_POINTS)
-def test_a_worker_that_dies_while_injecting_can_be_followed_by_another(cluster, journal, point, hit):
+def test_a_worker_that_dies_while_injecting_can_be_followed_by_another(cluster, journal, point, hit, changes):
     before = picture(cluster)
     with pytest.raises(Killed):
-        Engine(cluster, journal.open(), failpoint=killer(point, hit)).apply(CHANGES)
+        Engine(cluster, journal.open(), failpoint=killer(point, hit)).apply(changes)
 
     engine = Engine(cluster, journal.open())
-    engine.apply(CHANGES)
+    engine.apply(changes)
     assert cluster.get("apps/v1", "Deployment", "web", "lab")["spec"]["replicas"] == 0
     assert engine.revert() == []
     assert compare(before, picture(cluster)) == []
 
 
+@pytest.mark.parametrize("changes", [CHANGES, CREATIONS_FIRST])
 @pytest.mark.parametrize("hit", [1, 2, 3])
 @pytest.mark.parametrize("point", INJECT_POINTS)
-def test_a_worker_that_dies_while_injecting_can_be_reverted_by_another(cluster, journal, point, hit):
+def test_a_worker_that_dies_while_injecting_can_be_reverted_by_another(cluster, journal, point, hit, changes):
     before = picture(cluster)
     with pytest.raises(Killed):
-        Engine(cluster, journal.open(), failpoint=killer(point, hit)).apply(CHANGES)
+        Engine(cluster, journal.open(), failpoint=killer(point, hit)).apply(changes)
 
     assert Engine(cluster, journal.open()).revert() == []
+    assert compare(before, picture(cluster)) == []
+
+
+def test_creations_that_follow_each_other_share_two_commits(cluster, journal):
+    Engine(cluster, journal.open()).apply([Create(JOB), Create(NOTE)])
+    assert journal.saves == 2
+    assert [record.state for record in journal.rows.values()] == [State.APPLIED] * 2
+
+
+def test_what_was_created_before_a_refusal_stays_recorded(cluster, journal):
+    def refuse(verb, key):
+        if key[3] == "note":
+            raise Forbidden("not here")
+
+    cluster.before_write = refuse
+    with pytest.raises(Forbidden):
+        Engine(cluster, journal.open()).apply(CREATIONS_FIRST)
+    assert [(record.state, bool(record.uid)) for record in journal.rows.values()] == [
+        (State.APPLIED, True),
+        (State.RECORDED, False),
+    ]
+
+
+def test_a_worker_overtaken_between_two_creations_takes_the_first_back(cluster, journal):
+    def overtake(point):
+        if point == "after-write":  # the other worker looked before this write, and found nothing to revert
+            journal.newest_epoch += 1
+            journal.rows = {index: row.reverted("was not there") for index, row in journal.rows.items()}
+
+    before, writes = picture(cluster), []
+    cluster.before_write = lambda verb, key: writes.append((verb, key[3]))
+    with pytest.raises(StaleEpoch):
+        Engine(cluster, journal.open(), failpoint=overtake).apply(CREATIONS_FIRST)
+    assert writes == [("create", "train"), ("delete", "train")]
     assert compare(before, picture(cluster)) == []
 
 

@@ -247,3 +247,48 @@ def test_an_extension_whose_server_is_down_has_no_kinds(service, is_down):
         else:
             with pytest.raises(errors.Unreachable):
                 server.kube.kinds()
+
+
+def group_of_kinds(name, version, *entries, **rest):
+    resources = [
+        {"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "verbs": ["list"]}
+        for plural, kind, scope in entries
+    ]
+    return {"metadata": {"name": name}, "versions": [{"version": version, "resources": resources, **rest}]}
+
+
+def test_one_answer_tells_the_kinds_of_every_group_and_a_stale_one_is_asked_for():
+    apps = group_of_kinds("apps", "v1", ("deployments", "Deployment", "Namespaced"))
+    storage = group_of_kinds("storage.k8s.io", "v1", ("csidrivers", "CSIDriver", "Cluster"))
+    metrics = group_of_kinds("metrics.k8s.io", "v1beta1", freshness="Stale")
+    gone = group_of_kinds("gone.example.com", "v1", freshness="Stale")
+    document = {"kind": "APIGroupDiscoveryList", "items": [apps, storage, metrics, gone]}
+    nodes = {"name": "nodes", "kind": "NodeMetrics", "namespaced": False, "verbs": ["list"]}
+
+    def answer(method, path, query):
+        if path == "/apis":
+            return 200, {}, [json.dumps(document).encode()]
+        if path.startswith("/apis/apiregistration.k8s.io/v1/apiservices/"):
+            available = "True" if path.endswith("v1beta1.metrics.k8s.io") else "False"
+            service = {
+                "spec": {"service": {}},
+                "status": {"conditions": [{"type": "Available", "status": available}]},
+            }
+            return 200, {}, [json.dumps(service).encode()]
+        assert path == "/apis/metrics.k8s.io/v1beta1"
+        return 200, {}, [json.dumps({"resources": [nodes]}).encode()]
+
+    with ScriptedServer(answer) as server:
+        found = {resource.kind: resource.namespaced for resource in server.kube.kinds()}
+        assert found == {"Pod": True, "Deployment": True, "CSIDriver": False, "NodeMetrics": False}
+        assert server.kube.known_path("apps/v1", "Deployment", "a") == "/apis/apps/v1/namespaces/a/deployments"
+
+
+def test_one_answer_for_all_groups_tells_the_same_as_one_for_each(kube):
+    at_once = [found for found in kube.kinds() if found.api_version != "metrics.k8s.io/v1beta1"]  # it may come later
+    versions = dict.fromkeys(found.api_version for found in at_once)
+    assert len(versions) > 15
+    other = Kube(kube.access)
+    one_by_one = [found for version in versions for found in other._ask_kinds(version).values()]
+    assert sorted(at_once, key=str) == sorted(one_by_one, key=str)
+    other.close()
