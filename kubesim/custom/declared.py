@@ -1,11 +1,10 @@
-"""What CEL rules see of a schema: the types of its values, how large they may be, and the values themselves."""
+"""What CEL rules see of a schema: the types of its values, and the values themselves."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +13,6 @@ from kubesim.cel.values import CelError, Unordered, duration, timestamp
 from kubesim.custom.structural import EMBEDDED, INT_OR_STRING, LIST_TYPE, OWN
 from kubesim.errors import Obj
 
-REQUEST_SIZE = 3 * 1024 * 1024
-"""The size of the largest request."""
 RESERVED = frozenset(
     ("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import")
     + ("let", "loop", "package", "namespace", "return", "var", "void", "while")
@@ -23,22 +20,10 @@ RESERVED = frozenset(
 ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 SPECIAL = re.compile(r"__|[-./]")
 NAME = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
-LONGEST = {"duration": 32, "date": 12, "date-time": 32}
-SHORTEST = {"duration": 3, "date": 12, "date-time": 21}
+SCALARS = {"boolean": "bool", "number": "double", "integer": "int"}
 FORMATS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
 TEXT: Obj = {"type": "string"}
 META: Obj = {"type": "object", "properties": {"name": TEXT, "generateName": TEXT}}
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A type: how many elements a value of it has at most, and how short it is at least when it is written."""
-
-    type: Type
-    most: int = 0
-    least: int = 2
-    fields: dict[str, Declared] = field(default_factory=dict)
-    item: Declared | None = None
 
 
 def escaped(name: str) -> str | None:
@@ -48,74 +33,35 @@ def escaped(name: str) -> str | None:
     return SPECIAL.sub(lambda found: ESCAPES[found[0]], name) if NAME.fullmatch(name) else None
 
 
-def declared(schema: Obj, *, whole: bool = False, name: str = "object") -> Declared | None:
+def declared(schema: Obj, *, whole: bool = False, name: str = "object") -> Type | None:
     """Return the type of a schema's values; None for one that expressions do not see. ``whole``: of the API."""
     if schema.get(INT_OR_STRING):
-        return Declared("dyn", _most_text(schema), 1)
+        return "dyn"
     match schema.get("type"):
         case "array":
-            return _list(schema, name)
+            items = schema.get("items") or {}
+            item = declared(items, whole=bool(items.get(EMBEDDED)), name=f"{name}.@idx")
+            return None if item is None else ("list", item)
         case "object":
             return _object(schema, whole=whole, name=name)
         case "string":
-            return _text(schema)
+            return FORMATS.get(schema.get("format", ""), "string")
         case kind:
-            scalars = {
-                "boolean": Declared("bool", 0, 4),
-                "number": Declared("double", 0, 1),
-                "integer": Declared("int", 0, 1),
-            }
-            return scalars.get(str(kind))
+            return SCALARS.get(str(kind))
 
 
-def _text(schema: Obj) -> Declared:
-    form = schema.get("format", "")
-    return Declared(FORMATS.get(form, "string"), _most_text(schema), SHORTEST.get(form, 2))
-
-
-def _most_text(schema: Obj) -> int:
-    form, longest, choices = schema.get("format", ""), schema.get("maxLength"), schema.get("enum")
-    if form in LONGEST:
-        return LONGEST[form]
-    if longest is not None:
-        return int(max(longest, 0)) * (1 if form == "byte" else 4)
-    if choices and form != "byte" and not schema.get(INT_OR_STRING):
-        return max((len(choice.encode()) for choice in choices if isinstance(choice, str)), default=0)
-    return REQUEST_SIZE - 2
-
-
-def _list(schema: Obj, name: str) -> Declared | None:
-    items = schema.get("items") or {}
-    item = declared(items, whole=bool(items.get(EMBEDDED)), name=f"{name}.@idx")
-    if item is None:
-        return None
-    most = schema.get("maxItems")
-    return Declared(
-        ("list", item.type), (REQUEST_SIZE - 2) // (item.least + 1) if most is None else max(most, 0), item=item
-    )
-
-
-def _object(schema: Obj, *, whole: bool, name: str) -> Declared | None:
+def _object(schema: Obj, *, whole: bool, name: str) -> Type | None:
     extra = schema.get("additionalProperties")
     if isinstance(extra, dict) and not whole:
         item = declared(extra, whole=bool(extra.get(EMBEDDED)), name=f"{name}.@elem")
-        most = schema.get("maxProperties")
-        if item is None:
-            return None
-        count = (REQUEST_SIZE - 2) // (item.least + 6) if most is None else max(most, 0)
-        return Declared(("map", "string", item.type), count, item=item)
-    known, least = {}, 2
+        return None if item is None else ("map", "string", item)
+    kinds = {}
     for key, inner in properties(schema, whole=whole).items():
         called = escaped(key)
         found = declared(inner, whole=bool(inner.get(EMBEDDED)), name=f"{name}.{called}")
-        if found is None:
-            continue
-        if called is not None:
-            known[called] = found
-        if key in (schema.get("required") or ()) and "default" not in inner:
-            least += len(key.encode()) + found.least + 4
-    kinds = {key: found.type for key, found in known.items()}
-    return Declared(("object", kinds.get, name), 0, least, known)
+        if called is not None and found is not None:
+            kinds[called] = found
+    return ("object", kinds.get, name)
 
 
 def properties(schema: Obj, *, whole: bool) -> Obj:

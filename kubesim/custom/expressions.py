@@ -1,18 +1,17 @@
-"""What is wrong with the CEL rules of a schema before any object is asked: their types, and what they may cost."""
+"""What is wrong with the CEL rules of a schema before any object is asked: their form and their types."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
-from kubesim.cel.estimate import UNBOUNDED, estimated
+from kubesim.api.status import FieldError, invalid_value, required, unsupported
 from kubesim.cel.literals import unfoldable
 from kubesim.cel.program import CelError, compiled
 from kubesim.cel.syntax import mentions
-from kubesim.cel.types import UNKNOWN, Checked, checked, optional
-from kubesim.custom.declared import REQUEST_SIZE, Declared, declared
+from kubesim.cel.types import UNKNOWN, Type, checked, optional
+from kubesim.custom.declared import declared
 from kubesim.custom.rules import MAP_TYPE, RULES
 from kubesim.custom.structural import EMBEDDED, LIST_TYPE
 from kubesim.errors import Obj
@@ -27,25 +26,14 @@ NOT_EMPTY, ONE_LINE = "must be non-empty if specified", "must not contain line b
 BREAK = re.compile(r"[\n\r]")
 STEP = re.compile(r"\.([^.\[\]'\s]+)|\['((?:\\.|[^'])+)'\]")
 """A step of the path to a field: a property, or a key of a map."""
-LIMIT, LIMIT_OF_ALL = 10_000_000, 100_000_000
-"""What a rule, and what all rules of a version, may cost at most."""
-MOST_SHOWN = 4
-CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-ADVICE = (
-    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
-    "declared)"
-)
-OF_ALL = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A schema within another: where it is, how often values of it may be in an object (None: nobody knows), and
-    within what nobody can tell which value one was before."""
+    """A schema within another: where it is, and within what nobody can tell which value one was before."""
 
     schema: Obj
     path: str
-    often: int | None = 1
     lost: str = ""
     whole: bool = False
 
@@ -53,26 +41,16 @@ class Level:
         """Yield the schemas directly in this one."""
         extra, items = self.schema.get("additionalProperties"), self.schema.get("items")
         if isinstance(extra, dict):
-            yield self._at(extra, "additionalProperties", self.schema.get("maxProperties"), self.lost)
+            yield self._at(extra, "additionalProperties", self.lost)
         lost = self.lost or (self.path if self.schema.get(MAP_TYPE) == "atomic" else "")
         for name, inner in sorted((self.schema.get("properties") or {}).items()):
-            yield self._at(inner, f"properties[{name}]", 1, lost)
+            yield self._at(inner, f"properties[{name}]", lost)
         if isinstance(items, dict):
             lost = self.lost or ("" if self.schema.get(LIST_TYPE) == "map" else self.path)
-            yield self._at(items, "items", self.schema.get("maxItems"), lost)
+            yield self._at(items, "items", lost)
 
-    def _at(self, schema: Obj, step: str, most: int | None, lost: str) -> Level:
-        often = None if self.often is None or most is None else self.often * max(most, 0)
-        return Level(schema, f"{self.path}.{step}", often, lost, bool(schema.get(EMBEDDED)))
-
-
-@dataclass(slots=True)
-class _Found:
-    """What has been found of all rules of a schema."""
-
-    wrong: list[str]
-    errors: list[FieldError] = field(default_factory=list)
-    costs: list[tuple[int, str]] = field(default_factory=list)
+    def _at(self, schema: Obj, step: str, lost: str) -> Level:
+        return Level(schema, f"{self.path}.{step}", lost, bool(schema.get(EMBEDDED)))
 
 
 def written_errors(schema: Obj, path: str) -> Iterator[FieldError]:
@@ -123,54 +101,34 @@ def _leads(schema: Obj, path: str) -> bool:
 
 def errors(schema: Obj, path: str, wrong: list[str]) -> list[FieldError]:
     """Return what is wrong with the rules of a schema of whole objects; those around a ``wrong`` place are let be."""
-    found = _Found(wrong)
-    _visit(Level(schema, path, whole=True), found)
-    total = min(UNBOUNDED, sum(cost for cost, _ in found.costs))
-    if total > LIMIT_OF_ALL:
-        dear = sorted(
-            (entry for entry in found.costs if entry[0] >= LIMIT_OF_ALL // 100), key=lambda entry: -entry[0]
-        )
-        found.errors += [forbidden_field(where, CONTRIBUTED) for _, where in dear[:MOST_SHOWN]]
-        found.errors.append(forbidden_field(path, _too_dear(OF_ALL, total, LIMIT_OF_ALL)))
-    return found.errors
+    return list(_errors_of(Level(schema, path, whole=True), wrong))
 
 
-def _visit(level: Level, found: _Found) -> None:
-    """Look at the rules of a schema, those within it first."""
+def _errors_of(level: Level, wrong: list[str]) -> Iterator[FieldError]:
+    """Yield what is wrong with the rules of a schema, those within it first."""
     for inner in level.inside():
-        _visit(inner, found)
-    if not level.schema.get(RULES) or any(where.startswith(f"{level.path}.") for where in found.wrong):
+        yield from _errors_of(inner, wrong)
+    if not level.schema.get(RULES) or any(where.startswith(f"{level.path}.") for where in wrong):
         return
     known = declared(level.schema, whole=level.whole, name="selfType")
     for at, entry in enumerate(level.schema[RULES]):
-        where = f"{level.path}.{RULES}[{at}]"
-        found.errors += _entry_errors(entry, where, level, known, found.costs)
+        yield from _entry_errors(entry, f"{level.path}.{RULES}[{at}]", level, known)
 
 
-def _entry_errors(
-    entry: Obj, where: str, level: Level, known: Declared | None, costs: list[tuple[int, str]]
-) -> Iterator[FieldError]:
+def _entry_errors(entry: Obj, where: str, level: Level, known: Type | None) -> Iterator[FieldError]:
     text, says = entry.get("rule") or "", entry.get("messageExpression") or ""
     if not text.strip() or known is None:
         return
     shown = {go: entry.get(name, empty) for go, name, empty in RULE}
-    of_old = optional(known.type) if entry.get("optionalOldSelf") else known.type
-    names = {"self": known.type, "oldSelf": of_old}
-    wrong, found = _compiled(text, names, "bool", "cel expression must evaluate to a bool", "compilation failed")
+    names = {"self": known, "oldSelf": optional(known) if entry.get("optionalOldSelf") else known}
+    wrong = _complaint(text, names, "bool", "cel expression must evaluate to a bool", "compilation failed")
     if wrong:
         yield invalid_value(f"{where}.rule", shown, wrong)
-    else:
-        often = level.often if level.often is not None else REQUEST_SIZE // (known.least + 1)
-        cost = min(UNBOUNDED, estimated(found, {"self": known, "oldSelf": known}) * often)
-        yield from _cost_errors(cost, f"{where}.rule", "estimated rule cost", costs)
     if says.strip() and not wrong:
         must = "messageExpression must evaluate to a string"
-        unsaid, found = _compiled(says, names, "string", must, "messageExpression compilation failed")
+        unsaid = _complaint(says, names, "string", must, "messageExpression compilation failed")
         if unsaid:
             yield invalid_value(f"{where}.messageExpression", shown, unsaid)
-        else:
-            cost = min(UNBOUNDED, estimated(found, {"self": known, "oldSelf": known}))
-            yield from _cost_errors(cost, f"{where}.messageExpression", "estimated messageExpression cost", costs)
     yield from _transition_errors(entry, where, level, wrong=bool(wrong))
 
 
@@ -185,27 +143,15 @@ def _transition_errors(entry: Obj, where: str, level: Level, *, wrong: bool) -> 
         yield invalid_value(f"{where}.optionalOldSelf", entry["optionalOldSelf"], why)
 
 
-def _compiled(text: str, names: Obj, kind: str, must: str, failed: str) -> tuple[str, Checked]:
-    """Return what is wrong with an expression, and what is known of it."""
+def _complaint(text: str, names: Obj, kind: str, must: str, failed: str) -> str:
+    """Return what is wrong with an expression; nothing where it is right."""
     try:
         compiled(text)
     except CelError as error:
-        return f"{failed}: {error}", Checked()
+        return f"{failed}: {error}"
     found = checked(text, names)
     if found.faults:
-        return f"{failed}: {found.text(text)}", found
+        return f"{failed}: {found.text(text)}"
     if found.tree is not None and (why := unfoldable(found.tree)):
-        return why, found
-    return ("" if found.type in (kind, UNKNOWN) else must), found
-
-
-def _cost_errors(cost: int, where: str, what: str, costs: list[tuple[int, str]]) -> Iterator[FieldError]:
-    costs.append((cost, where))
-    if cost > LIMIT:
-        yield forbidden_field(where, _too_dear(what, cost, LIMIT))
-
-
-def _too_dear(what: str, cost: int, limit: int) -> str:
-    factor = cost / limit
-    shown = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
-    return f"{what} exceeds budget by factor of {shown} {ADVICE}"
+        return why
+    return "" if found.type in (kind, UNKNOWN) else must
