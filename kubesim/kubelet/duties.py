@@ -29,7 +29,6 @@ KNOWN = {
     "prometheus-operator": "kubesim.addons.prometheus_operator",
     "mpirun": "kubesim.addons.mpi:launch",
     "rank": "kubesim.kubelet.ranks",
-    "nginx-ingress-controller": "kubesim.addons.ingress",
     "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
     "fault-quarantine": "kubesim.addons.sentinel:quarantine",
     "node-drainer": "kubesim.addons.sentinel:drainer",

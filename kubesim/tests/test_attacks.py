@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 
-from kubesim.addons.ingress import Route
 from kubesim.api.quantity import QuantityError, canonical
 from kubesim.auth.authn import readable
 from kubesim.custom import schemas, values
@@ -25,13 +24,6 @@ def test_a_pattern_of_a_definition_takes_no_longer_than_its_text() -> None:
 @pytest.mark.parametrize(("pattern", "taken"), [(EVIL, True), (r"^\d+\z", True), ("(?=a)", False), ("(", False)])
 def test_patterns_are_of_gos_syntax(pattern: str, taken: bool) -> None:
     assert (schemas._pattern_error(pattern) == "") is taken
-
-
-@pytest.mark.parametrize("path", ["/(a+)+$", "/("])
-def test_the_path_of_an_ingress_that_never_ends_or_never_begins_matches_nothing(path: str) -> None:
-    annotations = {"nginx.ingress.kubernetes.io/use-regex": "true"}
-    route = Route({"metadata": {"name": "i", "annotations": annotations}}, path, False, {})
-    assert not route.fits(f"/{LONG}")
 
 
 @pytest.mark.parametrize(
