@@ -121,6 +121,8 @@ async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answe
         ("apply -f web.yaml --prune --all", "--prune"),
         ("apply -k .", "kustomize"),
         ("get pods -o go-template={{.kind}}", "go-template"),
+        ("config set-credentials ann --token=t", "config set-credentials"),
+        ("set selector svc/web app=other", "set selector"),
         ("get pods --template={{.kind}}", "go-template"),
     ],
 )

@@ -12,8 +12,8 @@ from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
 from kubesim.shell.kubectl.results import complain, dry, headless, report, validation
-from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, located, place, sources
-from kubesim.shell.kubectl.texts import compact, to_json, to_yaml
+from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sources
+from kubesim.shell.kubectl.texts import compact, to_yaml
 from kubesim.shell.machine import Process
 
 APPLY = "application/apply-patch+yaml"
@@ -203,46 +203,6 @@ async def _create(process: Process, client: Client, opts: Flags, kind: Resource,
             raise error.during("creating", source) from error
     await report(process, opts, kind, after, "created")
     return after
-
-
-async def view_last(process: Process, client: Client, opts: Flags) -> int:
-    """Show what was applied last."""
-    if opts.get("output") not in ("", "yaml", "json"):
-        raise KubectlError(
-            f"error: Unexpected -o output mode: {opts.get('output')}, the flag 'output' must be one of yaml|json"
-        )
-    for _, obj in await chosen(process, client, opts, opts.args):
-        text = (obj["metadata"].get("annotations") or {}).get(LAST)
-        if text is None:
-            name = obj["metadata"]["name"]
-            raise KubectlError(f"error: no last-applied-configuration annotation found on resource: {name}")
-        found = json.loads(text)
-        await process.write(to_json(found, 2) if opts.get("output") == "json" else to_yaml(found))
-    return 0
-
-
-async def set_last(process: Process, client: Client, opts: Flags) -> int:
-    """Write down manifests as what was applied last."""
-    for obj, source in await sources(process, opts):
-        kind = await client.of_object(obj, source)
-        wanted = located(client, kind, obj)
-        before = await client.request("GET", place(client, kind, wanted))
-        if LAST not in (before["metadata"].get("annotations") or {}) and not opts.on("create-annotation"):
-            name = wanted["metadata"]["name"]
-            raise KubectlError(
-                f"error: no last-applied-configuration annotation found on resource: {name}, to create the "
-                f"annotation, "
-                "run the command with --create-annotation"
-            )
-        text = compact(wanted) + "\n"
-        body = {"metadata": {"annotations": {LAST: text}}}
-        pairs = {"fieldManager": "kubectl-last-applied", **({"dryRun": "All"} if dry(opts) == "server" else {})}
-        after = before
-        if dry(opts) != "client":
-            path = f"{place(client, kind, wanted)}?{urlencode(pairs)}"
-            after = await client.request("PATCH", path, body=body, sort=MERGE)
-        await report(process, opts, kind, after, "configured")
-    return 0
 
 
 async def replace(process: Process, client: Client, opts: Flags) -> int:

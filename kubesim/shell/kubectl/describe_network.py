@@ -1,14 +1,9 @@
-"""What describe says of ingresses, network policies and certificate requests; lines with tabs, to be aligned."""
+"""What describe says of ingresses and network policies; lines with tabs, to be aligned."""
 
 from __future__ import annotations
 
-import base64
 from datetime import datetime
-from typing import Any
 from urllib.parse import urlencode
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
@@ -104,66 +99,3 @@ def _peers(peers: list[Obj], side: str) -> str:
         for name, key in (("NamespaceSelector", "namespaceSelector"), ("PodSelector", "podSelector")):
             out += f"      {name}: {parts.selector(each[key])}\n" if key in each else ""
     return out
-
-
-SUBJECT = (
-    ("Organization", NameOID.ORGANIZATION_NAME),
-    ("Organizational Unit", NameOID.ORGANIZATIONAL_UNIT_NAME),
-    ("Country", NameOID.COUNTRY_NAME),
-    ("Locality", NameOID.LOCALITY_NAME),
-    ("Province", NameOID.STATE_OR_PROVINCE_NAME),
-    ("StreetAddress", NameOID.STREET_ADDRESS),
-    ("PostalCode", NameOID.POSTAL_CODE),
-)
-NAMES: tuple[tuple[str, Any], ...] = (
-    ("DNS Names", x509.DNSName),
-    ("Email Addresses", x509.RFC822Name),
-    ("URIs", x509.UniformResourceIdentifier),
-    ("IP Addresses", x509.IPAddress),
-)
-
-
-async def certificate_request(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a request for a certificate."""
-    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    try:
-        asked = x509.load_pem_x509_csr(base64.b64decode(spec.get("request", "")))
-    except ValueError as error:
-        text = "PEM block type must be CERTIFICATE REQUEST"
-        raise KubectlError(f"error: Error parsing CSR: {text}") from error
-    out = f"Name:\t{metadata['name']}\n"
-    for title, key in (("Labels", "labels"), ("Annotations", "annotations")):
-        found = ",".join(f"{name}={value}" for name, value in sorted((metadata.get(key) or {}).items()))
-        out += f"{title}:\t{found or '<none>'}\n"
-    out += f"CreationTimestamp:\t{parts.moment(metadata['creationTimestamp'])}\n"
-    out += f"Requesting User:\t{spec.get('username', '')}\n"
-    out += f"Signer:\t{spec['signerName']}\n" if spec.get("signerName") else ""
-    lasts = spec.get("expirationSeconds")
-    out += f"Requested Duration:\t{parts.span(lasts)}\n" if lasts is not None else ""
-    return out + f"Status:\t{_stage(status)}\nSubject:\n" + _subject(asked)
-
-
-def _stage(status: Obj) -> str:
-    types = {each["type"] for each in status.get("conditions") or []}
-    shown = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
-    return shown + (",Failed" if "Failed" in types else "") + (",Issued" if status.get("certificate") else "")
-
-
-def _subject(asked: x509.CertificateSigningRequest) -> str:
-    def of(oid: x509.ObjectIdentifier) -> list[str]:
-        return [str(each.value) for each in asked.subject.get_attributes_for_oid(oid)]
-
-    common, serial = (next(iter(of(oid)), "") for oid in (NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER))
-    out = f"\tCommon Name:\t{common}\n\tSerial Number:\t{serial}\n"
-    out += "".join(_listed(title, of(oid)) for title, oid in SUBJECT)
-    try:
-        names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return out
-    listed = [_listed(title, [str(each) for each in names.get_values_for_type(kind)]) for title, kind in NAMES]
-    return out + "Subject Alternative Names:\n" + "".join(listed)
-
-
-def _listed(title: str, values: list[str]) -> str:
-    joined = "\n\t\t".join(values)
-    return f"\t{title}:\t{joined}\n" if values else ""

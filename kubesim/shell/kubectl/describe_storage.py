@@ -1,4 +1,4 @@
-"""What describe says of volumes, and of classes of storage, ingress and addresses; lines with tabs, to be aligned."""
+"""What describe says of volumes, and of classes of storage and ingress; lines with tabs, to be aligned."""
 
 from __future__ import annotations
 
@@ -84,30 +84,6 @@ async def storage_class(client: Client, obj: Obj, now: datetime) -> str:
     return out
 
 
-async def attributes_class(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a class of volume attributes."""
-    return (
-        f"Name:\t{obj['metadata']['name']}\nAnnotations:\t{_pairs(obj['metadata'].get('annotations'))}\n"
-        f"DriverName:\t{obj.get('driverName', '')}\nParameters:\t{_pairs(obj.get('parameters'))}\n"
-    )
-
-
-async def csi_node(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe which storage drivers a node has."""
-    metadata = obj["metadata"]
-    out = f"Name:\t{metadata['name']}\n" + parts.marks(metadata)
-    out += f"CreationTimestamp:\t{parts.moment(metadata['creationTimestamp'])}\nSpec:\n"
-    drivers = obj["spec"].get("drivers")
-    out += "  Drivers:\n" if drivers is not None else ""
-    for each in drivers or []:
-        out += f"    {each['name']}:\n      Node ID:\t{each.get('nodeID', '')}\n"
-        count = (each.get("allocatable") or {}).get("count")
-        out += f"      Allocatables:\n        Count:\t{count}\n" if count is not None else ""
-        keys = each.get("topologyKeys")
-        out += f"      Topology Keys:\t[{' '.join(keys)}]\n" if keys is not None else ""
-    return out
-
-
 async def ingress_class(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a class of ingresses."""
     out = f"Name:\t{obj['metadata']['name']}\n" + parts.marks(obj["metadata"])
@@ -115,30 +91,4 @@ async def ingress_class(client: Client, obj: Obj, now: datetime) -> str:
     if found := obj["spec"].get("parameters"):
         out += "Parameters:\n" + (f"  APIGroup:\t{found['apiGroup']}\n" if found.get("apiGroup") else "")
         out += f"  Kind:\t{found.get('kind', '')}\n  Name:\t{found.get('name', '')}\n"
-    return out
-
-
-async def service_cidr(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a range of service addresses."""
-    out = f"Name:\t{obj['metadata']['name']}\n" + parts.marks(obj["metadata"])
-    out += f"CIDRs:\t{', '.join(obj['spec'].get('cidrs') or [])}\n"
-    found = (obj.get("status") or {}).get("conditions") or []
-    if found:
-        out += "Status:\nConditions:\n  Type\tStatus\tLastTransitionTime\tReason\tMessage\n"
-        out += "  ----\t------\t------------------\t------\t-------\n"
-    for each in found:
-        when = parts.moment(each.get("lastTransitionTime"))
-        words = f"{each.get('reason', '')}\t{each.get('message', '')}"
-        out += f"  {each['type']}\t{each['status']}\t{when}\t{words}\n"
-    return out
-
-
-async def address(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe an address of a service."""
-    out = f"Name:\t{obj['metadata']['name']}\n" + parts.marks(obj["metadata"])
-    if found := obj["spec"].get("parentRef"):
-        out += "Parent Reference:\n"
-        out += "".join(
-            f"  {key.title()}:\t{found.get(key, '')}\n" for key in ("group", "resource", "namespace", "name")
-        )
     return out

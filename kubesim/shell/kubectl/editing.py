@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from urllib.parse import urlencode
 
@@ -10,7 +9,6 @@ import yaml
 
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import File
-from kubesim.shell.kubectl.applying import LAST
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
@@ -78,29 +76,6 @@ async def _edit(process: Process, client: Client, opts: Flags, kind: Resource, o
             name = f'{kind.plural}{"." + kind.group if kind.group else ""} "{obj["metadata"]["name"]}"'
             reasons = _comment(f"{name} was not valid", "", error.message)
         failed, last, text = True, body, body
-
-
-async def edit_last(process: Process, client: Client, opts: Flags) -> int:
-    """Let somebody change in an editor what was applied last."""
-    for kind, obj in await chosen(process, client, opts, opts.args):
-        name, known = obj["metadata"]["name"], obj["metadata"].get("annotations") or {}
-        if LAST not in known:
-            raise KubectlError(f"error: no last-applied-configuration annotation found on resource: {name}")
-        original = to_yaml(json.loads(known[LAST]))
-        path, edited = await _opened(process, HEADER + original)
-        process.view.remove(path)
-        if _plain(edited) == original:
-            await process.error("Edit cancelled, no changes made.\n")
-            continue
-        try:
-            found = next((each for each in documents(_plain(edited)) if isinstance(each, dict)), {})
-        except (yaml.YAMLError, ValueError) as error:
-            raise KubectlError("error: Edit cancelled, no valid changes were saved.") from error
-        body = {"metadata": {"annotations": {LAST: compact(found) + "\n"}}}
-        pairs = {"fieldManager": opts.get("field-manager") or "kubectl-last-applied"}
-        done = await client.request("PATCH", f"{place(client, kind, obj)}?{urlencode(pairs)}", body=body, sort=MERGE)
-        await report(process, opts, kind, done, "edited")
-    return 0
 
 
 async def _opened(process: Process, text: str) -> tuple[str, str]:

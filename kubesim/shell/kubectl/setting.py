@@ -1,4 +1,4 @@
-"""kubectl set: images, variables, resources, accounts, selectors and subjects of what is there."""
+"""kubectl set: images, variables and resources of what is there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.objects import BAD_QUANTITY, QUANTITY, subjects
+from kubesim.shell.kubectl.objects import BAD_QUANTITY, QUANTITY
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import complain, dry, report
 from kubesim.shell.kubectl.targets import MERGE, NOTHING, STRATEGIC, chosen, place
@@ -242,51 +242,3 @@ def _reference(source: Obj) -> str:
         prefix = f"{found['containerName']}/" if found.get("containerName") else ""
         return f"resource field {prefix}{found.get('resource', '')}"
     return "invalid valueFrom"
-
-
-async def service_account(process: Process, client: Client, opts: Flags) -> int:
-    """Set the account of pods."""
-    if not opts.args:
-        raise KubectlError("error: serviceaccount is required")
-    name = opts.args[-1]
-
-    def change(spec: Obj) -> None:
-        spec |= {"serviceAccountName": name, "serviceAccount": name}
-
-    return await _each(
-        process, client, opts, opts.args[:-1], change, "serviceaccount updated", "failed to patch ServiceAccountName"
-    )
-
-
-async def selector(process: Process, client: Client, opts: Flags) -> int:
-    """Set the selector of a service."""
-    words, changes = _parted(opts, r"[^=]+=.*")
-    if not changes:
-        raise KubectlError("error: one selector is required")
-    labels = dict(part.partition("=")[::2] for word in changes for part in word.split(","))
-    for kind, obj in await chosen(process, client, opts, words):
-        if kind.kind != "Service":
-            raise KubectlError("error: setting a selector is only supported for Services")
-        after = copy.deepcopy(obj)
-        after["spec"]["selector"] = labels
-        await _send(process, client, opts, kind, obj, after, "selector updated", "")
-    return 0
-
-
-async def subject(process: Process, client: Client, opts: Flags) -> int:
-    """Add subjects to a binding."""
-    if not opts.args and not opts.files:
-        raise KubectlError(f"error: {NAMED}")
-    wanted = subjects(opts)
-    if not wanted:
-        raise KubectlError("error: you must specify at least one value of user, group or serviceaccount")
-    for kind, obj in await chosen(process, client, opts, opts.args):
-        if kind.kind not in ("RoleBinding", "ClusterRoleBinding"):
-            raise KubectlError("error: setting subjects is only supported for RoleBinding/ClusterRoleBinding")
-        after = copy.deepcopy(obj)
-        known = after.get("subjects") or []
-        after["subjects"] = [*known, *(each for each in wanted if each not in known)]
-        await _send(
-            process, client, opts, kind, obj, after, "subjects updated", "failed to patch subjects to rolebinding:"
-        )
-    return 0

@@ -54,9 +54,6 @@ VERBS: dict[str, Verb] = {
     "port-forward": forwarding.port_forward,
     "debug": debugging.debug,
     "apply": applying.apply,
-    "apply view-last-applied": applying.view_last,
-    "apply set-last-applied": applying.set_last,
-    "apply edit-last-applied": editing.edit_last,
     "replace": applying.replace,
     "diff": applying.diff,
     "create": making.create,
@@ -75,9 +72,6 @@ VERBS: dict[str, Verb] = {
     "set image": setting.image,
     "set env": setting.env,
     "set resources": setting.resources,
-    "set serviceaccount": setting.service_account,
-    "set selector": setting.selector,
-    "set subject": setting.subject,
     "cordon": nodes.cordon,
     "uncordon": nodes.cordon,
     "drain": nodes.drain,
@@ -108,20 +102,18 @@ LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
     "config use-context": configuring.use_context,
     "config set-context": configuring.set_context,
     "config rename-context": configuring.rename_context,
-    **dict.fromkeys(
-        ("config delete-context", "config delete-cluster", "config delete-user"), configuring.delete_entry
-    ),
-    "config set-cluster": configuring.set_entry,
-    "config set-credentials": configuring.set_entry,
-    "config set": configuring.set_value,
-    "config unset": configuring.set_value,
-    "plugin list": configuring.plugins,
+    "config delete-context": configuring.delete_context,
     "completion": about.completion,
     "alpha": about.alpha,
     "options": about.options,
 }
 """The verbs that ask no server."""
-LEFT_OUT = ("auth reconcile", "cluster-info dump", "kustomize", "proxy")
+LEFT_OUT = (
+    *("apply edit-last-applied", "apply set-last-applied", "apply view-last-applied", "auth reconcile"),
+    *("cluster-info dump", "config delete-cluster", "config delete-user", "config set", "config set-cluster"),
+    *("config set-credentials", "config unset", "kustomize", "plugin list", "proxy", "set selector"),
+    *("set serviceaccount", "set subject"),
+)
 """Commands that only a candidate's own kubectl has; so it is with two flags."""
 GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
 """Formats of output that only a candidate's own kubectl has."""
