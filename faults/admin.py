@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -118,13 +118,16 @@ class ScenarioVersionAdmin(ReadOnlyAdmin[ScenarioVersion]):
         return format_html_join("\n", template, sorted(version.files.items()))
 
 
+STORED = " Leave it empty to keep the stored one. While a session has the cluster, it must lead to the same server."
+
+
 class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
     """A real cluster. The kubeconfig is written, never shown."""
 
     kubeconfig = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "autocomplete": "off"}),
         required=False,
-        help_text="Credentials inside the file: kubectl config view --flatten --minify. Empty keeps the stored one.",
+        help_text="Credentials inside the file: kubectl config view --flatten --minify.",
     )
     prometheus_url = forms.URLField(label="Prometheus address", required=False, max_length=200, assume_scheme="https")
 
@@ -136,6 +139,8 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         if "tier" in self.fields:
             self.initial["kubeconfig"] = ""
+            if self.instance.pk:
+                self.fields["kubeconfig"].help_text += STORED
             tiers: Any = self.fields["tier"]
             tiers.choices = [choice for choice in Cluster.Tier.choices if choice[0] != Cluster.Tier.PRACTICE]
 
@@ -162,11 +167,13 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
         return url
 
     def clean(self) -> dict[str, Any]:
-        """Keep a cluster as it is while a session has it."""
+        """Keep a cluster where and what it is while a session has it."""
         data = super().clean() or {}
-        changed = bool(data.get("kubeconfig")) or "tier" in self.changed_data
-        if self.instance.pk and changed and services.active_leases(self.instance).exists():
-            raise forms.ValidationError("A session has this cluster now. Change it when it has been given back.")
+        stored = Cluster.objects.filter(pk=self.instance.pk).first()
+        if stored and not self.errors:
+            why = services.change_refusal(stored, tier=data["tier"], kubeconfig=data["kubeconfig"])
+            if why:
+                raise forms.ValidationError(why)
         return data
 
 
@@ -206,6 +213,13 @@ class ClusterAdmin(Admin[Cluster]):
         """Go on to the preflight."""
         return redirect("admin:faults_cluster_change", obj.pk)
 
+    def response_change(self, request: HttpRequest, obj: Cluster) -> HttpResponse:
+        """Show at once what the cluster says to another kubeconfig."""
+        if request.POST.get("kubeconfig"):
+            messages.success(request, "The kubeconfig was replaced. What waited for it goes on by itself.")
+            return redirect("admin:faults_cluster_change", obj.pk)
+        return super().response_change(request, obj)
+
     @admin.display(description="preflight")
     def preflight(self, cluster: Cluster) -> SafeString:
         """Return what the cluster answers now."""
@@ -216,6 +230,8 @@ class ClusterAdmin(Admin[Cluster]):
     @admin.display(description="last preflight", ordering="preflight_at")
     def last_preflight(self, cluster: Cluster) -> str:
         """Return in a word how the last preflight ended."""
+        if cluster.refused_at is not None:
+            return "credentials refused"
         if not cluster.kept or cluster.preflight_at is None:
             return "-"
         return "failed" if cluster.preflight_error else "good"

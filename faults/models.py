@@ -72,6 +72,9 @@ class Cluster(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     released_at = models.DateTimeField(null=True, blank=True, help_text="When a practice cluster was dropped.")
+    refused_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when it refuses the stored credentials; empty while it takes them."
+    )
     preflight_at = models.DateTimeField("last preflight", null=True, blank=True)
     preflight_error = models.TextField(
         blank=True, help_text="For which reason sessions would fail here, as the last preflight found."

@@ -107,7 +107,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "sessions.context_processors.disk_warning",
-                "sessions.context_processors.panic",
+                "sessions.context_processors.stops",
             ],
         },
     },

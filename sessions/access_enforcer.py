@@ -19,7 +19,7 @@ from time import monotonic
 
 from django.db import DatabaseError, close_old_connections, connection
 
-from faults.errors import ClusterError, FaultError
+from faults.errors import ClusterError, FaultError, Unauthorized
 from faults.idleness import database_version
 from faults.services import CandidateGrants
 from sessions import end_requests, services
@@ -181,6 +181,8 @@ class AccessEnforcer:
         if session_id not in self._failed:  # told once; the words of a time-out differ from try to try
             log.warning("The access of session %s is not settled yet and is tried again: %s", session_id, exc)
         self._failed.add(session_id)
+        if isinstance(exc, Unauthorized):
+            self._grants.pop(session_id, None)  # taken anew, with the credentials that are stored by then
 
     def _settle(self, order: AccessOrder) -> None:
         self._verified_at[order.session_id] = monotonic()
@@ -188,12 +190,14 @@ class AccessEnforcer:
 
     def _obey(self, request: EndRequest) -> None:
         """Cut first, with what is at hand; then have the end recorded."""
-        if request not in self._cut:
-            grants = self._grants.get(request.session_id)
-            if grants is not None:
-                grants.revoke()
-            self._cut.add(request)
-        services.record_end(request)
+        try:
+            if request not in self._cut:
+                grants = self._grants.get(request.session_id)
+                if grants is not None:
+                    grants.revoke()
+                self._cut.add(request)
+        finally:
+            services.record_end(request)  # a cluster that cannot be reached is cut by the order that this makes
 
 
 def stand_by() -> AccessEnforcer:

@@ -14,10 +14,17 @@ from faults.services.access import (
 )
 from faults.services.catalog import seed_catalog
 from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster, restarts_of
+from faults.services.credentials import (
+    credentials_refused_at,
+    credentials_words,
+    note_credentials,
+    refusing_clusters,
+)
 from faults.services.inspection import inspect_cluster
 from faults.services.leasing import (
     active_leases,
     busy_words,
+    change_refusal,
     check_kubeconfig,
     exclusive_lease,
     give_back_cluster,
@@ -29,7 +36,12 @@ from faults.services.leasing import (
 )
 from faults.services.mirrors import mirror_deadline
 from faults.services.panic import PanicOutcome, engage_panic, lift_panic, revert_engaged, runs_to_stop
-from faults.services.panic_state import engaged_panics, panic_covers, refuse_while_engaged
+from faults.services.panic_state import (
+    engaged_panics,
+    panic_covers,
+    panics_over,
+    refuse_while_engaged,
+)
 from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
 from faults.services.reverting import recheck_reverted, revert_run
@@ -47,8 +59,11 @@ __all__ = [
     "busy_words",
     "candidate_access",
     "candidate_grants",
+    "change_refusal",
     "check_kubeconfig",
     "confirm_symptom",
+    "credentials_refused_at",
+    "credentials_words",
     "engage_panic",
     "engaged_panics",
     "ensure_practice_cluster",
@@ -62,13 +77,16 @@ __all__ = [
     "lift_panic",
     "mirror_deadline",
     "note_access_revoked",
+    "note_credentials",
     "offered_clusters",
     "panic_covers",
+    "panics_over",
     "plan_environment_run",
     "plan_fault_run",
     "preflight_refusal",
     "recheck_reverted",
     "refuse_while_engaged",
+    "refusing_clusters",
     "release_cluster",
     "restarts_of",
     "restore_access",

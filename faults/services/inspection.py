@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from faults import clock, crypto, environment, selectors
-from faults.errors import ClusterError, FaultError, Invalid
+from faults.errors import ClusterError, FaultError, Invalid, Unauthorized
 from faults.guardrails import Guardrails
 from faults.kube.client import Kube
 from faults.models import Cluster
+from faults.services.credentials import note_credentials
 from faults.services.leasing import check_kubeconfig
 
 TIMEOUT_S = (2.0, 4.0)  # to connect, and between two bytes: somebody waits for the page
@@ -43,7 +44,11 @@ def _findings(cluster: Cluster) -> list[Finding]:
     kube = Kube(selectors.checked_access(access), timeout=TIMEOUT_S, max_repeat_s=0)
     try:
         findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
+        note_credentials(cluster=cluster, accepted=True)
         return [*findings, _metrics(kube)]
+    except Unauthorized as exc:
+        note_credentials(cluster=cluster, accepted=False)
+        return [Finding("Credentials", f"{exc.message.rstrip('.')} (401): replace the kubeconfig above", False)]
     except ClusterError as exc:
         return [Finding("Connection", exc.message.rstrip("."), False)]
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -107,5 +112,5 @@ def _pod_security(kube: Kube) -> Finding:
 
 def _metrics(kube: Kube) -> Finding:
     there = any(kind.api_version.startswith("metrics.k8s.io/") for kind in kube.kinds())
-    text = "metrics.k8s.io answers" if there else "No metrics.k8s.io: kubectl top fails"
+    text = "metrics.k8s.io is served: kubectl top works" if there else "metrics.k8s.io is missing: kubectl top fails"
     return Finding("Metrics", text, there, needed=False)

@@ -48,17 +48,39 @@ def save_cluster(
     Raises KubeconfigRefused, and FaultError where the change would pull the cluster away under a session.
     """
     cluster = cluster or Cluster(kept=True)
-    if cluster.pk and active_leases(cluster).exists() and (kubeconfig or tier != cluster.tier):
-        raise FaultError("A session has this cluster now. Change its tier or kubeconfig when it has been given back.")
+    if why := change_refusal(cluster, tier=tier, kubeconfig=kubeconfig):
+        raise FaultError(why)
     if kubeconfig:
         check_kubeconfig(kubeconfig)
-        cluster.kubeconfig = crypto.seal(kubeconfig)
+        cluster.kubeconfig, cluster.refused_at = crypto.seal(kubeconfig), None
     if kubeconfig or tier != cluster.tier:
         cluster.preflight_at, cluster.preflight_error = None, ""  # of another cluster, or for other permissions
     cluster.name, cluster.tier, cluster.prometheus_url = name, tier, prometheus_url
     cluster.archived = archived
     cluster.save()
     return cluster
+
+
+def change_refusal(cluster: Cluster, *, tier: str, kubeconfig: str) -> str:
+    """Return why a change has to wait until no session has the cluster; empty where it need not.
+
+    Credentials that were revoked or have expired are replaced meanwhile, or the sessions could never end.
+    """
+    if not cluster.pk or not active_leases(cluster).exists():
+        return ""
+    if tier != cluster.tier:
+        return "A session has this cluster now. Change its tier when it has been given back."
+    if kubeconfig and (server := _server(cluster)) and check_kubeconfig(kubeconfig).server != server:
+        return f"A session has this cluster now: only another kubeconfig for {server} can replace the stored one."
+    return ""
+
+
+def _server(cluster: Cluster) -> str:
+    """Return where the stored kubeconfig leads; empty where it can no longer be read."""
+    try:
+        return parse(crypto.unseal(cluster.kubeconfig)).server
+    except FaultError:
+        return ""
 
 
 def offered_clusters() -> QuerySet[Cluster]:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from datetime import datetime
 from functools import cache
 
-from faults.errors import ClusterError
+from faults.errors import ClusterError, Unauthorized
 from faults.kube.client import Kube
 from faults.kube.watch import ListWatch, Pauses, Streams
 from sessions.observer.cache import Cache, Kind
@@ -51,6 +51,7 @@ class ClusterWatch:
         self.kube = Kube(kube.access, timeout=TIMEOUT_S, max_repeat_s=MAX_REPEAT_S)
         self.kinds = frozenset(kinds) | frozenset(PANEL_KINDS)
         self.cache = Cache(self.kinds, now, on_change)
+        self.accepts_us: bool | None = None  # None: not known, since it does not answer
         self._pauses = {kind: Pauses() for kind in sorted(self.kinds)}
         self._watches = [self._watch(kind) for kind in self._pauses]
         self._tasks: list[asyncio.Task[None]] = []
@@ -72,8 +73,10 @@ class ClusterWatch:
         try:
             self.kube.version()
         except ClusterError as exc:
+            self.accepts_us = False if isinstance(exc, Unauthorized) else None
             self.cache.stale(None, exc.message)
             return
+        self.accepts_us = True
         self.cache.answered()
         if self.cache.stale_since is not None:
             for pauses in self._pauses.values():

@@ -69,6 +69,8 @@ class SessionWatch:
         self._done: dict[str, datetime] = {}
         self._trouble = ""
         self._outages = OutageWatch(session.pk)
+        self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""
+        self._is_outdated = False
         self._counts_from = now() + GRACE
         self._is_judged = False
         self._refresh(session)
@@ -89,8 +91,9 @@ class SessionWatch:
 
     @property
     def must_be_renewed(self) -> bool:
-        """Whether a scenario reads a kind that is not watched, or a thread of this watch has died."""
-        return not self._read_kinds <= self.cluster.kinds or not (self._thread.is_alive() and self.cluster.is_alive)
+        """Whether a scenario reads a kind that is not watched, credentials were replaced, or a thread has died."""
+        is_alive = self._thread.is_alive() and self.cluster.is_alive
+        return self._is_outdated or not self._read_kinds <= self.cluster.kinds or not is_alive
 
     def live_state(self, names: Collection[str] = CLUSTER_PANELS) -> LiveState:
         """Return what some panels (by default all) show of the cluster."""
@@ -104,11 +107,14 @@ class SessionWatch:
         session = InterviewSession.objects.select_related("environment", "cluster").get(pk=self.session_id)
         self._is_judged = session.state in _AT_WORK
         self._refresh(session)
-        self._every("probe", PROBE_STALE if self.cluster.cache.stale_since else PROBE, self._probe)
+        pause = PROBE_STALE if self.cluster.cache.stale_since else PROBE
+        self._every("probe", pause, partial(self._probe, session))
         # A panic stop drops practice clusters first and marks their runs afterwards.
         is_withdrawn = _is_withdrawn(session.environment) or fault_services.panic_covers(session.cluster_id)
-        silence = None if is_withdrawn else self.cluster.cache.silence  # a cluster that we drop falls silent
-        is_known = is_withdrawn or self.cluster.cache.complete
+        # One that we drop falls silent; one that refuses us alone answers, and lets the candidate work on.
+        is_ours = is_withdrawn or fault_services.credentials_refused_at(session.cluster, self._now()) is not None
+        silence = None if is_ours else self.cluster.cache.silence
+        is_known = is_ours or self.cluster.cache.complete
         self._safely(partial(self._outages.look, silence, is_known, self._now()))
         if session.state in _AT_WORK and session.first_request_at is None:
             self._every("ask", ASK, partial(self._notice_candidate, session))
@@ -152,7 +158,8 @@ class SessionWatch:
             self._wake.set()
 
     def _refresh(self, session: InterviewSession) -> None:
-        """Learn which scenarios have been planned, and the namespaces that belong to the session."""
+        """Learn which scenarios have been planned, the session's namespaces, and whether its credentials changed."""
+        self._is_outdated |= session.cluster is not None and session.cluster.kubeconfig != self._kubeconfig
         spaces: set[str] = set(session.environment.namespaces.values()) if session.environment else set()
         rows = session.scenarios.filter(run__isnull=False).select_related("run", "scenario_version__scenario")
         for scenario in rows:
@@ -172,9 +179,15 @@ class SessionWatch:
             for read in _objects_of(check.condition)
         )
 
-    def _probe(self) -> None:
+    def _probe(self, session: InterviewSession) -> None:
         self.cluster.probe()
         self._mark(self.session_id, CLUSTER_PANELS)
+        accepts = self.cluster.accepts_us
+        if session.cluster is not None and accepts is not None and not self._is_outdated:
+            was_refused = session.cluster.refused_at is not None
+            fault_services.note_credentials(cluster=session.cluster, accepted=accepts, now=self._now())
+            if was_refused or not accepts:
+                self._mark(self.session_id, ("notices",))
 
     def _notice_candidate(self, session: InterviewSession) -> None:
         if session.environment is None:

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from faults.plain_text import plain
 from sessions import clock
 from sessions.models import InterviewSession
-from sessions.panels import cluster, people, progress, scoring, timeline
+from sessions.panels import cluster, notices, people, progress, scoring, timeline
 from sessions.panels.drawing import PARTS_KEY, Drawing, Parts
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, MIRROR, Context, Subject
 
@@ -43,6 +43,7 @@ def _panel(name: str, role: str, build: Callable[[Subject], Context], *, pushed:
 PANELS: Final[dict[str, Panel]] = dict(
     [
         _panel("header", INTERVIEWER, progress.header),
+        _panel("notices", INTERVIEWER, notices.notices),
         _panel("run", INTERVIEWER, progress.run_of_show),
         _panel("phases", INTERVIEWER, progress.phases),
         _panel("link", INTERVIEWER, people.link),

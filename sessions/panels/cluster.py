@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faults.services import credentials_refused_at
 from sessions.live import PodRow, WorkloadRow
 from sessions.panels import words
 from sessions.panels.subject import Context, Subject
@@ -47,7 +48,9 @@ def pods(subject: Subject) -> Context:
     rows = subject.live.pods if subject.live else []
     several = len({row.namespace for row in rows}) > 1
     shown = [PodView(row, pod_chip(row.status, intended=row.intended), several) for row in rows[:MOST_PODS]]
-    return {"pods": shown, "more": max(0, len(rows) - MOST_PODS), **_freshness(subject)}
+    fresh = _freshness(subject)
+    refused = bool(fresh["stale_since"] and credentials_refused_at(subject.session.cluster, subject.now))
+    return {"pods": shown, "more": max(0, len(rows) - MOST_PODS), "refused": refused, **fresh}
 
 
 def workloads(subject: Subject) -> Context:

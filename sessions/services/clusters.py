@@ -26,6 +26,8 @@ def refusal(
     """
     if cluster.archived or cluster.released_at is not None:
         return f"The cluster {cluster.name} is not offered any more. Choose another."
+    if fault_services.credentials_refused_at(cluster, clock.now()) is not None:
+        return fault_services.credentials_words(cluster)
     return _busy(cluster, actor, start, holder) or fault_services.preflight_refusal(cluster)
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils import timezone
 
 from faults import outbox
 from faults import services as fault_services
@@ -37,8 +38,9 @@ def prepare(*, session: InterviewSession, actor: User | None) -> InterviewSessio
     session = locked(session)
     if session.state in (State.PREPARING, State.READY):
         return session
-    if fault_services.panic_covers(session.cluster_id):
-        raise SessionError("The panic stop is engaged: nothing is prepared until an admin lifts it.")
+    if panic := fault_services.panics_over(session.cluster_id).first():
+        engaged = f"{panic.engaged_by} engaged the panic stop at {timezone.localtime(panic.engaged_at):%H:%M %Z}"
+        raise SessionError(f"{engaged}: nothing is prepared until an admin lifts it.")
     _require_cluster(session, actor)
     move(session, [State.DRAFT], State.PREPARING, prepared_at=clock.now())
     preparation.plan_phases(session)

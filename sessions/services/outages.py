@@ -10,6 +10,7 @@ from django.db.models import F
 from sessions import clock, events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession, Outage
+from sessions.services.ledger import close_outage
 from sessions.services.lifecycle import MOST_EXTENSION, OPEN, credit
 from sessions.services.rows import State, locked
 
@@ -38,12 +39,8 @@ def end_outage(*, session_id: int, at: datetime) -> int:
     outage = session.outages.filter(ended_at__isnull=True).first()
     if outage is None:
         return 0
-    outage.ended_at = max(min(at, session.ended_at or at), outage.began_at)
-    outage.credited_s = _credit(session, outage, outage.ended_at)
-    outage.save()
-    seconds = round((outage.ended_at - outage.began_at).total_seconds())
-    payload = {"reason": outage.reason, "seconds": seconds, "credited_s": outage.credited_s}
-    events.append(session, "outage.ended", payload=payload)
+    ended_at = max(min(at, session.ended_at or at), outage.began_at)
+    close_outage(session, outage, ended_at, _credit(session, outage, ended_at))
     return outage.credited_s
 
 

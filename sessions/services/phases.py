@@ -16,8 +16,9 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from faults import leases
+from faults import services as fault_services
 from faults.backoff import next_pause
-from faults.errors import ClusterError, FaultError, LeaseHeld, NotYet, StaleEpoch
+from faults.errors import ClusterError, FaultError, LeaseHeld, NotYet, StaleEpoch, Unauthorized
 from faults.packs import PackError
 from faults.tiers import policy_of_tier
 from sessions import clock, events
@@ -128,12 +129,19 @@ def _step(work: Work, worker: Worker) -> bool | None:
         return None
     except (ClusterError, FaultError, PackError) as exc:
         if isinstance(exc, ClusterError) and exc.retryable:
-            _postpone(work, Status.WAITING, str(exc), getattr(exc, "retry_after", None))
+            _postpone(work, Status.WAITING, _cause(work.session, exc), getattr(exc, "retry_after", None))
         else:
             _mark(work.session, phase, Status.FAILED, error=str(exc), next_try_at=None, finished_at=clock.now())
         return False
     _mark(work.session, phase, Status.DONE, error="", next_try_at=None, attempts=0, finished_at=clock.now())
     return True
+
+
+def _cause(session: InterviewSession, exc: ClusterError) -> str:
+    """Return why a phase waits; where a cluster refuses us, what a person can do about it."""
+    if isinstance(exc, Unauthorized) and session.cluster is not None and session.cluster.kept:
+        return fault_services.credentials_words(session.cluster)
+    return str(exc)
 
 
 def _begin(session: InterviewSession, phase: PreparationPhase) -> None:

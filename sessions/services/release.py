@@ -18,6 +18,7 @@ from sessions.errors import NeedsPerson
 from sessions.models import InterviewSession
 from sessions.services import phases
 from sessions.services.access import sync_access
+from sessions.services.ledger import close_open_outage
 from sessions.services.phases import Work
 from sessions.services.rows import locked
 
@@ -33,6 +34,7 @@ def ask_for_release(session: InterviewSession, actor: User | None) -> None:
     unasked = InterviewSession.objects.filter(pk=session.pk, release_asked_at__isnull=True)
     if unasked.update(release_asked_at=clock.now()):
         phases.add(session, _titles(session))
+        close_open_outage(session)
         events.append(session, "release.asked", actor=actor)
     elif phases.ask_again(stopped):
         events.append(session, "release.retried", actor=actor)

@@ -20,6 +20,10 @@ from sessions.services.scored import score_when_submitted
 RATABLE = (State.LIVE, State.PAUSED, State.ENDED, State.SCORED)
 LONGEST_TEXT = 8000
 NO_RECOMMENDATION = "Choose a recommendation before you submit."
+NOTHING_TO_SUBMIT = (
+    "There is nothing to submit yet: no criterion is rated, and no take-aways, strengths or concerns are written. "
+    "Rate what you saw, or write it down here."
+)
 TEXTS = {
     "takeaways": "The key take-aways",
     "strengths": "The strengths",
@@ -85,21 +89,28 @@ def submit_assessment(*, session: InterviewSession, actor: User, reviewed: str |
 
     The cluster is kept until it is released, so that the session can still be reopened. ``reviewed`` is the
     ``draft_version`` that the interviewer has read; a newer draft is refused, since nobody has read that.
-    Raises SessionError naming ``overall`` where the recommendation is missing.
+    Raises SessionError naming ``overall`` where the recommendation is missing, or ``takeaways`` where all else is.
     """
     session = locked(session)
     require(session, (State.ENDED, State.SCORED), "submit an assessment")
     assessment = _own(session, actor)
     if assessment.submitted_at is not None:
         return assessment
-    if assessment.overall == Assessment.Recommendation.NO_DECISION:
-        raise SessionError(NO_RECOMMENDATION, "overall")
+    require_content(assessment)
     if reviewed is not None and reviewed != draft_version(assessment):
         raise SessionError("Your assessment has changed since you read it. Read it again, then submit.")
     _freeze(assessment, actor)
     events.append(session, "assessment.submitted", actor=actor, payload={"revision": assessment.revision})
     score_when_submitted(session, actor)
     return assessment
+
+
+def require_content(assessment: Assessment) -> None:
+    """Refuse to submit without a recommendation, and one without a level or a word to support it."""
+    if assessment.overall == Assessment.Recommendation.NO_DECISION:
+        raise SessionError(NO_RECOMMENDATION, "overall")
+    if _is_empty(assessment):
+        raise SessionError(NOTHING_TO_SUBMIT, "takeaways")
 
 
 def draft_version(assessment: Assessment) -> str:
@@ -132,6 +143,14 @@ def _own(session: InterviewSession, actor: User) -> Assessment:
     if assessment is None:
         raise SessionError("Only the interviewers of this session assess it.")
     return assessment
+
+
+def _is_empty(assessment: Assessment) -> bool:
+    """Whether an interview that took place would be judged with neither a level nor a word."""
+    if clock.started_at(assessment.session) is None:
+        return False
+    written = any(getattr(assessment, name).strip() for name in ("takeaways", "strengths", "concerns"))
+    return not written and not assessment.ratings.filter(level__isnull=False).exists()
 
 
 def _editable(session: InterviewSession, actor: User) -> Assessment:

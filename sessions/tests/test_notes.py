@@ -30,7 +30,7 @@ def test_others_notes_show_after_ones_own_submission(ended, ada, grace):
     services.add_note(session=ended, text="Ada's.", actor=ada)
     services.add_note(session=ended, text="Grace's.", actor=grace)
     assert [note.text for note in selectors.notes_for(ended, ada)] == ["Ada's."]
-    services.save_assessment(session=ended, actor=ada, version=0, overall="yes")
+    services.save_assessment(session=ended, actor=ada, version=0, overall="yes", takeaways="Calm")
     services.submit_assessment(session=ended, actor=ada)
     assert [note.text for note in selectors.notes_for(ended, ada)] == ["Ada's.", "Grace's."]
 

@@ -73,6 +73,23 @@ def test_an_outage_that_outlasts_the_interview_ends_with_it(watch, live, ada, ti
     assert (outage.ended_at - outage.began_at, outage.credited_s) == (timedelta(seconds=10), 0)
 
 
+def test_a_cluster_that_never_answers_again_leaves_nothing_open_in_the_ledger(watch, live, ada, time, kinds, client):
+    watch.look((time(), "timed out"), True, time.advance(10))
+    services.end(session=live, actor=ada)
+    client.force_login(ada)
+    page = client.get(f"/sessions/{live.uuid}/").content.decode()
+    assert "to now" not in page
+    assert "to the end" in page
+    ended_at = time()
+    time.advance(600)
+    services.release(session=live, actor=ada)
+    outage = live.outages.get()
+    assert (outage.ended_at, outage.credited_s) == (ended_at, 0)
+    assert kinds(live)[-2:] == ["outage.ended", "release.asked"]
+    watch.look(None, True, time.advance(60))
+    assert kinds(live)[-1] == "release.asked"
+
+
 def test_a_hiccup_is_entered_and_costs_nobody_anything(watch, live, time):
     watch.look((time(), "timed out"), True, time.advance(1))
     watch.look(None, True, time.advance(1))

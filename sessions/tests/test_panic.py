@@ -143,7 +143,7 @@ def test_another_clusters_panic_is_not_ones_own(live, ada, kinds):
 
 def test_no_session_is_prepared_while_it_is_engaged(draft, ada):
     services.engage_panic(cluster=None, actor=ada)
-    with pytest.raises(services.SessionError, match="panic stop is engaged"):
+    with pytest.raises(services.SessionError, match="ada engaged the panic stop"):
         services.prepare(session=draft, actor=ada)
     services.lift_panic(cluster=None, actor=ada)
     assert services.prepare(session=draft, actor=ada).state == "preparing"

@@ -33,7 +33,7 @@ def submit(ended):
 
     def go(user, overall="yes"):
         own = selectors.assessment_for(ended, user)
-        services.save_assessment(session=ended, actor=user, version=own.version, overall=overall)
+        services.save_assessment(session=ended, actor=user, version=own.version, overall=overall, takeaways="Calm")
         return services.submit_assessment(session=ended, actor=user)
 
     return go
@@ -140,7 +140,7 @@ def test_a_reopened_session_waits_for_whoever_has_not_submitted(ended, ada, subm
 
 def test_what_nobody_has_read_is_not_submitted(ended, ada, rate, submit):
     own = selectors.assessment_for(ended, ada)
-    services.save_assessment(session=ended, actor=ada, version=own.version, overall="yes")
+    services.save_assessment(session=ended, actor=ada, version=own.version, overall="yes", takeaways="Calm")
     read = draft_version(selectors.assessment_for(ended, ada))
     rate()
     with pytest.raises(SessionError, match="has changed since you read it"):
@@ -155,6 +155,22 @@ def test_it_needs_a_recommendation(ended, ada):
     assert caught.value.field == "overall"
 
 
+def test_a_recommendation_with_nothing_rated_and_nothing_written_is_refused(ended, ada, rate):
+    services.save_assessment(session=ended, actor=ada, version=0, overall="yes", private_notes="Not for others")
+    with pytest.raises(SessionError, match="nothing to submit yet: no criterion is rated") as caught:
+        services.submit_assessment(session=ended, actor=ada)
+    assert caught.value.field == "takeaways"
+    rate(level=None)  # "not assessed" is no rating
+    with pytest.raises(SessionError, match="Rate what you saw"):
+        services.submit_assessment(session=ended, actor=ada)
+
+
+def test_an_interview_that_never_started_needs_a_recommendation_alone(ready, ada):
+    session = services.end(session=ready, actor=ada)
+    services.save_assessment(session=session, actor=ada, version=0, overall="no")
+    assert services.submit_assessment(session=session, actor=ada).submitted_at is not None
+
+
 def test_it_is_submitted_after_the_end_only(live, ada):
     with pytest.raises(SessionError, match="must be ended or scored"):
         services.submit_assessment(session=live, actor=ada)
@@ -163,7 +179,8 @@ def test_it_is_submitted_after_the_end_only(live, ada):
 def test_what_was_submitted_is_frozen_word_for_word(live, ada, rate, criterion, scenario):
     rate(level=2)
     session = services.end(session=live, actor=ada)
-    services.save_assessment(session=session, actor=ada, version=0, overall="no", private_notes="secret")
+    texts = {"concerns": "Slow", "private_notes": "secret"}
+    services.save_assessment(session=session, actor=ada, version=0, overall="no", **texts)
     services.submit_assessment(session=session, actor=ada)
 
     revision = AssessmentRevision.objects.get()

@@ -67,7 +67,7 @@ def test_a_stale_autosave_gets_what_is_stored_field_by_field(client, ada, url):
 
 def test_a_submitted_one_opens_again_only_with_a_reason(client, ada, url, own):
     client.force_login(ada)
-    services.save_assessment(session=own.session, actor=ada, version=0, overall="yes")
+    services.save_assessment(session=own.session, actor=ada, version=0, overall="yes", takeaways="Calm")
     services.submit_assessment(session=own.session, actor=ada)
     assert client.post(f"{url}revise/", {"reason": " "}).status_code == 422
     assert client.post(f"{url}revise/", {"reason": "Heard the recording"}).status_code == 302

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from sessions import selectors, services
+from sessions.models import Assessment
 
 
 @pytest.fixture
@@ -64,6 +65,20 @@ def test_it_submits_nothing_before_the_gaps_are_confirmed(client, ada, url, own,
     own.refresh_from_db()
     assert own.submitted_at is not None
     assert "Your assessment is submitted." in page
+
+
+def test_an_empty_assessment_comes_back_with_what_to_do(client, grace, ended):
+    client.force_login(grace)
+    url = f"/sessions/{ended.uuid}/assessment/"
+    response = client.post(url, {"version": "0", "overall": "yes", "submit": "yes"})
+    assert response.status_code == 422
+    assert "There is nothing to submit yet: no criterion is rated" in response.content.decode()
+    assert 'id="id_takeaways_error"' in response.content.decode()
+    data = {"reviewed": reviewed(client.get(f"{url}review/").content.decode()), "gaps": "on"}
+    refused = client.post(f"{url}review/", data)
+    assert refused.status_code == 422
+    assert "There is nothing to submit yet" in refused.content.decode()
+    assert not Assessment.objects.filter(submitted_at__isnull=False).exists()
 
 
 def test_nothing_is_asked_where_nothing_is_missing(client, ada, url, own, rate, scenario):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
 from faults.models import Cluster, Panic
+from sessions import services
+from sessions.models import InterviewSession
+from sessions.tests.test_view_panel import draw
 
 URL = "/panic/"
 
@@ -46,14 +51,58 @@ def test_one_cluster_is_stopped_and_lifted_by_itself(client, staff, live):
     assert client.post(URL, {"confirm": "on", "cluster": "nowhere"}).status_code == 404
 
 
-def test_every_staff_page_says_that_it_is_engaged_and_no_other(client, staff, grace, live):
-    Panic.objects.create(engaged_by="root", cluster=Cluster.objects.get())
-    for user, shown in ((staff, True), (grace, False)):
-        client.force_login(user)
-        for url in (reverse("session-list"), reverse("session-detail", args=[live.uuid])):
-            assert (b"Panic stop engaged" in client.get(url).content) is shown, (user, url)
+def test_every_staff_page_says_that_it_is_engaged(client, staff, live):
+    Panic.objects.create(engaged_by="root")
     client.force_login(staff)
-    assert b"Panic stop engaged" in client.get(reverse("admin:index")).content
+    for name in ("session-list", "session-new", "admin:index"):
+        assert b"Panic stop engaged" in client.get(reverse(name)).content
+    assert b"Look, or lift it" in client.get(reverse("session-detail", args=[live.uuid])).content
+
+
+def test_an_interviewer_is_told_who_stopped_it_since_when_and_what_still_works(client, grace, live):
+    Panic.objects.create(engaged_by="root")
+    client.force_login(grace)
+    for name in ("session-list", "session-new"):
+        page = client.get(reverse(name)).content.decode()
+        assert "Panic stop engaged for every cluster" in page
+        assert "by root, " in page
+        assert "Sessions can be saved as drafts." in page
+        assert "lift it" not in page
+    page = client.get(reverse("session-detail", args=[live.uuid])).content.decode()
+    assert re.search(r"Panic stop since \d\d:\d\d UTC, by root", page)
+    assert page.count("Panic stop") == 1
+    assert "Notes, ratings and questions work on." in page
+
+
+def test_what_stops_another_sessions_practice_cluster_is_no_business_of_an_interviewer(client, grace, mallory, live):
+    Panic.objects.create(engaged_by="root", cluster=Cluster.objects.get())
+    client.force_login(mallory)
+    assert b"Panic stop" not in client.get(reverse("session-list")).content
+    client.force_login(grace)
+    page = client.get(reverse("session-detail", args=[live.uuid])).content.decode()
+    assert "by root, for this session" in page
+
+
+def test_the_form_says_who_stopped_it_and_creates_nothing(client, grace, scenario_version):
+    Panic.objects.create(engaged_by="root")
+    client.force_login(grace)
+    typed = {"candidate_name": "Sam", "scenarios": [scenario_version.uuid]}
+    refused = client.post(reverse("session-new"), {**typed, "prepare": ""})
+    assert refused.status_code == 422
+    assert re.search("root engaged the panic stop at .*: nothing is prepared until", refused.content.decode())
+    assert not InterviewSession.objects.exists()
+    client.post(reverse("session-new"), {**typed, "draft": ""})
+    assert InterviewSession.objects.get().state == "draft"
+
+
+def test_the_live_page_hears_of_it_and_of_its_lifting_by_itself(live, staff):
+    assert "Panic stop" not in draw(live, "notices")
+    services.engage_panic(cluster=None, actor=staff)
+    assert "Panic stop since" in draw(live, "notices")
+    services.lift_panic(cluster=None, actor=staff)
+    assert "Panic stop" not in draw(live, "notices")
+    told = [kind for kind in live.events.values_list("kind", flat=True) if kind.startswith("panic.")]
+    assert told == ["panic.engaged", "panic.lifted"]  # upon each, the observer draws every panel of the session
 
 
 def test_an_interviewer_may_not(client, grace, live):

@@ -21,7 +21,7 @@ from sessions.models import Assessment, InterviewSession
 from sessions.panels import scoring
 from sessions.panels.subject import own_assessment
 from sessions.services.lifecycle import OVER
-from sessions.services.scoring import NO_RECOMMENDATION, draft_version
+from sessions.services.scoring import draft_version, require_content
 from sessions.typing import HttpRequest
 from sessions.views import replies
 from sessions.views.session_detail import show
@@ -38,8 +38,8 @@ def save_assessment(request: HttpRequest, uuid: UUID) -> HttpResponse:
     try:
         assessment = _save(session, form, request)
         form = _newest(request, assessment.version)  # what is refused from here on has been saved
-        if "submit" in request.POST and assessment.overall == Assessment.Recommendation.NO_DECISION:
-            raise SessionError(NO_RECOMMENDATION, "overall")
+        if "submit" in request.POST:
+            require_content(assessment)
     except SessionError as exc:
         return _refused(request, session, form, exc)
     if "submit" in request.POST:

@@ -29,7 +29,7 @@ from sessions.panels.subject import (
 )
 from sessions.typing import HttpRequest
 
-WITHOUT_FORMS = ("checks", "run", "timeline")
+WITHOUT_FORMS = ("checks", "notices", "run", "timeline")
 TEMPLATES = {
     "draft": "sessions/prepare.html",
     "prepare": "sessions/prepare.html",
