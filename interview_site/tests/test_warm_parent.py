@@ -30,6 +30,16 @@ warm_parent.MODULES, warm_parent.TEMPLATES = (), ()
 warm_parent.serve(socket.socket(fileno=int(sys.argv[1])))
 os._exit(0)
 """
+IMPORTS = """
+import sys
+import django
+django.setup()
+from interview_site import warm_parent
+warm_parent._import_everything()
+print(*sys.modules)
+"""
+NEEDED_BY_NO_PROCESS = {"prompt_toolkit", "rich", "typer", "websockets.legacy"}
+NEEDED_BY_ONE_PAGE = {"typst"}
 SLEEPER = "import signal, sys\nprint('up', sys.argv, flush=True)\nsignal.pause()\n"
 
 
@@ -57,6 +67,14 @@ def script(folder: Path, text: str) -> list[str]:
 def finished(child) -> tuple[str, int]:
     with child.stdout as output:
         return output.read().decode(), child.wait()
+
+
+def test_nothing_is_imported_that_no_process_needs():
+    """Each megabyte of these is held four times over once the processes have changed its pages."""
+    command = [sys.executable, "-W", "ignore", "-c", IMPORTS]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert "django" in found
+    assert not (NEEDED_BY_NO_PROCESS | NEEDED_BY_ONE_PAGE).intersection(found)
 
 
 @pytest.mark.parametrize(("text", "code"), [("", 0), ("raise SystemExit(3)", 3), ("raise SystemExit('no')", 1)])

@@ -72,6 +72,10 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'session',
                 'ordering': ['-created_at', '-id'],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('join_token_hash', ''), _negated=True), fields=('join_token_hash',), name='join_token_opens_one_session'),
+                    models.CheckConstraint(condition=models.Q(('minutes__range', (5, 450))), name='session_lasts_5_to_450_minutes'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -95,6 +99,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['session', 'id'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('session', 'interviewer'), name='one_assessment_per_interviewer'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -127,6 +134,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['plan', '-number'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('plan', 'number'), name='plan_version_number_once'),
+                ],
             },
         ),
         migrations.AddField(
@@ -150,6 +160,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['session', 'position'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('session', 'key'), name='phase_key_once_per_session'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -167,6 +180,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['bank', 'position', 'id'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('bank', 'key'), name='question_key_once_per_bank'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -188,6 +204,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['question', '-number'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('question', 'number'), name='question_version_number_once'),
+                    models.UniqueConstraint(fields=('question', 'digest'), name='question_version_digest_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -206,6 +226,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['session', 'seq'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('session', 'seq'), name='session_event_seq_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -224,6 +247,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['session', 'position'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('session', 'position'), name='session_question_position_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -241,6 +267,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['session', 'position'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('session', 'position'), name='session_scenario_position_once'),
+                    models.UniqueConstraint(fields=('session', 'scenario_version'), name='scenario_version_once_per_session'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -258,6 +288,10 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['assessment', 'id'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('assessment', 'scenario', 'criterion'), name='rating_once'),
+                    models.CheckConstraint(condition=models.Q(('level__isnull', True), ('level__range', (1, 4)), _connector='OR'), name='rating_level_1_to_4'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -274,6 +308,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['scenario', 'at'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('scenario', 'index'), name='hint_released_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -292,6 +329,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['scenario', 'id'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('scenario', 'key'), name='check_state_once'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -325,69 +365,5 @@ class Migration(migrations.Migration):
                 'ordering': ['session', 'id'],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'start')), fields=('session',), name='session_starts_once')],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='assessment',
-            constraint=models.UniqueConstraint(fields=('session', 'interviewer'), name='one_assessment_per_interviewer'),
-        ),
-        migrations.AddConstraint(
-            model_name='planversion',
-            constraint=models.UniqueConstraint(fields=('plan', 'number'), name='plan_version_number_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='interviewsession',
-            constraint=models.UniqueConstraint(condition=models.Q(('join_token_hash', ''), _negated=True), fields=('join_token_hash',), name='join_token_opens_one_session'),
-        ),
-        migrations.AddConstraint(
-            model_name='interviewsession',
-            constraint=models.CheckConstraint(condition=models.Q(('minutes__range', (5, 450))), name='session_lasts_5_to_450_minutes'),
-        ),
-        migrations.AddConstraint(
-            model_name='preparationphase',
-            constraint=models.UniqueConstraint(fields=('session', 'key'), name='phase_key_once_per_session'),
-        ),
-        migrations.AddConstraint(
-            model_name='question',
-            constraint=models.UniqueConstraint(fields=('bank', 'key'), name='question_key_once_per_bank'),
-        ),
-        migrations.AddConstraint(
-            model_name='questionversion',
-            constraint=models.UniqueConstraint(fields=('question', 'number'), name='question_version_number_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='questionversion',
-            constraint=models.UniqueConstraint(fields=('question', 'digest'), name='question_version_digest_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='sessionevent',
-            constraint=models.UniqueConstraint(fields=('session', 'seq'), name='session_event_seq_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='sessionquestion',
-            constraint=models.UniqueConstraint(fields=('session', 'position'), name='session_question_position_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='sessionscenario',
-            constraint=models.UniqueConstraint(fields=('session', 'position'), name='session_scenario_position_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='sessionscenario',
-            constraint=models.UniqueConstraint(fields=('session', 'scenario_version'), name='scenario_version_once_per_session'),
-        ),
-        migrations.AddConstraint(
-            model_name='rating',
-            constraint=models.UniqueConstraint(fields=('assessment', 'scenario', 'criterion'), name='rating_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='rating',
-            constraint=models.CheckConstraint(condition=models.Q(('level__isnull', True), ('level__range', (1, 4)), _connector='OR'), name='rating_level_1_to_4'),
-        ),
-        migrations.AddConstraint(
-            model_name='hintrelease',
-            constraint=models.UniqueConstraint(fields=('scenario', 'index'), name='hint_released_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='checkstate',
-            constraint=models.UniqueConstraint(fields=('scenario', 'key'), name='check_state_once'),
         ),
     ]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from importlib import import_module
 from pathlib import Path
-
-import typst
+from typing import Any
 
 from sessions.scorecards.build import Scorecard
 
@@ -24,13 +24,14 @@ def as_pdf(card: Scorecard) -> bytes:
 
     System fonts fill in for what typst's own fonts do not have. Where no font has a character, the document says so.
     """
+    typst = import_module("typst")  # 7 MB that every process would hold from its start
     try:
-        return _compile(card, archival=True)
+        return _compile(typst, card, archival=True)
     except typst.TypstError as refusal:
-        return _compile(card, missing=_scripts(refusal.diagnostic or str(refusal)))
+        return _compile(typst, card, missing=_scripts(refusal.diagnostic or str(refusal)))
 
 
-def _compile(card: Scorecard, *, archival: bool = False, missing: list[str] | None = None) -> bytes:
+def _compile(typst: Any, card: Scorecard, *, archival: bool = False, missing: list[str] | None = None) -> bytes:
     """Set the document. PDF/A forbids characters without a glyph, and so tells of them; else they become boxes."""
     pdf: bytes = typst.compile(
         str(_TEMPLATE),

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
-from django.db import connection
+from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from interview_site import outages, preflight, processes, supervisor, warm_parent
@@ -28,10 +28,10 @@ class Command(BaseCommand):
         began = time.monotonic()
         os.umask(0o077)  # all that is written here is nobody else's business
         lock = self._prepare()
+        channel = self._fork_warm_parent(lock)  # its imports take as long as the migrations, and need none of them
         self._migrate()
         call_command("seed", stdout=self.stdout)
         os.set_inheritable(lock.fileno(), True)  # the supervisor holds it from now on
-        channel = self._fork_warm_parent(lock)
         folder = str(settings.BASE_DIR)
         supervisor.become(list(processes.commands()), folder, processes.readiness(began), channel, _sqlite_file())
 
@@ -40,6 +40,7 @@ class Command(BaseCommand):
         if not warm_parent.is_supported():
             return None
         sys.stdout.flush()
+        connections.close_all()  # else two processes would hold one connection
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             lock.close()
