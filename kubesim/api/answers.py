@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import orjson
@@ -24,6 +25,8 @@ MOST_INDENTED = 4 << 20
 """Bytes of an answer that nobody reads as a whole: to indent it would keep others waiting."""
 TOLD = web.RequestKey("told", dict[str, str])
 """Headers of a request's answer that say how it was handled, whatever the answer is."""
+MOST_WARNINGS, LONGEST_WARNING = 4096, 256
+"""Characters of all warnings of an answer; where there are more, of each."""
 NO_CACHE = {"Cache-Control": "no-cache, private"}
 
 
@@ -136,8 +139,13 @@ class Encoder:
 
 
 def with_warnings(response: Response, texts: Iterable[str]) -> Response:
-    """Return an answer with a Warning header for each text; none is told twice."""
-    for text in dict.fromkeys(texts):
+    """Return an answer with a Warning header for each text; none is told twice, and many are cut as upstream."""
+    told = list(dict.fromkeys(texts))
+    if sum(map(len, told)) > MOST_WARNINGS:
+        told = [text[:LONGEST_WARNING] for text in told]
+        before = accumulate(map(len, told), initial=0)
+        told = [text for text, length in zip(told, before, strict=False) if length < MOST_WARNINGS]
+    for text in told:
         response.headers.add("Warning", f'299 - "{_quoted(text)}"')
     return response
 

@@ -47,7 +47,7 @@ def in_json(body: bytes, value: Any, *, json_patch: bool = False) -> Repeated:
         return NOTHING
     found = Repeated()
     prefix = "json patch " if json_patch else ""
-    for path, again in _walk(json.loads(body, object_pairs_hook=_Pairs), ""):
+    for path, again in _walk(json.loads(body.decode(errors="replace"), object_pairs_hook=_Pairs), ""):
         if again:
             found.texts[path] = f'{prefix}duplicate field "{path}"'
         found.order[f"{path} again" if again else path] = len(found.order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os.path
+import re
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ CONTEXTS = {
     "Expecting ':'": "after object key",
 }
 """How Go's JSON decoder says where it was, by the words of Python's."""
+MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 LITERALS = ("null", "true", "false")
 _GO_TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
@@ -40,9 +42,12 @@ def complaint(text: str) -> str:
         rest = text[found.pos :].lstrip(" \n\r\t") if "control" not in found.msg else text[found.pos :]
         if not rest or "Unterminated" in found.msg:
             return "unexpected end of JSON input"
-        if literal := next((word for word in LITERALS if rest.startswith(word[0])), ""):
+        wanted = LITERALS if found.msg == "Expecting value" else ()
+        if literal := next((word for word in wanted if rest.startswith(word[0])), ""):
             return _in_literal(rest, literal)
         context = next((text for begin, text in CONTEXTS.items() if found.msg.startswith(begin)), CONTEXT)
+        if found.msg.startswith("Expecting ','"):
+            context = f"after {_open_at(text[: found.pos])}"
         return f"invalid character {rune(rest[0])} {context}"
     except RecursionError:
         deep = "[" if "[[" in text else "{"
@@ -50,6 +55,17 @@ def complaint(text: str) -> str:
     except ValueError as constant:
         return f"invalid character {rune(str(constant)[0])} {CONTEXT}"
     return "unexpected end of JSON input"
+
+
+def _open_at(text: str) -> str:
+    """Return what is open at the end of a text, in Go's words for one of its entries."""
+    open_marks: list[str] = []
+    for mark in MARKS.findall(text):
+        if mark in "[{":
+            open_marks.append(mark)
+        elif mark in "]}":
+            open_marks.pop()
+    return "array element" if open_marks[-1] == "[" else "object key:value pair"
 
 
 def _in_literal(text: str, literal: str) -> str:

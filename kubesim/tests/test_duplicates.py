@@ -19,6 +19,11 @@ def test_the_first_look_is_enough_for_most_bodies():
     assert in_json(body, orjson.loads(body)) is NOTHING
 
 
+def test_bytes_that_are_no_text_are_read_as_the_body_was():
+    body = b'{"a":1,"a":"\xff"}'
+    assert list(in_json(body, orjson.loads(body.decode(errors="replace"))).texts) == ["a"]
+
+
 BODY = b'{"spec":{"list":[{"p":1,"p":2,"foo":1}],"paused":true,"paused":false,"what":1,"what":2}}'
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+
 import pytest
 
 TELLING = {"audit-id", "x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"}
@@ -65,3 +67,11 @@ def test_a_request_falls_under_the_first_schema_that_speaks_of_it(cluster, user,
     )
     assert answer.headers["X-Kubernetes-Pf-Flowschema-Uid"] == found["metadata"]["uid"]
     assert answer.headers["X-Kubernetes-Pf-Prioritylevel-Uid"] == level.json["metadata"]["uid"]
+
+
+def test_many_warnings_are_cut_to_what_fits(cluster, monkeypatch):
+    monkeypatch.setattr(http.client, "_MAXHEADERS", 1_000)
+    body = {"metadata": {"name": "many"}, "data": {}, **{f"{'long' * 200}{number}": 1 for number in range(300)}}
+    answer = cluster("POST", "/api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Warn", body)
+    texts = [text.removeprefix('299 - "').removesuffix('"') for text in answer.headers.get_all("Warning")]
+    assert [len(text.replace('\\"', '"')) for text in texts] == [256] * 16
