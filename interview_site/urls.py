@@ -19,3 +19,4 @@ urlpatterns = [
     path("api/", api.urls),
     path("", include("sessions.urls")),
 ]
+handler500 = views.server_error

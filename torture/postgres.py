@@ -99,13 +99,16 @@ class Postgres:
         return int(row[0]) if row else 0
 
     @contextmanager
-    def locked(self, wait_ms: int = 3000) -> Iterator[list[str]]:
-        """Lock every table of ours while the block runs; what cannot be had in time raises ``OperationalError``."""
+    def locked(self, mode: str = "ACCESS EXCLUSIVE", wait_ms: int = 3000) -> Iterator[list[str]]:
+        """Lock every table of ours while the block runs; what cannot be had in time raises ``OperationalError``.
+
+        In mode EXCLUSIVE they can still be read, as a locked SQLite.
+        """
         ours = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
         with self.connect() as connection:
             connection.execute(f"SET lock_timeout = {wait_ms}")
             tables = [str(row[0]) for row in connection.execute(ours).fetchall()]
-            connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+            connection.execute(f"LOCK TABLE {', '.join(tables)} IN {mode} MODE")
             yield tables
             connection.rollback()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection, transaction
@@ -85,26 +85,29 @@ def _newest_entry(session_id: int) -> int:
     return entries.first() or 0
 
 
+def is_locked(exc: OperationalError) -> bool:
+    """Whether somebody else keeps the database from being written to; in the words of SQLite and PostgreSQL."""
+    return any(words in str(exc) for words in ("locked", "lock timeout"))
+
+
 def _reason(exc: OperationalError) -> str:
-    text = str(exc)
     if is_full(exc):
         return "the disk is full: free some space"
-    return "it is locked by another process" if "locked" in text else text
+    return "it is locked by another process" if is_locked(exc) else str(exc).strip().partition("\n")[0]
 
 
 @contextmanager
 def short_waits(seconds: float) -> Iterator[None]:
-    """Wait at most so long for a lock on SQLite inside the block."""
-    if connection.vendor != "sqlite":
-        yield
-        return
-    _set_busy_timeout(seconds)
+    """Wait at most so long for a lock on the database inside the block."""
+    _set_lock_timeout(seconds)
     try:
         yield
     finally:
-        _set_busy_timeout(DEFAULT_WAIT_S)
+        with suppress(OperationalError):  # a connection that was lost is not used again
+            _set_lock_timeout(DEFAULT_WAIT_S if connection.vendor == "sqlite" else 0)
 
 
-def _set_busy_timeout(seconds: float) -> None:
+def _set_lock_timeout(seconds: float) -> None:
+    name = "PRAGMA busy_timeout" if connection.vendor == "sqlite" else "SET lock_timeout"
     with connection.cursor() as cursor:
-        cursor.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+        cursor.execute(f"{name} = {round(seconds * 1000)}")

@@ -222,6 +222,20 @@ def test_what_cannot_be_saved_says_why_and_what_was_saved_stays(live, ada, clien
     assert list(Note.objects.values_list("text", flat=True)) == ["first"]
 
 
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_where_not_even_the_reader_can_be_looked_up_the_page_says_why(live, ada, client, method):
+    client.force_login(ada)
+    client.raise_request_exception = False
+
+    def refuse(execute, sql, params, many, context):
+        raise OperationalError("database is locked")
+
+    with connection.execute_wrapper(refuse):
+        answer = getattr(client, method)(f"/sessions/{live.uuid}/")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert "Another process has locked the database" in answer.content.decode()
+
+
 def test_short_room_is_told_on_pages_in_the_log_and_by_readyz(live, ada, client, monkeypatch, caplog):
     client.force_login(ada)
     watch = disk_space.DiskWatch()
