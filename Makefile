@@ -37,7 +37,7 @@ test: setup-dev ## Run the tests
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -q $(ARGS)
 
 e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in e2e/screenshots
-	@$(BIN)/python -m pytest e2e -q $(ARGS)
+	@E2E_PICTURES=1 $(BIN)/python -m pytest e2e -q $(ARGS)
 
 torture: setup-dev ## The long proofs: 200 crash rounds, every crash point many times, random histories, real programs
 	@status=0; $(BIN)/python -W ignore -m torture.rounds --rounds $${CRASH_ROUNDS:-200} || status=1; \

@@ -99,6 +99,16 @@ class PracticeHost:
     folder: Path
 
     @property
+    def settings(self) -> dict[str, str | Path]:
+        """Return the settings that name this host."""
+        return {
+            "KUBESIM_URL": self.url,
+            "KUBESIM_DIR": self.folder,
+            "KUBESIM_CA_FILE": self.folder / "ca.crt",
+            "KUBESIM_TOKEN_FILE": self.folder / "control-token",
+        }
+
+    @property
     def token(self) -> str:
         """Return the control API's token."""
         return (self.folder / "control-token").read_text().strip()
@@ -138,8 +148,6 @@ def practice_host(tmp_path_factory) -> Iterator[PracticeHost]:
 def practice(practice_host, settings, monkeypatch) -> PracticeHost:
     """The practice host, with the settings pointing at it; a busy machine may take its time to answer."""
     monkeypatch.setattr("faults.kube.client.TIMEOUT", (10.0, 60.0))
-    settings.KUBESIM_URL = practice_host.url
-    settings.KUBESIM_DIR = practice_host.folder
-    settings.KUBESIM_CA_FILE = practice_host.folder / "ca.crt"
-    settings.KUBESIM_TOKEN_FILE = practice_host.folder / "control-token"
+    for name, value in practice_host.settings.items():
+        setattr(settings, name, value)
     return practice_host

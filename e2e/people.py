@@ -19,6 +19,9 @@ AXE_OPTIONS = {
     "resultTypes": ["violations"],
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 }
+# Four pictures and two looks of axe at each step take half a minute of computing. `make test` has axe look at each
+# page once, in the process (sessions/tests/test_forms_in_browser.py), and here at what a running cluster fills.
+PICTURES = "E2E_PICTURES" in os.environ or "TORTURE_ROUNDS" in os.environ
 PATIENCE = 60_000  # milliseconds for what involves jobs and clusters
 
 
@@ -51,18 +54,23 @@ class Person:
         return locator
 
     def picture(self, name: str) -> None:
-        """Keep the page at both widths, light and dark; prove that it fits the phone and that anybody can use it."""
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        """Prove that the page fits both widths; for `make e2e` also keep it, and prove that anybody can use it."""
         for size, viewport in SIZES.items():
             self.page.set_viewport_size(viewport)
-            for scheme in ("light", "dark"):
-                self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-                self.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png")
             width = self.page.evaluate("document.documentElement.scrollWidth")
             assert width <= viewport["width"], f"{name} is {width} px wide on a {size} screen"
-            self.check_access(f"{name}-{size}")
+            if PICTURES:
+                self._keep(f"{name}-{size}")
+                self.check_access(f"{name}-{size}")
         self.page.emulate_media(color_scheme="light", reduced_motion="null")
         self.page.set_viewport_size(SIZES["wide"])
+
+    def _keep(self, name: str) -> None:
+        """Write down the page in both colours; it stays in the dark one."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            self.page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
 
     def check_access(self, name: str) -> None:
         """Prove with axe that nothing serious or critical keeps anybody from using the page."""

@@ -119,6 +119,7 @@ def quiet_time_hides_the_cluster(ada, candidate, job):
     expect(candidate.page.locator("#panel-watchers")).to_contain_text("Nobody sees the cluster", timeout=PATIENCE)
     assert focus(ada) != "BODY"
     ada.picture("20-quiet")
+    ada.check_access("20-quiet")
     candidate.picture("21-candidate-quiet")
     open_the_menu(ada)
     ada.click("End quiet time")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from pypdf import PdfReader
 
 from e2e.conftest import ADDRESS, start, stop
-from e2e.people import PATIENCE, Kubectl, Person, kubectl_path
+from e2e.people import PATIENCE, PICTURES, SCREENSHOTS, SIZES, Kubectl, Person, kubectl_path
 
 pytestmark = [pytest.mark.browser, pytest.mark.kubectl]
 MOST_CLICKS = 6
@@ -54,12 +54,14 @@ def test_a_whole_interview(ada, candidate, installation, tmp_path):
     ada.see(job)
     ada.see("CrashLoopBackOff")
     ada.picture("05-live")
+    ada.check_access("05-live")
 
     the_interviewer_works(ada, candidate)
     the_page_survives_a_lost_connection(ada, candidate, kubectl)
     the_candidate_repairs_it(kubectl, job, tmp_path)
     expect(ada.page.locator("#panel-checks")).to_contain_text("3 of 3", timeout=60_000)
     candidate.picture("06-candidate-live")
+    candidate.check_access("06-candidate-live")
     ada.picture("07-live-repaired")
 
     end_the_interview(ada, candidate, kubectl, job)
@@ -67,6 +69,16 @@ def test_a_whole_interview(ada, candidate, installation, tmp_path):
     card = the_scorecard(ada, tmp_path)
     assert card["scenarios"][0]["checks"]
     assert_no_loopback(json.dumps(card), link, installation)
+
+
+STEPS = """00-sign-in 01-list-empty 02-new 03-ready 04-join 05-live 06-candidate-live 07-live-repaired
+08-candidate-over 09-ended 09-review 10-released 11-scorecard"""
+
+
+@pytest.mark.skipif(not PICTURES, reason="each step's pictures, looked at by axe: make e2e, or TORTURE_ROUNDS")
+def test_each_step_is_kept_at_both_widths_and_in_both_colours():
+    names = {f"{step}-{size}-{scheme}" for step in STEPS.split() for size in SIZES for scheme in ("light", "dark")}
+    assert names - {path.stem for path in SCREENSHOTS.glob("*.png")} == set()
 
 
 def assert_sign_in_refuses_a_wrong_password(person):

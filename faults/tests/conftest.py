@@ -6,9 +6,10 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.test import override_settings
 
 from faults import selectors, services
-from faults.models import FaultRun
+from faults.models import Cluster, FaultRun, Outbox
 from faults.services import ensure_practice_cluster
 
 NAMESPACES = {"workloads": "ml-training"}
@@ -37,6 +38,24 @@ def environment(cluster):
     """An active environment run in the cluster."""
     run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())
     return services.inject_run(run_id=run.pk, holder="test")
+
+
+@pytest.fixture(scope="module")
+def standing(practice_host, django_db_setup, django_db_blocker):
+    """An active environment run for all tests of a module that leave it as it is.
+
+    Its rows are committed, so that a test's own transaction, which is rolled back, sees them.
+    """
+    with override_settings(**practice_host.settings):
+        with django_db_blocker.unblock():
+            made = ensure_practice_cluster(name=f"s-{uuid.uuid4().hex[:10]}", deadline=deadline())
+            run = services.plan_environment_run(cluster=made, namespaces=NAMESPACES, deadline=deadline())
+            run = services.inject_run(run_id=run.pk, holder="test")
+        yield run
+        with django_db_blocker.unblock():
+            services.release_cluster(cluster=made)
+            for model in (Outbox, FaultRun, Cluster):
+                model.objects.all().delete()
 
 
 @pytest.fixture

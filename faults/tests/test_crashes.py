@@ -62,11 +62,13 @@ def cases(points, short):
     return [pytest.param(*case, marks=() if case in short else pytest.mark.torture) for case in every]
 
 
-ONCE = [(point, 1) for point in (*INJECTING, *REVERTING)]
+# The cluster has what the journal does not know, and the journal all but the outcome. In test_engine.py the engine is
+# stopped at every place; here a real worker is killed.
+HARD = [("after-write", 1), ("before-status", 1), ("revert-after-write", 1)]
 AFTER_A_WRITE = [("after-write", 1), ("revert-after-write", 1)]
 
 
-@pytest.mark.parametrize(("point", "hit"), cases(INJECTING, ONCE))
+@pytest.mark.parametrize(("point", "hit"), cases(INJECTING, HARD))
 def test_a_worker_killed_while_injecting_and_started_again_ends_active_and_reverts_clean(worker, point, hit):
     plan = worker.ask("plan", purpose="fault")
     kill(worker, "inject", plan["run"], point, hit)
@@ -95,7 +97,7 @@ def test_a_worker_killed_while_injecting_can_be_reverted_instead(worker, point, 
     finish(worker, plan)
 
 
-@pytest.mark.parametrize(("point", "hit"), cases(REVERTING, ONCE))
+@pytest.mark.parametrize(("point", "hit"), cases(REVERTING, HARD))
 def test_a_worker_killed_while_reverting_and_started_again_ends_reverted(worker, point, hit):
     revert_after_a_kill(worker, point, hit, "fault")
 
