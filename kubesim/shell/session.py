@@ -139,13 +139,9 @@ class Session:
         except RecallError as error:
             await self.process.error(f"{self.shell.name}: {error}\n")
             return None
-        if not found.changed:
-            return line
-        await self.process.error(found.text + "\n")
-        if found.shown_only:
-            self._remember(found.text)
-            return None
-        return found.text
+        if found != line:
+            await self.process.error(found + "\n")
+        return found
 
     async def _execute(self, node: Node) -> None:
         shell = self.shell
