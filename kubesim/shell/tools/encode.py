@@ -1,4 +1,4 @@
-"""Programs about bytes: base64, checksums, od, xxd, hexdump, gzip, tar."""
+"""Programs about bytes: base64, checksums, od, xxd, gzip, tar."""
 
 from __future__ import annotations
 
@@ -115,34 +115,6 @@ async def xxd(process: Process) -> int:
             continue
         pairs = " ".join(piece[index : index + 2].hex() for index in range(0, len(piece), 2))
         await process.write(f"{at:08x}: {pairs:<{wide * 5 // 2}} {_printable(piece)}\n")
-    return 0
-
-
-async def hexdump(process: Process) -> int:
-    """Dump bytes as words, or with -C as bytes with their text."""
-    opts = await kit.options(
-        process, "Cn:s:v", {"canonical": "C"}, whole={"n": "failed to parse length: '{}': Invalid argument"}
-    )
-    data = (await _input(process, opts.args))[: int(opts.get("n")) if "n" in opts else None]
-    last = b""
-    starred = False
-    for at in range(0, len(data), 16):
-        piece = data[at : at + 16]
-        if piece == last and "v" not in opts and len(piece) == 16:
-            if not starred:
-                await process.write("*\n")
-            starred = True
-            continue
-        last, starred = piece, False
-        if "C" in opts:
-            first, second = piece[:8].hex(" "), piece[8:].hex(" ")
-            await process.write(f"{at:08x}  {first:<23}  {second:<23}  |{_printable(piece)}|\n")
-        else:
-            padded = piece + bytes(len(piece) % 2)
-            words = " ".join(f"{padded[i + 1]:02x}{padded[i]:02x}" for i in range(0, len(padded), 2))
-            await process.write(f"{at:07x} {words}\n")
-    if data:
-        await process.write(f"{len(data):08x}\n" if "C" in opts else f"{len(data):07x}\n")
     return 0
 
 
@@ -434,7 +406,6 @@ TOOLS: dict[str, Tool] = {
     "sha256sum": checksum,
     "sha512sum": checksum,
     "xxd": xxd,
-    "hexdump": hexdump,
     "od": od,
     "gzip": gzip,
     "gunzip": gzip,

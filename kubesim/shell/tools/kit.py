@@ -31,7 +31,6 @@ USAGE_STATUS = {
 _OPEN = {
     "head": "cannot open '{name}' for reading: {text}",
     "tail": "cannot open '{name}' for reading: {text}",
-    "split": "cannot open '{name}' for reading: {text}",
     "sort": "cannot read: {name}: {text}",
     "sed": "can't read {name}: {text}",
     "awk": 'cannot open "{name}" ({text})',
@@ -42,7 +41,6 @@ _BUSYBOX_OPEN = {
     "cat": "can't open '{name}': {text}",
     "ls": "{name}: {text}",
     "head": "{name}: {text}",
-    "split": "can't open '{name}': {text}",
 }
 
 

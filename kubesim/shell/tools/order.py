@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import random
 import re
 from functools import partial
 from typing import Any
@@ -265,44 +264,6 @@ async def _column(process: Process, shown: list[str], column: str, line: bytes) 
         await process.write(b"\t" * shown.index(column) + line + b"\n")
 
 
-async def join(process: Process) -> int:
-    """Join lines of two files by a field."""
-    opts = await kit.options(process, "1:2:t:a:o:v:j:i", whole=dict.fromkeys("12j", "invalid field number: '{}'"))
-    if len(opts.args) != 2:
-        await kit.usage(process, "missing operand")
-    (left, bad), (right, worse) = [await kit.every_line(process, [name]) for name in opts.args[:2]]
-    if bad or worse:
-        return 1
-    separator = opts.get("t") or None
-    fields = (int(opts.get("1", opts.get("j", "1"))), int(opts.get("2", opts.get("j", "1"))))
-    tables = [_by_field(lines, field, separator) for lines, field in zip((left, right), fields, strict=True)]
-    joint = separator or " "
-    count = 0
-    for key, rest in tables[0]:
-        partners = [other for name, other in tables[1] if name == key]
-        await process.tick(len(tables[1]) // 100 + 1)
-        for other in partners if "v" not in opts else []:
-            await process.write(joint.join([key, *rest, *other]) + "\n")
-            count += 1
-        if not partners and "1" in (opts.all("a") + opts.all("v")):
-            await process.write(joint.join([key, *rest]) + "\n")
-    if "2" in (opts.all("a") + opts.all("v")):
-        known = {key for key, _ in tables[0]}
-        for key, rest in tables[1]:
-            if key not in known:
-                await process.write(joint.join([key, *rest]) + "\n")
-    return 0
-
-
-def _by_field(lines: list[bytes], field: int, separator: str | None) -> list[tuple[str, list[str]]]:
-    rows = []
-    for line in lines[:20_000]:
-        parts = kit.text(line).split(separator)
-        key = parts[field - 1] if field <= len(parts) else ""
-        rows.append((key, parts[: field - 1] + parts[field:]))
-    return rows
-
-
 async def paste(process: Process) -> int:
     """Put lines of files side by side."""
     opts = await kit.options(process, "d:s", {"delimiters=": "d", "serial": "s"})
@@ -380,35 +341,10 @@ async def _count_up(process: Process, opts: kit.Options, span: tuple[float, floa
     return 0
 
 
-async def shuf(process: Process) -> int:
-    """Print lines in random order."""
-    opts = await kit.options(
-        process,
-        "n:ei:r",
-        {"head-count=": "n", "echo": "e", "input-range=": "i"},
-        whole={"n": "invalid line count: '{}'"},
-    )
-    if "e" in opts:
-        lines: list[bytes] = [kit.data(word) for word in opts.args]
-    elif "i" in opts:
-        first, _, last = opts.get("i").partition("-")
-        if not (first.isdecimal() and last.isdecimal()):
-            return await process.fail(f"invalid input range: '{opts.get('i')}'")
-        lines = [str(number).encode() for number in range(int(first), min(int(last), int(first) + 100_000) + 1)]
-    else:
-        lines, _ = await kit.every_line(process, opts.args)
-    random.shuffle(lines)
-    for line in lines[: int(opts.get("n")) if "n" in opts else None]:
-        await process.write(line + b"\n")
-    return 0
-
-
 TOOLS: dict[str, Tool] = {
     "sort": sort,
     "uniq": uniq,
     "comm": comm,
-    "join": join,
     "paste": paste,
     "seq": seq,
-    "shuf": shuf,
 }

@@ -6,7 +6,6 @@ The words are those of coreutils 9.1 and findutils 4.9; BusyBox has its own, whi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NoReturn
 
 from kubesim.shell.errors import Leave
@@ -15,7 +14,6 @@ from kubesim.shell.patterns import CLASSES
 from kubesim.shell.signals import number
 from kubesim.shell.tools import kit
 
-RANGE = "Numerical result out of range"
 SIZE = re.compile(r"(\d+)(c|w|b|[kKMGTPEZY](?:iB|B)?|xM)?")
 DD = {
     *("bs", "cbs", "conv", "count", "ibs", "if", "iflag", "obs", "of", "oflag", "seek", "skip", "status", "iseek"),
@@ -35,14 +33,6 @@ async def refuse(process: Process, text: str, status: int = 1) -> NoReturn:
     """Say why and leave."""
     await process.fail(text)
     raise Leave(status)
-
-
-async def choice(process: Process, opts: kit.Options, flag: str, known: Sequence[str]) -> None:
-    """Refuse a word that is none of those that a long option knows."""
-    value = opts.get(flag)
-    if flag in opts and value not in known:
-        listed = "".join(f"\n  - '{each}'" for each in known)
-        await kit.usage(process, f"invalid argument '{value}' for '--{flag}'\nValid arguments are:{listed}")
 
 
 async def of_sort(process: Process, opts: kit.Options) -> None:
@@ -127,25 +117,6 @@ async def of_nice(process: Process) -> list[str]:
     if adjusted and not words:
         await kit.usage(process, "a command must be given with an adjustment")
     return words[1:] if words[:1] == ["--"] else words
-
-
-async def of_split(process: Process, opts: kit.Options) -> None:
-    """Refuse sizes of pieces."""
-    if process.busybox:
-        return
-    if len(opts.args) > 2:
-        await kit.usage(process, f"extra operand '{opts.args[2]}'")
-    for flag, title in (("b", "bytes"), ("C", "bytes"), ("l", "lines"), ("n", "chunks")):
-        value = opts.get(flag, "1")
-        size = value.rpartition("/")[2] if flag == "n" else value
-        if not (SIZE.fullmatch(size) if flag in "bC" else size.isdecimal()):
-            await refuse(process, f"invalid number of {title}: '{value}'")
-        if re.fullmatch("0+[a-zA-Z]*", size):
-            await refuse(process, f"invalid number of {title}: '{value}': {RANGE}")
-    if not opts.get("a", "2").isdecimal():
-        await refuse(process, f"invalid suffix length: '{opts.get('a')}'")
-    if len({flag for flag, _ in opts.given} & set("bCln")) > 1:
-        await kit.usage(process, "cannot split in more than one way")
 
 
 async def of_timeout(process: Process, opts: kit.Options, wrong: bool) -> None:
@@ -276,19 +247,3 @@ async def _format(process: Process, text: str) -> None:
         await refuse(process, f"format '{text}' has unknown %{directives[0]} directive")
     if len(directives) > 1:
         await refuse(process, f"format '{text}' has too many % directives")
-
-
-async def of_numfmt(process: Process, opts: kit.Options) -> None:
-    """Refuse units, fields and formats."""
-    await choice(process, opts, "to", ("none", "si", "iec", "iec-i"))
-    await choice(process, opts, "from", ("none", "auto", "si", "iec", "iec-i"))
-    for flag in ("to-unit", "from-unit"):
-        if flag in opts and not (SIZE.fullmatch(opts.get(flag)) and opts.get(flag).strip("0")):
-            await refuse(process, f"invalid unit size: '{opts.get(flag)}'")
-    if "padding" in opts and not re.fullmatch(r"-?[1-9]\d*", opts.get("padding")):
-        await refuse(process, f"invalid padding value '{opts.get('padding')}'")
-    field = opts.get("field", "1")
-    if wrong := re.search(r"[^\d,\s-].*", field):
-        await kit.usage(process, f"invalid field value '{wrong[0]}'")
-    if "format" in opts and "%" not in opts.get("format").replace("%%", ""):
-        await refuse(process, f"format '{opts.get('format')}' has no % directive")

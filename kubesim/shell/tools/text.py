@@ -272,36 +272,6 @@ async def rev(process: Process) -> int:
     return status
 
 
-async def fold(process: Process) -> int:
-    """Break long lines."""
-    opts = await kit.options(
-        process, "bsw:", {"width=": "w", "spaces": "s"}, numbers="w", whole={"w": "invalid number of columns: '{}'"}
-    )
-    if int(opts.get("w", "80")) == 0 and not process.busybox:
-        return await process.fail(f"invalid number of columns: '{opts.get('w')}': Numerical result out of range")
-    wide = max(int(opts.get("w", "80")), 1)
-    lines, status = await kit.every_line(process, opts.args)
-    for line in lines:
-        text = kit.text(line)
-        while len(text) > wide:
-            at = text.rfind(" ", 0, wide) + 1 if "s" in opts else 0
-            await process.write(text[: at or wide] + "\n")
-            text = text[at or wide :]
-        await process.write(text + "\n")
-    return status
-
-
-async def expand(process: Process) -> int:
-    """Turn tabs into spaces."""
-    opts = await kit.options(
-        process, "it:", {"tabs=": "t"}, numbers="t", whole={"t": "tab size contains invalid character(s): '{}'"}
-    )
-    lines, status = await kit.every_line(process, opts.args)
-    for line in lines:
-        await process.write(kit.text(line).expandtabs(min(int(opts.get("t", "8")), 512)) + "\n")
-    return status
-
-
 async def tee(process: Process) -> int:
     """Copy standard input to files and on."""
     opts = await kit.options(process, "ai", {"append": "a"})
@@ -327,7 +297,5 @@ TOOLS: dict[str, Tool] = {
     "wc": wc,
     "nl": nl,
     "rev": rev,
-    "fold": fold,
-    "expand": expand,
     "tee": tee,
 }
