@@ -53,7 +53,6 @@ BASH_ONLY = frozenset(
         "dirs",
         "caller",
         "complete",
-        "fc",
         "compgen",
         "disown",
         "enable",

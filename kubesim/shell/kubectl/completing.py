@@ -40,7 +40,7 @@ HOLDERS = (
     "statefulsets",
 )
 ANY_KIND = {
-    *("get", "debug", "edit", "annotate", "label", "apply edit-last-applied", "apply view-last-applied", "describe"),
+    *("get", "debug", "edit", "annotate", "label", "describe"),
     *("delete", "patch"),
 }
 KINDS = {
@@ -58,11 +58,7 @@ NAME_OF = {
     "top pod": "pod",
     "create token": "serviceaccount",
 }
-ENTRIES = {
-    **dict.fromkeys(("use-context", "delete-context", "rename-context", "set-context"), "contexts"),
-    "delete-cluster": "clusters",
-    "delete-user": "users",
-}
+OF_CONTEXTS = ("config use-context", "config delete-context", "config rename-context", "config set-context")
 
 
 @dataclass
@@ -237,9 +233,8 @@ async def _arguments(asked: Asked) -> Answer:
     first = not _typed(asked)
     if command in NAME_OF:
         return Answer(await _names(asked, NAME_OF[command]) if first else [])
-    entries = ENTRIES.get(command.removeprefix("config "))
-    if entries:
-        return Answer(_entries(asked, entries) if first else [])
+    if command in OF_CONTEXTS:
+        return Answer(_entries(asked, "contexts") if first else [])
     return Answer([], DEFAULT)
 
 
