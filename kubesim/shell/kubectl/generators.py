@@ -35,9 +35,6 @@ BAD_KEY = (
     "'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-RULE = re.compile(
-    r"(?P<host>[\w\*\-\.]*)(?P<path>/.*)?=(?P<service>[\w\-]+):(?P<port>[\w\-]+)(?P<tls>,tls(?:=(?P<secret>[\w\-]+))?)?"
-)
 HASH_LETTERS = str.maketrans("013ae", "ghkmt")
 
 
@@ -363,52 +360,6 @@ async def disruption_budget(process: Process, client: Client, opts: Flags) -> Ob
     return made("policy/v1", "PodDisruptionBudget", name, spec=spec, status=status)
 
 
-async def ingress(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return an ingress."""
-    name = name_of(opts)
-    if not opts.all("rule") and not opts.get("default-backend"):
-        raise wrong(
-            "not enough information provided: every ingress has to either specify a default-backend (which "
-            "catches all "
-            "traffic) or a list of rules (which catch specific paths)"
-        )
-    spec: Obj = {"ingressClassName": opts.get("class")} if opts.get("class") else {}
-    rules: dict[str, Obj] = {}
-    hidden: dict[str, Obj] = {}
-    for text in opts.all("rule"):
-        found = RULE.fullmatch(text)
-        if not found:
-            raise wrong(f"rule {text} is invalid and should be in format host/path=svcname:svcport[,tls[=secret]]")
-        _rule(found, rules, hidden)
-    if opts.get("default-backend"):
-        service, colon, port = opts.get("default-backend").partition(":")
-        if not colon:
-            raise wrong("default-backend should be in format servicename:serviceport")
-        spec["defaultBackend"] = _backend(service, port)
-    spec |= {"rules": [*rules.values()]} if rules else {}
-    spec |= {"tls": [*hidden.values()]} if hidden else {}
-    made_one = made("networking.k8s.io/v1", "Ingress", name, spec=spec, status={"loadBalancer": {}})
-    notes = dict(text.partition("=")[::2] for text in opts.all("annotation"))
-    made_one["metadata"] |= {"annotations": notes} if notes else {}
-    return made_one
-
-
-def _backend(service: str, port: str) -> Obj:
-    return {"service": {"name": service, "port": {"number": int(port)} if port.isdecimal() else {"name": port}}}
-
-
-def _rule(found: re.Match[str], rules: dict[str, Obj], hidden: dict[str, Obj]) -> None:
-    host, path = found["host"], found["path"] or ""
-    rule = rules.setdefault(host, {**({"host": host} if host else {}), "http": {"paths": []}})
-    exact = "Prefix" if path.endswith("*") else "Exact"
-    at = {"path": path.removesuffix("*") if exact == "Prefix" else path} if path else {}
-    rule["http"]["paths"].append({"backend": _backend(found["service"], found["port"]), **at, "pathType": exact})
-    if found["tls"]:
-        entry = hidden.setdefault(found["secret"] or "", {})
-        entry |= {"hosts": [*entry.get("hosts", []), host]} if host else {}
-        entry |= {"secretName": found["secret"]} if found["secret"] else {}
-
-
 def _ports(opts: Flags) -> list[Obj]:
     found = []
     for text in opts.words("tcp"):
@@ -463,7 +414,6 @@ GENERATORS: dict[str, tuple[Generator, str]] = {
     "quota": (quota, "quota:"),
     "priorityclass": (priority_class, "priorityclass:"),
     "poddisruptionbudget": (disruption_budget, "poddisruptionbudgets:"),
-    "ingress": (ingress, "ingress:"),
     "service clusterip": (service, "ClusterIP service:"),
     "service nodeport": (service, "NodePort service:"),
     "service loadbalancer": (service, "LoadBalancer service:"),

@@ -110,7 +110,14 @@ LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
 """The verbs that ask no server."""
 LEFT_OUT = (
     *("apply edit-last-applied", "apply set-last-applied", "apply view-last-applied", "auth reconcile"),
-    *("cluster-info dump", "config delete-cluster", "config delete-user", "config set", "config set-cluster"),
+    *(
+        "cluster-info dump",
+        "create ingress",
+        "config delete-cluster",
+        "config delete-user",
+        "config set",
+        "config set-cluster",
+    ),
     *("config set-credentials", "config unset", "kustomize", "plugin list", "proxy", "set selector"),
     *("set serviceaccount", "set subject"),
 )
