@@ -87,7 +87,7 @@ def test_people_quiet_time_credit_and_outages(ada, candidate, grace, installatio
 
 def the_card_and_the_watchers_follow(ada, candidate, grace, link):
     card = ada.page.locator("#join-link")
-    expect(card).to_contain_text("Connected.", timeout=PATIENCE)
+    expect(card).to_contain_text("On the page.", timeout=PATIENCE)
     expect(ada.page.locator("#join-url")).to_be_hidden()
     watchers = candidate.page.locator("#panel-watchers")
     expect(watchers).to_contain_text("interviewer is watching now", timeout=PATIENCE)

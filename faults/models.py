@@ -67,9 +67,6 @@ class Cluster(models.Model):
         default=False, help_text="Added by an admin: stays, with its kubeconfig, when a session gives it back."
     )
     archived = models.BooleanField(default=False, help_text="Not offered for new sessions.")
-    activity_path = models.CharField(
-        max_length=200, blank=True, help_text="Where its host tells who has asked it anything; empty: nobody tells."
-    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     released_at = models.DateTimeField(null=True, blank=True, help_text="When a practice cluster was dropped.")
     refused_at = models.DateTimeField(

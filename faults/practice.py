@@ -72,17 +72,6 @@ def drop(name: str) -> None:
         return
 
 
-def activity_path(name: str) -> str:
-    """Return where the host tells who has asked a cluster anything."""
-    return f"/control/clusters/{quote(name, safe='')}/activity"
-
-
-def activity(path: str) -> dict[str, Obj]:
-    """Return who has asked a cluster anything: user name -> ``first``, ``last`` (RFC 3339), ``requests``."""
-    users: dict[str, Obj] = _ask("GET", path)["users"]
-    return users
-
-
 def _place(removed: Obj) -> str:
     name = "/".join(filter(None, (removed["namespace"], removed["name"])))
     return f"{removed['resource'].partition('.')[0]} {name}"

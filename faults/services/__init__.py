@@ -6,11 +6,9 @@ from faults.services.access import (
     access_is_open,
     candidate_access,
     candidate_grants,
-    first_request_at,
     note_access_revoked,
     restore_access,
     revoke_access,
-    tells_first_request,
 )
 from faults.services.catalog import seed_catalog
 from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster, restarts_of
@@ -68,7 +66,6 @@ __all__ = [
     "engaged_panics",
     "ensure_practice_cluster",
     "exclusive_lease",
-    "first_request_at",
     "give_back_cluster",
     "inject_run",
     "inspect_cluster",
@@ -96,6 +93,5 @@ __all__ = [
     "runs_to_stop",
     "save_cluster",
     "seed_catalog",
-    "tells_first_request",
     "why_not",
 ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from django.db.models import F
 
 from faults import clock, environment, practice, selectors
 from faults.engine import Create, Record, creating
-from faults.errors import Conflict, Forbidden, NotFound
+from faults.errors import Conflict, Forbidden
 from faults.kube.client import Kube
 from faults.kube.config import render
 from faults.models import Cluster, FaultRun, Step
@@ -138,23 +137,6 @@ def candidate_grants(*, run: FaultRun) -> CandidateGrants | None:
     return CandidateGrants(
         selectors.impatient_kube_for(run.cluster), tuple(record for record in records if environment.grants(record))
     )
-
-
-def tells_first_request(*, run: FaultRun) -> bool:
-    """Return whether the cluster's host tells when a token was first used; Kubernetes itself has no such record."""
-    return bool(run.cluster.activity_path)
-
-
-def first_request_at(*, run: FaultRun) -> datetime | None:
-    """Return when the candidate first asked the cluster anything; None before, or where nobody tells."""
-    if not tells_first_request(run=run):
-        return None
-    try:
-        users = practice.activity(run.cluster.activity_path)
-    except NotFound:
-        return None
-    seen = users.get(environment.username(selectors.namespaces_of(run)[0]))
-    return datetime.fromisoformat(seen["first"]) if seen else None
 
 
 def _unless_dropped(run: FaultRun, act: Callable[[], None]) -> None:

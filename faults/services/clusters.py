@@ -19,7 +19,6 @@ def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gp
     """
     made = practice.create(name, deadline, nodes, gpus)
     parse(made["kubeconfig"])
-    path = practice.activity_path(name)
     known = Cluster.objects.filter(name=name).first()
     if known is not None and known.kubeconfig and crypto.unseal(known.kubeconfig) == made["kubeconfig"]:
         return known  # sealing again would give every process a new client
@@ -30,7 +29,6 @@ def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gp
             "tier": Cluster.Tier.PRACTICE,
             "kubeconfig": sealed,
             "released_at": None,
-            "activity_path": path,
         },
     )
     return cluster

@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 State = InterviewSession.State
 PROBE = timedelta(seconds=5)
 PROBE_STALE = timedelta(seconds=1)
-ASK = timedelta(seconds=1)
 RESTARTS = timedelta(seconds=5)
 LOOK_S = 1.0  # the longest pause between two looks: logs change without an event
 SHORTEST_PAUSE_S = 0.1
@@ -103,7 +102,7 @@ class SessionWatch:
         )
 
     def look(self) -> None:
-        """Do what is due: prove that the cluster lives, notice the candidate, evaluate the checks."""
+        """Do what is due: prove that the cluster lives, evaluate the checks."""
         session = InterviewSession.objects.select_related("environment", "cluster").get(pk=self.session_id)
         self._is_judged = session.state in _AT_WORK
         self._refresh(session)
@@ -116,8 +115,6 @@ class SessionWatch:
         silence = None if is_ours else self.cluster.cache.silence
         is_known = is_ours or self.cluster.cache.complete
         self._safely(partial(self._outages.look, silence, is_known, self._now()))
-        if session.state in _AT_WORK and session.first_request_at is None:
-            self._every("ask", ASK, partial(self._notice_candidate, session))
         self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
         if session.state == State.LIVE and self.cluster.cache.complete and not is_withdrawn:
             for scenario, pack in list(self._packs.values()):
@@ -188,13 +185,6 @@ class SessionWatch:
             fault_services.note_credentials(cluster=session.cluster, accepted=accepts, now=self._now())
             if was_refused or not accepts:
                 self._mark(self.session_id, ("notices",))
-
-    def _notice_candidate(self, session: InterviewSession) -> None:
-        if session.environment is None:
-            return
-        at = fault_services.first_request_at(run=session.environment)
-        if at is not None:
-            services.note_first_request(session=session, at=at)
 
     def _notice_restarts(self, session: InterviewSession) -> None:
         restarts = fault_services.restarts_of(cluster=session.cluster) if session.cluster else None

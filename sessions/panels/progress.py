@@ -87,8 +87,9 @@ def header(subject: Subject) -> Context:
 
 
 def connection(subject: Subject) -> Context:
-    """Return the light that turns green at the candidate's first request."""
-    return {"screen": candidate_screen(subject.session), **_light(subject.session)}
+    """Return the light beside the candidate's access: closed, or that a first request is on record."""
+    session = subject.session
+    return {"screen": candidate_screen(session), "closed": _is_closed_for_pause(session), **_light(session)}
 
 
 def candidate_screen(session: InterviewSession) -> str:
@@ -209,14 +210,17 @@ def scenario_chip(scenario: SessionScenario) -> words.Chip:
     return words.RUN[FaultRun.Status(scenario.run.status)] if scenario.run else words.RUN[FaultRun.Status.PLANNED]
 
 
+def _is_closed_for_pause(session: InterviewSession) -> bool:
+    return session.is_closed() and session.state == InterviewSession.State.PAUSED
+
+
 def _light(session: InterviewSession) -> Context:
-    if session.is_closed() and session.state == InterviewSession.State.PAUSED:
+    if _is_closed_for_pause(session):
         return {"lamp": "off", "lamp_text": "Closed for the pause"}
     if session.first_request_at:
         return {"lamp": "on", "lamp_text": "Connected"}
     if session.joined_at:
-        tells = session.cluster is not None and bool(session.cluster.activity_path)
-        return {"lamp": "wait", "lamp_text": "No kubectl yet" if tells else "Joined"}
+        return {"lamp": "wait", "lamp_text": "Joined"}
     return {"lamp": "off", "lamp_text": "Not joined"}
 
 

@@ -13,7 +13,6 @@ from sessions.services.access import (
     consume_join_token,
     grants_of_session,
     issue_join_link,
-    note_first_request,
     sync_access,
 )
 from sessions.services.conduct import mark_asked, release_hint, save_answer_note
@@ -70,7 +69,6 @@ __all__ = [
     "issue_join_link",
     "lift_panic",
     "mark_asked",
-    "note_first_request",
     "note_restarts",
     "pause",
     "note_absence",

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -80,21 +80,6 @@ def candidate_credentials(*, session: InterviewSession) -> CandidateAccess:
     with transaction.atomic():
         events.append(session, "kubeconfig.issued", actor=events.CANDIDATE)
     return access
-
-
-@transaction.atomic
-def note_first_request(*, session: InterviewSession, at: datetime) -> bool:
-    """Remember the candidate's first request to the cluster; False where it was known.
-
-    ``at`` is by the cluster's clock. Where that one was set, the request is told of as of now.
-    """
-    session, now = locked(session), clock.now()
-    at = at if now - MAX_REQUEST_AGE <= at <= now else now
-    unknown = InterviewSession.objects.filter(pk=session.pk, first_request_at__isnull=True)
-    if not unknown.update(first_request_at=at):
-        return False
-    events.append(session, "candidate.connected", actor=events.CANDIDATE, payload={"at": at.isoformat()})
-    return True
 
 
 def sync_access(*, session_id: int, verify: bool = False) -> None:

@@ -103,9 +103,7 @@ def question(draft):
 def ready(draft, ada) -> InterviewSession:
     """The draft as preparing leaves it: with an active fault and an environment, in a cluster nobody built."""
     session = services.prepare(session=draft, actor=ada)
-    cluster = Cluster.objects.create(
-        name="gpu-test", tier=Cluster.Tier.PRACTICE, activity_path="/control/clusters/gpu-test/activity"
-    )
+    cluster = Cluster.objects.create(name="gpu-test", tier=Cluster.Tier.PRACTICE)
     fault = {"cluster": cluster, "status": FaultRun.Status.ACTIVE, "symptom_at": clock.now()}
     row = session.scenarios.get()
     row.run = FaultRun.objects.create(scenario_version=row.scenario_version, **fault)

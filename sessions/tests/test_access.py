@@ -78,15 +78,6 @@ def test_credentials_are_handed_out_while_the_interview_runs_only(ready):
         services.candidate_credentials(session=ready)
 
 
-def test_the_first_request_counts(live, time, kinds):
-    first = time.at
-    assert services.note_first_request(session=live, at=first)
-    assert not services.note_first_request(session=live, at=time.advance(5))
-    live.refresh_from_db()
-    assert live.first_request_at == first
-    assert kinds(live)[-1] == "candidate.connected"
-
-
 def test_the_end_of_a_session_without_a_cluster_is_recorded(ended, time, kinds):
     InterviewSession.objects.update(environment=None)
     services.sync_access(session_id=ended.pk)

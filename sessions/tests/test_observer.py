@@ -367,7 +367,6 @@ def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ad
 
     eventually(resolved)
     broken.refresh_from_db()
-    assert broken.first_request_at is not None
     assert broken.scenarios.get().run.status == "resolved"
     assert (broken.pk, screens.CLUSTER_PANELS) in watched.marked
 

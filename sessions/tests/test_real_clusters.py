@@ -16,7 +16,6 @@ import pytest
 
 from conftest import ROOT, stop, wait_until
 from faults import crypto
-from faults import services as fault_services
 from faults.errors import ClusterError, Forbidden, NotFound
 from faults.kube import mirror
 from faults.kube.client import Kube
@@ -192,7 +191,6 @@ def test_a_session_on_a_dedicated_cluster_gives_it_back_as_it_was(add, create, a
 
 def claims_nothing_about_kubectl(session):
     """A cluster that is not ours keeps no record of a token's first use."""
-    assert not fault_services.tells_first_request(run=session.environment)
     assert "On the page." in draw(session, "link")
     assert "kubectl request" not in draw(session, "link")
     assert "No kubectl yet" not in draw(session, "header")

@@ -4,8 +4,7 @@ import gzip
 
 import pytest
 
-from faults.models import Cluster
-from sessions import clock, frames, panels, presence, services
+from sessions import clock, events, frames, panels, presence, services
 from sessions import live as live_frames
 from sessions.live import LiveState, PodRow, WorkloadRow
 from sessions.models import InterviewSession
@@ -141,7 +140,7 @@ def test_in_quiet_time_the_candidate_is_told_until_when(live, ada):
 
 def test_in_quiet_time_the_time_line_keeps_still_about_the_candidate(live, ada):
     services.begin_quiet(session=live, actor=ada)
-    services.note_first_request(session=live, at=live.created_at)
+    events.append(live, "candidate.connected", actor=events.CANDIDATE, payload={})
     assert "First kubectl request" not in draw(live, "timeline")
     services.end_quiet(session=live, actor=ada)
     assert "First kubectl request" in draw(live, "timeline")
@@ -165,9 +164,7 @@ def test_the_candidates_card_follows_from_invitation_to_connection(ready, ada):
     assert "In the waiting room" in text
     assert 'data-invited="no"' in text
     services.start(session=ready, actor=ada)
-    assert "On the page, no kubectl request yet" in draw(ready, "link")
-    services.note_first_request(session=ready, at=ready.created_at)
-    assert "Connected." in draw(ready, "link")
+    assert "On the page." in draw(ready, "link")
 
 
 def test_who_watches_is_who_has_the_page_open(settings, redis_url, live, ada, grace, root, time):
@@ -250,9 +247,19 @@ def test_a_browser_that_takes_gzip_gets_the_shared_snapshot_made_plain(client, a
     assert gzip.decompress(small.content).decode() == plain == "<p>a\ufffdb</p>"
 
 
-def test_where_no_cluster_tells_of_a_first_request_the_card_claims_nothing_about_it(live):
-    Cluster.objects.update(activity_path="")
+def test_nothing_is_claimed_about_kubectl_where_no_first_request_is_on_record(live):
+    """Kubernetes keeps no record of a token's first use, and no cluster's host is asked."""
     InterviewSession.objects.update(joined_at=clock.now())
     live = InterviewSession.objects.get()
     assert "kubectl request" not in draw(live, "link")
-    assert "No kubectl yet" not in draw(live, "header")
+    assert "kubectl" not in draw(live, "header")
+    assert "hidden" in draw(live, "connection", role=panels.CANDIDATE)
+
+
+def test_a_first_request_on_record_is_shown(live):
+    """Sessions of before have one."""
+    InterviewSession.objects.update(joined_at=clock.now(), first_request_at=clock.now())
+    live = InterviewSession.objects.get()
+    assert "First kubectl request" in draw(live, "link")
+    assert "Connected" in draw(live, "header")
+    assert "Your kubectl is connected" in draw(live, "connection", role=panels.CANDIDATE)
