@@ -15,8 +15,8 @@ export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
 # Half a dozen programs, and dozens in tests, would each compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Every file with a proof that has a long form, or no other.
-TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
+# Every file with a proof that has a long form, or no other; the contract's are also played with the oldest kubectl.
+TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|^def test.*[ (]kubectl[,)]' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance lock clean

@@ -28,16 +28,18 @@ pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 REPAIR_S = 60.0
 OPEN_PATHS = ("/", "/version", "/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v3", "/metrics", "/debug")
-VARIANTS = [
-    pytest.param((pack, values), id=f"{pack.slug}-{'-'.join(values.values()) or 'only'}")
-    for pack in PACKS
-    for values in parameters(pack)
-]
+
+
+def case(*parts):
+    """Return a case of a pack in one variant; all but the first variant, which has other names, are for torture."""
+    pack, values, *solution = parts
+    marks = () if values == next(parameters(pack)) else pytest.mark.torture
+    return pytest.param(parts, id="-".join([pack.slug, *values.values(), *solution]), marks=marks)
+
+
+VARIANTS = [case(pack, values) for pack in PACKS for values in parameters(pack)]
 SOLUTIONS = [
-    pytest.param((pack, values, solution.key), id=f"{pack.slug}-{'-'.join(values.values())}-{solution.key}")
-    for pack in PACKS
-    for values in parameters(pack)
-    for solution in pack.solutions
+    case(pack, values, solution.key) for pack in PACKS for values in parameters(pack) for solution in pack.solutions
 ]
 
 

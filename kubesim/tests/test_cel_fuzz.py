@@ -1,5 +1,6 @@
 """Whatever an expression says of whatever values, it has a value or fails in CEL's own way."""
 
+import os
 from contextlib import suppress
 
 from hypothesis import given, settings
@@ -35,7 +36,7 @@ def _grown(part):
     )
 
 
-@settings(max_examples=1500)
+@settings(max_examples=1500 if "TORTURE_ROUNDS" in os.environ else 300)
 @given(st.recursive(WORDS, _grown, max_leaves=6))
 def test_an_expression_has_a_value_or_fails_in_its_own_way(text):
     with suppress(CelError):  # any other error fails
@@ -51,7 +52,7 @@ SCHEMA = {
 }
 
 
-@settings(max_examples=500)
+@settings(max_examples=500 if "TORTURE_ROUNDS" in os.environ else 100)
 @given(st.recursive(WORDS.map(lambda word: f"self.{word}" if word in SCHEMA else word), _grown, max_leaves=6))
 def test_a_rule_is_typed_and_priced_or_told_what_is_wrong_with_it(text):
     rule = {"rule": text, "messageExpression": text}

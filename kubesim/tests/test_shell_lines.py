@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
@@ -34,14 +33,9 @@ MISSING = _missing()
 def _on_the_host(line, folder):
     """Return what the host's bash prints, output and errors together, and its status."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
+    words = ["env", "--default-signal=INT", "bash", "-c", line]  # what is ignored at first cannot be trapped
     done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what is ignored at first cannot be trapped
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     return (done.stdout + done.stderr).decode("utf-8", "replace"), done.returncode
 

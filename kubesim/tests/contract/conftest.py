@@ -68,11 +68,16 @@ def containers(cluster):
         pytest.skip("needs containers that run; kwok's do not")
 
 
+*OLDEST, NEWEST = oldest_and_newest() or ("",)
+
+
 @pytest.fixture(
-    scope="session", params=oldest_and_newest() or [""], ids=lambda path: path.rpartition("/")[2] or "none"
+    scope="session",
+    params=[NEWEST, *(pytest.param(path, marks=pytest.mark.torture) for path in OLDEST)],
+    ids=lambda path: path.rpartition("/")[2] or "none",
 )
 def kubectl(request, cluster, tmp_path_factory):
-    """Each kubectl that is to be had: the oldest and the newest."""
+    """Each kubectl that is to be had: the newest, and for `make torture` and `make contract-real` the oldest."""
     if not request.param:
         pytest.skip("no kubectl on PATH or in KUBECTL")
     return Kubectl(request.param, tmp_path_factory.mktemp("home"), cluster.kubeconfig)
