@@ -22,7 +22,7 @@ from sessions.live import LiveState
 from sessions.models import InterviewSession, SessionEvent
 from sessions.observer.audience import AudienceWatch
 from sessions.observer.publishing import Publisher
-from sessions.observer.screens import Screens
+from sessions.observer.screens import EVERY_PANEL, Screens
 from sessions.observer.session_watch import SessionWatch
 from sessions.observer.sweeper import Sweeper
 
@@ -39,6 +39,8 @@ STOP_S = 1.0
 REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now
 REOPENED = 50  # events may become visible out of order where several processes commit
 IN_PROGRESS_PANELS = ("phases", "header")
+PHASE_PANELS = (*IN_PROGRESS_PANELS, "run", "outcome")
+PHASE_CHANGED = "phase.changed"
 
 
 class Observer:
@@ -100,7 +102,8 @@ class Observer:
             self._sweeper.start()
         told = self._news.is_set()
         self._news.clear()
-        if self._is_due("follow", FOLLOW if self._is_busy else FOLLOW_IDLE, now) or told:
+        # Each step of a preparation is told of: what is followed already is looked at no more often for it.
+        if self._is_due("follow", FOLLOW if self._is_busy else FOLLOW_IDLE, now) or (told and not self._is_busy):
             self._follow()
             self._audience.look(now)
         if self._is_due("poll", POLL if self._is_busy else FOLLOW_IDLE, now) or told:
@@ -195,13 +198,13 @@ class Observer:
         watch.start()
 
     def _poll_events(self) -> None:
-        """Whatever changed in a session wrote an event: draw all of that session's panels again."""
+        """Whatever changed in a session wrote an event: draw what it may show on again, mostly all."""
         oldest = min(self._seen, default=0)
-        rows = SessionEvent.objects.filter(pk__gt=oldest).order_by("pk").values_list("pk", "session_id")
-        fresh = [(pk, session_id) for pk, session_id in rows if pk not in self._seen]
-        for _, session_id in fresh:
-            self.screens.mark(session_id)
-        self._seen = set(sorted(self._seen | {pk for pk, _ in fresh})[-REOPENED:])
+        rows = SessionEvent.objects.filter(pk__gt=oldest).order_by("pk").values_list("pk", "session_id", "kind")
+        fresh = [row for row in rows if row[0] not in self._seen]
+        for _, session_id, kind in fresh:
+            self.screens.mark(session_id, PHASE_PANELS if kind == PHASE_CHANGED else EVERY_PANEL)
+        self._seen = set(sorted(self._seen | {pk for pk, _, _ in fresh})[-REOPENED:])
 
     def _live_state(self, session: InterviewSession, names: Collection[str]) -> LiveState | None:
         watch = self._watches.get(session.pk)

@@ -71,7 +71,7 @@ class SessionWatch:
         self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""
         self._is_outdated = False
         self._counts_from = now() + GRACE
-        self._is_judged = False
+        self._state = ""  # as the last look found it
         self._refresh(session)
         self.cluster = ClusterWatch(kube, self._read_kinds, now, self._changed)
         self._thread = threading.Thread(target=self._run, name=f"checks {self.uuid[:8]}", daemon=True)
@@ -104,7 +104,9 @@ class SessionWatch:
     def look(self) -> None:
         """Do what is due: prove that the cluster lives, evaluate the checks."""
         session = InterviewSession.objects.select_related("environment", "cluster").get(pk=self.session_id)
-        self._is_judged = session.state in _AT_WORK
+        if self._state == State.PREPARING:
+            self._mark(self.session_id, CLUSTER_PANELS)
+        self._state = session.state
         self._refresh(session)
         pause = PROBE_STALE if self.cluster.cache.stale_since else PROBE
         self._every("probe", pause, partial(self._probe, session))
@@ -149,9 +151,9 @@ class SessionWatch:
             connection.close_if_unusable_or_obsolete()
 
     def _changed(self, kind: Kind) -> None:
-        self._mark(self.session_id, _PANELS_OF.get(kind, ()))
-        # Else nothing is evaluated, and ten sessions that are prepared at once change all the time.
-        if self._is_judged and kind in self._read_kinds:
+        if self._state != State.PREPARING:  # ten that are prepared at once change all the time: ``look`` marks them
+            self._mark(self.session_id, _PANELS_OF.get(kind, ()))
+        if self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
             self._wake.set()
 
     def _refresh(self, session: InterviewSession) -> None:

@@ -334,9 +334,12 @@ def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebod
     InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")
     watched.look()
     watched._wake.clear()
+    marked = len(watched.marked)
     watched._changed(POD)
     assert not watched._wake.is_set()
-    assert watched.marked[-1] == (broken.pk, frozenset({"pods", "nodes"}))
+    assert len(watched.marked) == marked  # a preparation changes all the time, and each look tells of it
+    watched.look()
+    assert watched.marked[-1] == (broken.pk, screens.CLUSTER_PANELS)
 
 
 def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ada):
