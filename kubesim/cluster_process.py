@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,15 @@ from kubesim.forwarded import ForwardedRunner
 from kubesim.garbage import Sweeper
 from kubesim.heartbeat import Heartbeat
 from kubesim.history import History
+from kubesim.image import Image
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
 from kubesim.removal import find, with_family
 from kubesim.serve import listening
 from kubesim.times import micro
 
+Images = Sequence[Image]
+"""What new clusters may begin with."""
 MAX_LINE, MAX_NOTED = 1 << 20, 500
 LEGACY_PATH = "/clusters/{name}"
 """Where clusters were found before their tokens told them from one another."""
@@ -43,16 +46,17 @@ class ProcessError(Exception):
         self.message = message
 
 
-def run(authority: CertificateAuthority, job: Obj, api: Listener, control: Listener) -> None:
+def run(authority: CertificateAuthority, images: Images, job: Obj, api: Listener, control: Listener) -> None:
     """Run the cluster that ``job`` describes until SIGTERM."""
-    asyncio.run(ClusterProcess(authority, job).serve(api, control))
+    asyncio.run(ClusterProcess(authority, images, job).serve(api, control))
 
 
 class ClusterProcess:
     """Makes or restores a cluster, serves it, and answers the host."""
 
-    def __init__(self, authority: CertificateAuthority, job: Obj) -> None:
+    def __init__(self, authority: CertificateAuthority, images: Images, job: Obj) -> None:
         self._authority = authority
+        self._images = images
         self._job = job
         self._name: str = job["name"]
         self._folder = Path(job["folder"])
@@ -145,8 +149,13 @@ class ClusterProcess:
             gpus=asked["gpus"],
             deadline=parse_time(self._job["deadline"]),
         )
-        content = clusterfile.with_addons(asked["addons"])
         issuer = self._job["issuer"]
+        if image := next((found for found in self._images if found.asked == asked), None):
+            state = image.state_of(spec, issuer)
+            cluster = await self._restored(state)
+            cluster.changes.give_back(state)  # none of it is on the disk
+            return cluster
+        content = clusterfile.with_addons(asked["addons"])
         return await Cluster.create(
             spec, self._clock, self._job["server"], self._authority, content, keep=True, issuer=issuer
         )

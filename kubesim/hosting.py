@@ -18,15 +18,16 @@ from pathlib import Path
 from aiohttp import web
 
 import kubesim
-from kubesim import cluster_process, clusterfile
+from kubesim import cluster_process
 from kubesim.api.answers import tell
 from kubesim.cel.program import compiled
 from kubesim.clock import RealClock
-from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.control import Control, control_token
-from kubesim.forkserver import ForkServer
+from kubesim.errors import Obj
+from kubesim.forkserver import ForkServer, give_memory_back
 from kubesim.front import Front
 from kubesim.host import Host
+from kubesim.image import Image
 from kubesim.kubeconfig import server_url
 from kubesim.listener import Listener, close
 from kubesim.malformed_http import Runner
@@ -38,6 +39,12 @@ MAX_BODY = 1 << 20
 MAX_MESSAGE = 4 << 20
 PATIENCE_S = 5.0
 """For the processes of a killed host, which go by themselves, to let go of its folder."""
+STANDARD: Obj = {
+    "nodes": 3,
+    "gpus": 8,
+    "addons": ["coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring"],
+}
+"""What clusters are mostly asked to be: an image of one is kept. Others are made step by step."""
 ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 """Parts of the names of modules that no cluster's process needs."""
 
@@ -52,11 +59,14 @@ def run_host(address: Address, data: Path, *, history: bool = False) -> int:
         _note_sockets(data / "sockets", Path(folder))
         authority = CertificateAuthority.at(data, datetime.now(UTC))
         control_token(data)
-        asyncio.run(_make_a_cluster(authority))
-        gc.collect()
+        give_memory_back()
+        images: list[Image] = []
+        chores = _chores(authority, images)
+        if any(data.glob("clusters/*/changes*.log")):
+            next(chores)  # what is brought back at once shares what it computes first
         ours, fronts = socket.socketpair()
-        run = partial(cluster_process.run, authority)
-        server = ForkServer(ours, Path(folder), run, _read_modules())
+        run = partial(cluster_process.run, authority, images)
+        server = ForkServer(ours, Path(folder), run, chores)
         front = partial(_run_front, fronts, sock, address, data, Path(folder), authority, history=history)
         return server.serve(front, fronts, sock)
 
@@ -69,13 +79,11 @@ def _note_sockets(link: Path, folder: Path) -> None:
     link.symlink_to(folder)
 
 
-async def _make_a_cluster(authority: CertificateAuthority) -> None:
-    """Make a cluster once: what every cluster reads and computes first, its fork will have already."""
-    clock = RealClock()
-    content = clusterfile.with_addons(list(clusterfile.known_addons()))
-    spec = ClusterSpec("warm", clock.now(), nodes=1)
-    cluster = await Cluster.create(spec, clock, "https://127.0.0.1:1", authority, content)
-    await cluster.stop()
+def _chores(authority: CertificateAuthority, images: list[Image]) -> Iterator[object]:
+    """Take the image of a cluster, which computes what every cluster computes first; then read all modules."""
+    images.append(asyncio.run(Image.take(STANDARD, authority)))
+    yield gc.collect()
+    yield from _read_modules()
 
 
 def _read_modules() -> Iterator[object]:

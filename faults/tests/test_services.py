@@ -53,6 +53,13 @@ def test_its_kubeconfig_is_not_readable_in_the_database(cluster):
     assert "server" not in cluster.kubeconfig
 
 
+def test_a_practice_cluster_has_settled_when_it_is_there(kube):
+    """It begins with an image; one that is made step by step takes seconds to start the pods of its addons."""
+    pods = kube.list("v1", "Pod")
+    assert len(pods) > 20
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+
+
 def test_an_environment_can_be_made_and_leaves_nothing(cluster, kube):
     before = fingerprint(kube, [HOME])
     run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())

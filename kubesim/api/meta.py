@@ -24,6 +24,7 @@ STORED_AS = {
     "customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/customresourcedefinitions",
 }
 """Where upstream's storage keeps a resource under another name than its own."""
+SUFFIX_LENGTH = 5
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_GENERATED = 58
 MAX_DIGITS = 20
@@ -52,7 +53,7 @@ def rfc3339(moment: datetime) -> str:
 
 def generated_name(prefix: str) -> str:
     """Return ``prefix`` and five random letters, cut as upstream cuts it."""
-    return prefix[:MAX_GENERATED] + "".join(random.choices(SUFFIX_LETTERS, k=5))
+    return prefix[:MAX_GENERATED] + "".join(random.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
 
 
 def prepare_new(kind: Kind, obj: Obj, namespace: str, now: datetime) -> None:

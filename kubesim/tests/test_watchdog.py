@@ -147,7 +147,7 @@ async def test_a_hung_cluster_is_dropped_at_its_deadline(host):
         await until(lambda: gone(pid))
         async with control.get("/control/clusters/late") as response:
             assert response.status == 404
-    assert not (host.folder / "clusters" / "late").exists()
+    await until(lambda: not (host.folder / "clusters" / "late").exists())
 
 
 async def test_a_deadline_can_be_moved_while_the_cluster_hangs(host):
