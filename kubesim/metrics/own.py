@@ -1,16 +1,15 @@
-"""What a Prometheus tells of itself (/metrics), and what another may take over from it (/federate)."""
+"""The metrics of a Prometheus itself (/metrics)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 from kubesim import data
 from kubesim.metrics.api import BUILD, Prometheus, active_targets
-from kubesim.metrics.exposition import ESCAPES, Exposed, Family, render, written
-from kubesim.metrics.promql import engine
-from kubesim.metrics.promql.values import NAME, Labels, Match
+from kubesim.metrics.exposition import Exposed, Family, render
+from kubesim.metrics.promql.values import NAME, Labels
 from kubesim.metrics.scrape import Function
 
 _FILE = Path(__file__).with_name("own.yaml")
@@ -60,27 +59,3 @@ def _constant(value: float) -> Callable[[float], float | None]:
 def page(server: Prometheus, now: float) -> bytes:
     """Return its own page."""
     return render(exposed(server, now)).encode()
-
-
-def federated(server: Prometheus, matches: Sequence[Sequence[Match]], now: float) -> bytes:
-    """Return the newest sample of every series that one of several selectors finds, with its time."""
-    found: dict[tuple[tuple[str, str], ...], str] = {}
-    for wanted in matches:
-        for item in server.database.select(wanted, now - engine.LOOKBACK_S, now):
-            point = item.last(now, engine.LOOKBACK_S)
-            if point is not None:
-                labels = {"instance": "", **item.labels}
-                found[tuple(sorted(labels.items()))] = f"{written(point[1])} {int(point[0] * 1000)}"
-    out: list[str] = []
-    seen = ""
-    for key, text in sorted(found.items(), key=lambda entry: (dict(entry[0])[NAME], entry[0])):
-        labels = dict(key)
-        name = labels.pop(NAME)
-        out += [] if name == seen else [f"# TYPE {name} untyped"]
-        seen = name
-        out.append(f"{name}{{{_inner(labels)}}} {text}")
-    return ("\n".join(out) + "\n").encode() if out else b""
-
-
-def _inner(labels: Labels) -> str:
-    return ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in labels.items())

@@ -13,11 +13,10 @@ from kubesim.gpu.board import Board
 from kubesim.kubelet.host import Node
 from kubesim.metrics import dcgm, own, pages
 from kubesim.metrics import node_exporter as nodes
-from kubesim.metrics.api import BUILD, selector
+from kubesim.metrics.api import BUILD
 from kubesim.metrics.exposition import CONTENT_TYPE, render
 from kubesim.metrics.kube_state import KubeState
 from kubesim.metrics.monitor import Monitor
-from kubesim.metrics.promql.values import QueryError
 from kubesim.metrics.scrape import Exporter, Function
 from kubesim.network.fabric import HttpServer, Request, Response
 
@@ -116,8 +115,6 @@ class PrometheusServer(HttpServer):
                 return Response(200, own.page(server, now), _TEXT)
             case "version":
                 return Response(200, orjson.dumps(BUILD) + b"\n", _PLAIN)
-            case "federate":
-                return self._federate(parameters.get("match[]", []), now)
             case name if name in pages.NAMES:
                 return Response(200, pages.page(server, name, parameters, now), _HTML)
         return _NOT_FOUND
@@ -130,13 +127,6 @@ class PrometheusServer(HttpServer):
         self._reload()
         problem = self._monitor.problem
         return Response(500, f"failed to reload config: {problem}\n".encode(), _PLAIN) if problem else Response()
-
-    def _federate(self, selectors: list[str], now: float) -> Response:
-        try:
-            matches = [selector(text) for text in selectors]
-            return Response(200, own.federated(self._monitor.server, matches, now), _TEXT)
-        except QueryError as error:
-            return Response(400, f"{error}\n".encode(), _PLAIN)
 
     def _api(self, path: str, request: Request) -> Response:
         if request.method == "OPTIONS":

@@ -1,8 +1,7 @@
-"""What a browser, a federating server and an administrator find at Prometheus' own address."""
+"""What a browser and an administrator find at Prometheus' own address."""
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -165,20 +164,6 @@ async def test_a_reload_is_for_those_whose_server_allows_it(browser):
     browser.monitor.server.flags = {**browser.monitor.server.flags, "web.enable-lifecycle": "true"}
     assert (await browser.get("/-/reload", "POST")).status == 200
     assert browser.loads == 1
-
-
-async def test_another_server_may_take_series_over(browser):
-    wanted = quote('{job="web"}')
-    text = await browser.text(f"/federate?match[]={wanted}&match[]=up")
-    lines = text.splitlines()
-    assert lines[0] == "# TYPE requests_total untyped"
-    assert re.fullmatch(
-        r'requests_total\{instance="10\.0\.0\.1:80",job="web",note=".*",path="/a",.*\} 7 \d{13}', lines[1]
-    )
-    assert sum(line.startswith("up{") for line in lines) == 2
-    assert await browser.text("/federate") == ""
-    refused = await browser.get("/federate?match[]=x{")
-    assert refused.status == 400
 
 
 async def test_what_is_asked_of_its_state_is_answered(browser):
