@@ -284,13 +284,8 @@ def _number(text: str) -> int:
         raise ArithError("base", text) from error
 
 
-def explain(error: ArithError, text: str, dialect: str) -> str:
-    """Word an error as the shell does."""
-    if dialect == "ash":
-        return "divide by zero" if error.kind == "division" else "arithmetic syntax error"
-    if dialect == "dash":
-        known = {"division": "division by zero", "operand": "expecting primary", "paren": "expecting ')'"}
-        return f'arithmetic expression: {known.get(error.kind, "expecting EOF")}: "{text}"'
+def explain(error: ArithError, text: str) -> str:
+    """Word an error as bash does."""
     causes = {
         "division": "division by 0",
         "operand": "syntax error: operand expected",

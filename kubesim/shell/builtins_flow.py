@@ -32,9 +32,7 @@ async def _count(shell: Shell, word: str) -> int:
     """Read a number; raises ShellError in the shell's words."""
     if word.lstrip("+-").isdecimal() and len(word) < 12 and (shell.dialect == "bash" or word.isdecimal()):
         return int(word)
-    if shell.dialect == "bash":
-        raise ShellError(f"{word}: numeric argument required", 2)
-    raise ShellError(f"Illegal number: {word}", 2)
+    raise ShellError(f"{word}: numeric argument required", 2)
 
 
 async def exit_(shell: Shell, argv: list[str]) -> int:
@@ -69,8 +67,7 @@ async def break_(shell: Shell, argv: list[str]) -> int:
     """Leave loops, or begin the next turn."""
     count = await _count(shell, argv[1]) if len(argv) > 1 else 1
     if count < 1:
-        text = f"{argv[1]}: loop count out of range" if shell.dialect == "bash" else f"Illegal number: {argv[1]}"
-        raise ShellError(text, 1)
+        raise ShellError(f"{argv[1]}: loop count out of range", 1)
     if not shell.loops:
         if shell.dialect == "bash":
             raise ShellError("only meaningful in a `for', `while', or `until' loop", 0)
@@ -190,10 +187,7 @@ async def _set_trap(shell: Shell, word: str, action: str | None) -> int:
     value = number(word)
     name = NAMES.get(value, "EXIT") if value is not None else word.upper().removeprefix("SIG")
     if value is None and name not in ("EXIT", "ERR", "DEBUG", "RETURN"):
-        if shell.dialect == "dash":
-            await shell.process.error(f"trap: {word}: bad trap\n")
-        else:
-            await shell.complain(f"{word}: invalid signal specification", "trap")
+        await shell.complain(f"{word}: invalid signal specification", "trap")
         return 1
     if action is None:
         shell.state.traps.pop(name, None)
@@ -209,7 +203,7 @@ async def test(shell: Shell, argv: list[str]) -> int:
     args = argv[1:]
     if argv[0] != "test":
         if not args or args[-1] != argv[0].replace("[", "]"):
-            return await _test_error(shell, argv[0], "missing `]'" if shell.dialect == "bash" else "missing ]")
+            return await _test_error(shell, argv[0], "missing `]'")
         args = args[:-1]
     if argv[0] == "[[" and len(args) == 3 and args[1] in ("=", "==", "!="):
         return int(patterns.matches(((args[2], False),), args[0]) == (args[1] == "!="))

@@ -49,19 +49,14 @@ async def printf(shell: Shell, argv: list[str]) -> int:
     if args[:1] == ["--"]:
         args = args[1:]
     if not args:
-        usage = {"bash": "printf: usage: printf [-v var] format [arguments]", "dash": ""}.get(shell.dialect, "")
-        if usage:
-            await shell.process.error(usage + "\n")
-            return 2
-        if shell.dialect == "ash":
-            await shell.process.error(f"{shell.name}: usage: printf FORMAT [ARGUMENT...]\n")
-            return 2
-        raise ShellError("usage: printf format [arg ...]", 2)
+        await shell.process.error("printf: usage: printf [-v var] format [arguments]\n")
+        return 2
     formatter = Formatter(args[0], args[1:], quoting=shell.dialect != "dash", now=shell.process.machine.now)
     try:
         text = formatter.text()
     except FormatError as error:
-        return await _bad_format(shell, error, args[0])
+        await shell.complain(f"`{str(error)[-1:]}': invalid format character", "printf")
+        return 1
     status = await _printf_problems(shell, formatter)
     if target:
         shell.state.set(target, text)
@@ -70,25 +65,9 @@ async def printf(shell: Shell, argv: list[str]) -> int:
     return status
 
 
-async def _bad_format(shell: Shell, error: FormatError, whole: str) -> int:
-    if shell.dialect == "ash":
-        await shell.process.error(f"{shell.name}: {whole}: invalid format\n")
-        return 1
-    if shell.dialect == "dash":
-        raise ShellError(f"{error}: invalid directive", 2)
-    await shell.complain(f"`{str(error)[-1:]}': invalid format character", "printf")
-    return 1
-
-
 async def _printf_problems(shell: Shell, formatter: Formatter) -> int:
-    for kind, word in formatter.problems:
-        if shell.dialect == "ash":
-            await shell.process.error(f"{shell.name}: invalid number '{word}'\n")
-        elif shell.dialect == "dash":
-            text = "expected numeric value" if kind == "number" else "not completely converted"
-            await shell.complain(f"{word}: {text}", "printf")
-        else:
-            await shell.complain(f"{word}: invalid number", "printf")
+    for word in formatter.problems:
+        await shell.complain(f"{word}: invalid number", "printf")
     return int(bool(formatter.problems))
 
 
@@ -149,19 +128,16 @@ def _read_options(shell: Shell, argv: list[str]) -> dict[str, object]:
             elif flag in "ptnduaNi":
                 opts[flag] = flags or (args.pop(0) if args else "")
                 flags = ""
-            elif shell.dialect == "bash":
+            else:
                 raise ShellError(
                     f"-{flag}: invalid option\nread: usage: read [-ers] [-a array] [-d delim] [-i text] [-n nchars] "
                     "[-N nchars] [-p prompt] [-t timeout] [-u fd] [name ...]",
                     2,
                 )
-            else:
-                raise ShellError(f"Illegal option -{flag}", 2)
     opts["names"] = args
     for name in args:
         if not name.isidentifier():
-            text = f"`{name}': not a valid identifier" if shell.dialect == "bash" else f"{name}: bad variable name"
-            raise ShellError(text, 1)
+            raise ShellError(f"`{name}': not a valid identifier", 1)
     return opts
 
 

@@ -126,8 +126,7 @@ async def _wait_one(shell: Shell, word: str) -> int:
     found = shell.jobs.find(word)
     if found is None:
         if not word.isdecimal() and not word.startswith("%"):
-            text = f"`{word}': not a pid or valid job spec" if shell.dialect == "bash" else f"Illegal number: {word}"
-            raise ShellError(text, 1 if shell.dialect == "bash" else 2)
+            raise ShellError(f"`{word}': not a pid or valid job spec", 1 if shell.dialect == "bash" else 2)
         if shell.dialect == "bash" and word.startswith("%"):
             raise ShellError(f"{word}: no such job", 127)
         if shell.dialect == "bash":
@@ -186,11 +185,7 @@ async def kill(shell: Shell, argv: list[str]) -> int:
 
 
 def _bad_signal(shell: Shell, word: str) -> ShellError:
-    if shell.dialect == "bash":
-        return ShellError(f"{word}: invalid signal specification", 1)
-    if shell.dialect == "dash":
-        return ShellError(f"Illegal option -{word[:1]}", 2)
-    return ShellError(f"bad signal name '{word}'", 1)
+    return ShellError(f"{word}: invalid signal specification", 1 if shell.dialect == "bash" else 2)
 
 
 async def _list(shell: Shell, words: list[str]) -> int:
@@ -215,8 +210,7 @@ async def _kill_one(shell: Shell, word: str, name: str) -> int:
     elif word.lstrip("-").isdecimal() and len(word) < 12:
         pids = [int(word)]
     else:
-        text = {"bash": f"{word}: arguments must be process or job IDs", "dash": f"Illegal number: {word}"}
-        raise ShellError(text.get(shell.dialect, f"bad pid '{word}'"), 1)
+        raise ShellError(f"{word}: arguments must be process or job IDs", 1)
     try:
         for pid in pids:
             if name:

@@ -18,9 +18,8 @@ SHOPT = {"expand_aliases", "extglob", "dotglob", "nullglob", "globstar", "nocase
 
 
 def _bad_name(shell: Shell, word: str) -> ShellError:
-    if shell.dialect == "bash":
-        return ShellError(f"`{word}': not a valid identifier", 1, fatal=False)
-    return ShellError(f"{word.partition('=')[0]}: bad variable name", 2)
+    bash = shell.dialect == "bash"
+    return ShellError(f"`{word}': not a valid identifier", 1 if bash else 2, fatal=not bash)
 
 
 def _give(shell: Shell, word: str) -> Variable:
@@ -167,15 +166,12 @@ async def _set_flags(shell: Shell, word: str, args: list[str]) -> None:
             name = args.pop(0)
             if name not in {*OPTIONS.values(), *NAMED_ONLY} or name == "pipefail" and shell.dialect == "dash":
                 text = f"{name}: invalid option name" if shell.dialect == "bash" else f"Illegal option -o {name}"
-                text = f"illegal option -o {name}" if shell.dialect == "ash" else text
                 raise ShellError(text, 2)
         elif flag in OPTIONS or shell.dialect == "bash" and flag in "BHEPTk":
             name = OPTIONS.get(flag, flag)
-        elif shell.dialect == "bash":
+        else:
             usage = "set: usage: set [-abefhkmnptuvxBCEHPT] [-o option-name] [--] [-] [arg ...]"
             raise ShellError(f"-{flag}: invalid option\n{usage}", 2)
-        else:
-            raise ShellError(f"{'I' if shell.dialect == 'dash' else 'i'}llegal option -{flag}", 2)
         (shell.state.options.add if on else shell.state.options.discard)(name)
 
 
@@ -273,7 +269,7 @@ async def let(shell: Shell, argv: list[str]) -> int:
         try:
             value = evaluate(text, shell)
         except ArithError as error:
-            raise ShellError(explain(error, text, shell.dialect), 1) from error
+            raise ShellError(explain(error, text), 1) from error
     return int(value == 0)
 
 
@@ -308,11 +304,8 @@ async def alias(shell: Shell, argv: list[str]) -> int:
             shell.state.aliases[name] = text
         elif name in shell.state.aliases:
             await shell.process.write(_alias_line(shell, name, shell.state.aliases[name]))
-        elif shell.dialect == "bash":
-            await shell.complain(f"{name}: not found", "alias")
-            status = 1
         else:
-            await shell.process.error(f"alias: {name} not found\n")
+            await shell.complain(f"{name}: not found", "alias")
             status = 1
     return status
 
@@ -330,10 +323,7 @@ async def unalias(shell: Shell, argv: list[str]) -> int:
     status = 0
     for name in argv[1:]:
         if shell.state.aliases.pop(name, None) is None:
-            if shell.dialect == "bash":
-                await shell.complain(f"{name}: not found", "unalias")
-            else:
-                await shell.process.error(f"unalias: {name} not found\n")
+            await shell.complain(f"{name}: not found", "unalias")
             status = 1
     return status
 
@@ -370,7 +360,7 @@ async def _take_option(
     result = flag
     if at < 0:
         result = "?"
-        await _wrong_option(shell, silent, flag, f"Illegal option -{flag}", "illegal option")
+        await _wrong_option(shell, silent, flag, "illegal option")
     elif optstring[at + 1 : at + 2] == ":":
         if offset + 1 < len(word):
             state.set("OPTARG", word[offset + 1 :])
@@ -381,20 +371,18 @@ async def _take_option(
         else:
             result = ":" if silent else "?"
             following = (index + 1, 1)
-            await _wrong_option(shell, silent, flag, f"No arg for -{flag} option", "option requires an argument")
+            await _wrong_option(shell, silent, flag, "option requires an argument")
     state.set("OPTIND", str(following[0]))
     state.set("_OPTAT", str(following[0]))
     state.set("_OPTOFF", str(following[1]))
     state.set(name, result)
 
 
-async def _wrong_option(shell: Shell, silent: bool, flag: str, almquist: str, bash: str) -> None:
+async def _wrong_option(shell: Shell, silent: bool, flag: str, text: str) -> None:
     if silent:
         shell.state.set("OPTARG", flag)
-    elif shell.dialect == "bash":
-        await shell.process.error(f"{shell.name}: {bash} -- {flag}\n")
     else:
-        await shell.process.error(almquist + "\n")
+        await shell.process.error(f"{shell.name}: {text} -- {flag}\n")
 
 
 async def umask(shell: Shell, argv: list[str]) -> int:
@@ -413,8 +401,7 @@ async def umask(shell: Shell, argv: list[str]) -> int:
     elif re.fullmatch(r"[0-7]{1,4}", args[0]):
         view.umask = int(args[0], 8) & 0o777
     else:
-        text = f"{args[0]}: octal number out of range" if shell.dialect == "bash" else f"Illegal number: {args[0]}"
-        raise ShellError(text, 1 if shell.dialect == "bash" else 2)
+        raise ShellError(f"{args[0]}: octal number out of range", 1 if shell.dialect == "bash" else 2)
     return 0
 
 

@@ -42,8 +42,8 @@ class TestError(Exception):
 
     def text(self, dialect: str) -> str:
         """Return the message as the dialect words it."""
-        texts = _TEXTS.get(dialect, _TEXTS["bash"])
-        return texts[self.kind].format(word=self.word)
+        texts = _TEXTS[dialect]
+        return (texts.get(self.kind) or texts["unary"]).format(word=self.word)
 
 
 _TEXTS = {
@@ -54,20 +54,8 @@ _TEXTS = {
         "many": "too many arguments",
         "argument": "{word}: argument expected",
     },
-    "dash": {
-        "integer": "Illegal number: {word}",
-        "unary": "{word}: unexpected operator",
-        "binary": "{word}: unexpected operator",
-        "many": "{word}: unexpected operator",
-        "argument": "{word}: unexpected operator",
-    },
-    "ash": {
-        "integer": "{word}: bad number",
-        "unary": "{word}: unknown operand",
-        "binary": "{word}: unknown operand",
-        "many": "{word}: unknown operand",
-        "argument": "{word}: unknown operand",
-    },
+    "dash": {"integer": "Illegal number: {word}", "unary": "{word}: unexpected operator"},
+    "ash": {"integer": "{word}: bad number", "unary": "{word}: unknown operand"},
 }
 
 

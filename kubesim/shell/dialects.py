@@ -5,7 +5,6 @@ from __future__ import annotations
 from kubesim.shell.errors import FileError, StartError
 
 READONLY = {"bash": "readonly variable", "dash": "is read only", "ash": "is read only"}
-FORK = {"bash": "fork: retry: {error}", "dash": "Cannot fork", "ash": "can't fork: {error}"}
 
 
 def place(dialect: str, name: str, line: int, interactive: bool) -> str:

@@ -116,7 +116,7 @@ class Expander:
         try:
             return evaluate(text, self.shell, full=dialect != "dash")
         except ArithError as error:
-            raise ShellError(explain(error, text, dialect), 1 if dialect == "bash" else 2) from error
+            raise ShellError(explain(error, text), 1 if dialect == "bash" else 2) from error
 
     def _tilde(self, text: str, *, first: bool, assigning: bool, last: bool) -> str:
         if not first or not text.startswith("~"):

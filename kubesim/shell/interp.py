@@ -202,11 +202,7 @@ class Shell(Subshells):
         return status
 
     async def _write_error(self, name: str, error: FileError) -> int:
-        texts = {"bash": f"{name}: write error: {error.text}", "dash": f"{name}: {name}: I/O error"}
-        if self.dialect == "ash":
-            await self.process.error(f"{self.name}: write error: {error.text}\n")
-        else:
-            await self.complain(texts[self.dialect])
+        await self.complain(f"{name}: write error: {error.text}")
         return 1
 
     async def _returned(self, known: str | None, status: int) -> None:

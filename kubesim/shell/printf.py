@@ -59,7 +59,7 @@ class Formatter:
         self.format = format_
         self.args = args
         self.at = 0
-        self.problems: list[tuple[str, str]] = []
+        self.problems: list[str] = []
         self.quoting = quoting
         self.now = now
         self.stopped = False
@@ -149,7 +149,7 @@ class Formatter:
             return ord(word[1]) if len(word) > 1 else 0
         match = re.match(r"\s*([+-]?)(0[xX][0-9A-Fa-f]+|\d+)", word)
         if match is None or match.end() < len(word):
-            self.problems.append(("number" if match is None else "trailing", word))
+            self.problems.append(word)
         if match is None or len(match[2]) > 40:
             return 0
         digits = match[2]
@@ -174,7 +174,7 @@ class Formatter:
         try:
             value = float(word or 0)
         except ValueError:
-            self.problems.append(("number", word or ""))
+            self.problems.append(word or "")
             value = 0.0
         body = format(abs(value), f".{6 if precision is None or precision < 0 else min(precision, 512)}{kind}")
         sign = "-" if value < 0 else "+" if "+" in flags else ""

@@ -68,7 +68,7 @@ async def shell(process: Process) -> int:
     try:
         arguments = Arguments(process.argv)
     except Usage as error:
-        return await _usage(process, dialect, str(error))
+        return await _usage(process, str(error))
     name = process.argv[0].lstrip("-")
     here = Shell(process, dialect, name)
     here.builtins = builtins.of(dialect)
@@ -89,13 +89,10 @@ async def shell(process: Process) -> int:
     return await here.finish(_stream(here))
 
 
-async def _usage(process: Process, dialect: str, option: str) -> int:
+async def _usage(process: Process, option: str) -> int:
     if option == "-c":
-        text = "-c: option requires an argument" if dialect == "bash" else "-c requires an argument"
-        return await process.fail(text if dialect != "dash" else f"0: {text}", 2)
-    if dialect == "bash":
-        return await process.fail(f"{option}: invalid option", 2)
-    return await process.fail(f"0: Illegal option {option}" if dialect == "dash" else f"illegal option {option}", 2)
+        return await process.fail("-c: option requires an argument", 2)
+    return await process.fail(f"{option}: invalid option", 2)
 
 
 def prepare(here: Shell) -> None:

@@ -33,7 +33,7 @@ class Subshells(Compounds):
         try:
             process = self.process.child(program, env=env)
         except FileError as error:
-            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            await self.complain(f"fork: retry: {error.text}")
             return 254 if self.dialect == "bash" else 2
         job = self.jobs.add([process], node.source)
         tool = self.process.machine.tools[program.tool]
@@ -79,7 +79,7 @@ class Subshells(Compounds):
         try:
             job = self._pipe(node)
         except FileError as error:
-            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            await self.complain(f"fork: retry: {error.text}")
             return 254
         status = await self.jobs.foreground(job)
         statuses = [process.status or 0 for process in job.processes]
@@ -162,7 +162,7 @@ class Subshells(Compounds):
         try:
             process = self.fork()
         except FileError as error:
-            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            await self.complain(f"fork: retry: {error.text}")
             return 254
         job = self.jobs.add([process], "")
         self.jobs.to_front(job)
@@ -177,7 +177,7 @@ class Subshells(Compounds):
         try:
             process = self.fork({**self.process.fds, 1: capture})
         except FileError as error:
-            raise ShellError(dialects.FORK[self.dialect].format(error=error.text), 254) from error
+            raise ShellError(f"fork: retry: {error.text}", 254) from error
         self.begin(process, node)
         self.substituted = await process.wait()
         text = bytes(capture.data).replace(b"\0", b"").decode("utf-8", "surrogateescape")
@@ -218,7 +218,7 @@ class Subshells(Compounds):
         try:
             process = self.fork(fds)
         except FileError as error:
-            await self.complain(dialects.FORK[self.dialect].format(error=error.text))
+            await self.complain(f"fork: retry: {error.text}")
             self.status = 254
             return
         if not self.interactive:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -132,10 +131,6 @@ class Values(ABC):
     def number_text(self, name: str, index: str | None) -> str:
         """Return a variable's text for arithmetic."""
         value = self.parameter(name) if index is None else self.element(name, index)
-        if self.dialect == "dash" and value and not re.fullmatch(r"\s*[+-]?\w*\s*", value):
-            raise ShellError(f"Illegal number: {value}", 2)
-        if self.dialect == "dash" and value and value.strip()[:1].isalpha():
-            raise ShellError(f"Illegal number: {value}", 2)
         if value is None and "nounset" in self.state.options:
             text = "unbound variable" if self.dialect == "bash" else "parameter not set"
             raise ShellError(f"{name}: {text}", 2 if self.dialect != "bash" else 127)

@@ -40,7 +40,7 @@ async def printf_(process: Process) -> int:
         await process.write(formatter.text())
     except printf.FormatError as error:
         return await process.fail(f"{error}: invalid conversion specification")
-    for _, word in formatter.problems:
+    for word in formatter.problems:
         await process.fail(f"invalid number '{word}'" if process.busybox else f"'{word}': expected a numeric value")
     return int(bool(formatter.problems))
 
