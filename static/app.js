@@ -14,12 +14,26 @@
     const said = [...document.querySelectorAll("#toasts .toast > p")].some((toast) => toast.textContent === text);
     if (said) return; // a request that is repeated says the same each time
     const toast = Object.assign(document.createElement("div"), { className: "toast" });
+    toast.dataset.fades = "";
     const close = Object.assign(document.createElement("button"), { type: "button", textContent: "×", className: "button quiet small square" });
     close.dataset.dismiss = "";
     close.setAttribute("aria-label", "Dismiss");
     toast.append(Object.assign(document.createElement("p"), { textContent: text, className: "grow" }), close);
     document.getElementById("toasts").append(toast);
     setTimeout(() => toast.remove(), milliseconds);
+  }
+
+  // What went well is read and gone; what failed stays until something has gone through, or it is dismissed.
+  function fadeToasts() {
+    for (const toast of document.querySelectorAll("#toasts .toast:not([data-error], [data-fades])")) {
+      toast.dataset.fades = "";
+      setTimeout(() => toast.remove(), 8000);
+    }
+  }
+  function dropErrors(event) {
+    const answer = event.detail.xhr?.responseText ?? "";
+    if (!event.detail.successful || event.detail.requestConfig?.verb === "get" || answer.includes("data-error")) return;
+    for (const toast of document.querySelectorAll("#toasts .toast[data-error]")) toast.remove();
   }
 
   // Where the focus is inside a part of the page that is about to be replaced, and where it belongs afterwards.
@@ -164,6 +178,9 @@
     else if (status === 403) say("You have been signed out. Reload the page: what you typed is kept.", 30000);
     else if (!saves(event)) say(`The server answered ${status}. Nothing was saved; try again.`);
   });
+  document.addEventListener("htmx:afterRequest", dropErrors);
+  document.addEventListener("htmx:afterSettle", fadeToasts);
+  document.addEventListener("htmx:oobAfterSwap", fadeToasts);
   document.addEventListener("faultline:done", (event) => event.target.closest("dialog")?.close());
 
   // A button that is replaced by its own answer must not leave the keyboard nowhere.
@@ -199,5 +216,6 @@
 
   for (const part of document.querySelectorAll("[data-theme-toggle], [data-needs-js]")) part.hidden = false;
   prepareTabs();
+  fadeToasts();
   window.faultline = { say, selectTab, place };
 })();

@@ -7,6 +7,7 @@
   const [silence, patience] = [5000, 4000]; // no heartbeat for so long: not in sync; no answer for so long: none will come
   let shown = Number(page.dataset.seq) || null; // the newest frame that is on the page
   let socket = null, opened = false, refused = false, stale = null, heard = 0, wait = 0, asking = null, told = "", ticks = 0;
+  let contact = 0, polls = false; // when the server last said anything, and whether it did so to a question
 
   const inText = (element) => element.matches("textarea, select, input:not([type=radio], [type=checkbox])");
   const unsaved = () => inText(document.activeElement) || document.querySelector("form[data-dirty]") !== null;
@@ -113,7 +114,7 @@
   }
 
   function receive(message) {
-    heard = performance.now();
+    heard = contact = performance.now();
     if (message.beat !== undefined) return beat(message.beat);
     if (message.all !== undefined) showAll(message.all);
     else if (message.seq !== shown + 1) return again();
@@ -142,12 +143,24 @@
         showAll(html);
         shown = Number(answer.headers.get("X-Shown")) || null;
       }
-      lamp("wait", "Polling every 5 s");
+      contact = performance.now();
+      polls = true;
+      tellContact();
     } catch {
-      if (!opened || stale) lamp("off", "Not connected");
+      if (!opened || stale) tellContact();
     } finally {
       asking = null;
     }
+  }
+
+  // One word for as long as it is true, with the time since: tries that fail in between are no news.
+  function tellContact() {
+    const silent = performance.now() - contact;
+    if (contact && silent < (polls ? silence + patience + 2000 : silence)) {
+      return polls ? lamp("wait", "Polling every 5 s") : lamp("wait", "Reconnecting");
+    }
+    const [seconds, minutes] = [10 * Math.floor(silent / 10000), Math.floor(silent / 60000)];
+    lamp("off", `Not connected${minutes ? ` for ${minutes} min` : seconds ? ` for ${seconds} s` : ""}`);
   }
 
   function lamp(state, words) {
@@ -168,9 +181,9 @@
     socket = null;
   }
 
-  function lost(state, words) {
+  function lost() {
     drop();
-    lamp(state, words);
+    tellContact();
     if (!refused) setTimeout(connect, wait + Math.random() * 2000); // not all at once, after a restart
     wait = Math.min(Math.max(wait * 2, 500), 8000);
   }
@@ -180,22 +193,24 @@
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     socket = new WebSocket(`${scheme}://${location.host}${page.dataset.socket}${shown ? `?seq=${shown}` : ""}`);
     const trying = socket;
-    setTimeout(() => trying === socket && !opened && lost("off", "Not connected"), 6000); // a server that never answers
+    setTimeout(() => trying === socket && !opened && lost(), 6000); // a server that never answers
     socket.onopen = () => {
       opened = true;
-      heard = performance.now();
+      heard = contact = performance.now();
+      polls = false;
       wait = 0;
     };
     socket.onmessage = (event) => receive(JSON.parse(event.data));
     socket.onclose = (event) => {
       refused = event.code === 4404;
-      lost("wait", "Reconnecting");
+      lost();
     };
   }
 
   function look() {
-    if (opened && performance.now() - heard > silence) lost("off", "Not connected");
+    if (opened && performance.now() - heard > silence) lost();
     const alone = !opened || stale;
+    if (!opened) tellContact();
     if (++ticks % (page.dataset.socket ? 5 : 10) === 0 && alone && !document.hidden) snapshot();
   }
 

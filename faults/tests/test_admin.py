@@ -47,7 +47,7 @@ def test_the_list_shows_the_newest_version_and_can_be_searched_and_filtered(clie
 
 def test_the_list_takes_no_query_for_each_row(client, root, version, django_assert_num_queries):
     def queries():
-        with django_assert_num_queries(8) as counted:
+        with django_assert_num_queries(9) as counted:
             listing(client, "scenario")
         return len(counted)
 

@@ -15,7 +15,7 @@ from sessions import clock, panels
 from sessions.models import InterviewSession
 from sessions.panels import words
 
-TAIL = 12
+TAIL, MIN_TAIL = 12, 6
 register = template.Library()
 _FIELD_WORDS = {"note": "Evidence", "text": "Stored", "takeaways": "Key take-aways"}
 register.filter("markdown", faults_markdown.render)
@@ -70,8 +70,10 @@ def head(name: str) -> str:
 
 @register.filter
 def tail(name: str) -> str:
-    """Return the end of a long name, which is what tells one replica from another; empty for a short name."""
-    return name[-TAIL:] if len(name) > 2 * TAIL else ""
+    """Return the end of a name, which is what tells one replica from another; empty for a short name."""
+    if len(name) > 2 * TAIL:
+        return name[-TAIL:]
+    return name[-MIN_TAIL:] if len(name) > 2 * MIN_TAIL else ""
 
 
 @register.filter

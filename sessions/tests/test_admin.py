@@ -69,14 +69,14 @@ def test_questions_can_be_searched_and_filtered(signed_in, db):
 
 def test_lists_take_no_query_for_each_row(signed_in, question_version, django_assert_max_num_queries):
     banks.import_bank(banks.read_file(OWN))
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         signed_in.get(url("question", "changelist"))
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         signed_in.get(url("questionbank", "changelist"))
     for number in range(9):
         plan = Plan.objects.create(slug=f"plan-{number}")
         plan.versions.create(number=1, title="P", parts=[{"title": "x", "minutes": 7}])
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         assert "7" in text_of(signed_in.get(url("plan", "changelist")))
 
 

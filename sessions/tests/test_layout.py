@@ -91,6 +91,27 @@ def test_long_names_are_cut_in_the_middle(page):
     assert tail.bounding_box()["x"] + tail.bounding_box()["width"] <= cell["x"] + cell["width"]
 
 
+def test_the_end_of_a_short_name_is_seen_beside_its_mark(page):
+    for width in (1280, 1366, 1440, 1600, 1920):
+        resize(page, width)
+        name, mark = box(page, "#panel-pods td.name .ends > :last-child"), box(page, "#panel-pods td.name .tag")
+        assert page.locator("#panel-pods td.name .ends > :last-child").first.inner_text() == "-x2lp4"
+        assert name["width"] > 30, width
+        assert name["x"] + name["width"] <= mark["x"], width
+    cell = page.locator("#panel-pods td.name").first
+    assert cell.get_attribute("title") == "ml/zz-train-x2lp4"
+    assert cell.locator(".sr").inner_text() == "zz-train-x2lp4"
+
+
+def test_the_rubric_stays_where_it_is_while_criteria_are_rated(page):
+    for width in (1024, 1280):
+        resize(page, width)
+        before = box(page, "#panel-rubric h3")["y"]
+        page.evaluate("document.getElementById('rated').textContent = '12 of 12 criteria rated, 11 without evidence'")
+        assert box(page, "#panel-rubric h3")["y"] == before
+        page.evaluate("document.getElementById('rated').textContent = '0 of 5 criteria rated'")
+
+
 def test_the_live_page_fits_a_phone(page):
     resize(page, 390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
