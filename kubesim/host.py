@@ -216,7 +216,7 @@ class Host:
     async def _keep_running(self, tenant: Tenant) -> None:
         """Run a cluster's process, and another one after it, until the cluster is dropped."""
         while True:
-            process = tenant.process = await self._processes.fork(tenant.job)
+            process = tenant.process = self._processes.fork(tenant.job)  # known at once to who ends the cluster
             dog = Watchdog(tenant.name, process)
             watch = asyncio.create_task(dog.watch(), name=f"watch {tenant.name}")
             try:

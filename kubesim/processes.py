@@ -38,7 +38,7 @@ class Process:
         self.pid = 0
         self.api = str(folder / f"{number}.api")
         self.page = SharedPage.create(folder / f"{number}.page")
-        self.forked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.forked = asyncio.Event()
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Its exit status, negative for a signal."""
         self._files = [folder / f"{number}.{name}" for name in ("api", "control", "page")]
@@ -58,6 +58,7 @@ class Process:
             raise ProcessGone from error
 
     async def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        await self.forked.wait()
         reader, writer = await asyncio.open_unix_connection(str(self._files[1]), limit=MAX_LINE)
         try:
             writer.write(orjson.dumps({"call": name, "arguments": arguments}) + b"\n")
@@ -92,13 +93,12 @@ class Processes:
         self._writer = writer
         self._task = asyncio.create_task(self._listen(reader), name="fork server")
 
-    async def fork(self, job: Obj) -> Process:
-        """Return a new process that does a job."""
+    def fork(self, job: Obj) -> Process:
+        """Return a new process that does a job, and is about to be forked."""
         process = Process(next(self._numbers), self._folder, self._send)
         self._running[process.number] = process
         page = str(self._folder / f"{process.number}.page")
         self._send({"fork": process.number, "job": {**job, "page": page}})
-        process.pid = await process.forked
         return process
 
     def _send(self, message: Obj) -> None:
@@ -113,7 +113,9 @@ class Processes:
 
     def _take(self, told: Obj) -> None:
         if "forked" in told:
-            self._running[told["forked"]].forked.set_result(told["pid"])
+            process = self._running[told["forked"]]
+            process.pid = told["pid"]
+            process.forked.set()
         elif "ended" in told:
             process = self._running.pop(told["ended"])
             process.clear()

@@ -79,6 +79,7 @@ class Watchdog:
 
     async def watch(self) -> None:
         """Look at the process every second until it has ended, and end it where it has to."""
+        await self._process.forked.wait()
         silent, beats, before = 0, 0, await usage_of(self._process.pid)
         for tick in itertools.count(1):
             await asyncio.sleep(TICK_S)
