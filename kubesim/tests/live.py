@@ -83,9 +83,11 @@ async def session(url: str, trust: ssl.SSLContext, token: str, **headers: str) -
     if token:
         headers["Authorization"] = f"Bearer {token}"
     connector = TCPConnector(ssl=trust, socket_factory=connections.make)
-    async with ClientSession(url, connector=connector, headers=headers, json_serialize=_dumps) as client:
-        yield client
-    await connections.end()
+    try:
+        async with ClientSession(url, connector=connector, headers=headers, json_serialize=_dumps) as client:
+            yield client
+    finally:
+        await connections.end()
 
 
 def _dumps(value: Any) -> str:
