@@ -169,7 +169,14 @@ class ForkServer:
     def _fork(self, run: Callable[[], None], *, low: bool = False) -> int:
         """Run something in a process of its own."""
         gc.freeze()
-        pid = os.fork()
+        # A child has our handlers first, which would tell us of its signals as if they were ours.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            pid = os.fork()
+            if not pid:
+                self._ignore_signals()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         if pid:
             return pid
         status = 1
@@ -183,11 +190,15 @@ class ForkServer:
             # Nothing of the parent's may run here, least of all what it does when it ends.
             _end_process(status)
 
+    @staticmethod
+    def _ignore_signals() -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
     def _become_child(self, *, low: bool) -> None:
         end_with_parent(self._pid, self._alive[0])
-        signal.set_wakeup_fd(-1)
-        for number in (*STOP_SIGNALS, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
         for found in (self._channel, self._signals, self._wakeup):
             found.close()
         os.close(self._alive[1])
