@@ -10,7 +10,6 @@ from typing import Any
 
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.cel.costs import Meter
-from kubesim.cel.literals import unfoldable
 from kubesim.cel.program import CelError, compiled
 from kubesim.cel.types import UNKNOWN, Type, checked, show_whole
 from kubesim.errors import ApiError, Obj
@@ -70,8 +69,6 @@ def errors(text: str, where: str, policy: Obj) -> Iterator[FieldError]:
     wanted = RESULTS.get(where.rpartition(".")[2], ("bool",))
     if found.faults:
         yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
-    elif found.tree is not None and (why := unfoldable(found.tree)):
-        yield FieldError(where, "InternalError", f"Internal error: {why}")
     elif own is None and found.type != UNKNOWN and found.type not in wanted:
         shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
         yield invalid_value(where, text, f"must evaluate to {shown} but got {show_whole(found.type)}")

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubesim.cel.functions import FUNCTIONS, NAMESPACES
-from kubesim.cel.literals import faults
 from kubesim.cel.syntax import Node, SyntaxFault, parse
 
 Type = Any
@@ -62,9 +61,6 @@ class Checked:
 
     type: Type = UNKNOWN
     faults: list[tuple[int, str]] = field(default_factory=list)
-    tree: Node | None = None
-    kinds: dict[int, Type] = field(default_factory=dict)
-    """The type of each part of the tree, by the part's identity."""
 
     def text(self, expression: str) -> str:
         """Return the faults as the checker prints them."""
@@ -126,13 +122,11 @@ def checked(expression: str, names: Mapping[str, Type]) -> Checked:
     """Look at an expression that may speak of ``names``; what does not parse has no type and no faults."""
     found = Checked()
     try:
-        found.tree = tree = parse(expression)
+        tree = parse(expression)
     except SyntaxFault:
         return found
     checker = _Checker(found)
     found.type = checker.type_of(tree, dict(names))
-    if not found.faults:
-        found.faults += faults(tree, found.kinds)
     return found
 
 
@@ -147,8 +141,7 @@ class _Checker:
         }  # fmt: skip
 
     def type_of(self, node: Node, names: dict[str, Type]) -> Type:
-        found = self.found.kinds[id(node)] = self.kinds[node.kind](node, names)
-        return found
+        return self.kinds[node.kind](node, names)
 
     def fault(self, node: Node, said: str) -> Type:
         self.found.faults.append((node.at, said))

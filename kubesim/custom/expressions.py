@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kubesim.api.status import FieldError, invalid_value, required, unsupported
-from kubesim.cel.literals import unfoldable
 from kubesim.cel.program import CelError, compiled
 from kubesim.cel.syntax import mentions
 from kubesim.cel.types import UNKNOWN, Type, checked, optional
@@ -152,6 +151,4 @@ def _complaint(text: str, names: Obj, kind: str, must: str, failed: str) -> str:
     found = checked(text, names)
     if found.faults:
         return f"{failed}: {found.text(text)}"
-    if found.tree is not None and (why := unfoldable(found.tree)):
-        return why
     return "" if found.type in (kind, UNKNOWN) else must
