@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from kubesim.shell.errors import FileError, NetworkError
-from kubesim.shell.files import Directory
+from kubesim.shell.errors import NetworkError
 from kubesim.shell.kubectl import about, flags
 from kubesim.shell.kubectl.client import Client, KubectlError
 from kubesim.shell.kubectl.flags import Flags
@@ -23,16 +22,6 @@ FORMATS = (
     *("json", "yaml", "name", "go-template", "go-template-file", "template", "templatefile", "jsonpath"),
     *("jsonpath-as-json", "jsonpath-file", "custom-columns", "custom-columns-file", "wide"),
 )
-HIDDEN = {"cpu-percent", "reorder", "enable-exec", "enable-managedby-label", "detach-keys"}
-"""Flags that are taken but no longer told of."""
-REPEATED = {
-    *("annotation", "annotations", "address", "as-group", "audience", "auth-provider-arg", "categories", "env"),
-    *("exec-arg", "exec-env", "filename", "from-env-file", "from-file", "from-literal", "group", "helm-api-versions"),
-    *("image", "keys", "label-columns", "mount", "non-resource-url", "prune-allowlist", "resource", "resource-name"),
-    *("rule", "serviceaccount", "set-image", "tcp", "types", "user", "verb", "verbs"),
-}
-ONCE = {("run", "image"), ("debug", "image"), ("proxy", "address"), ("config set-context", "user")}
-"""Flags of the same name that are given once."""
 ROLLED = ("deployment", "daemonset", "statefulset")
 SCALED = ("deployment", "replicaset", "replicationcontroller", "statefulset")
 HOLDERS = (
@@ -104,15 +93,7 @@ async def _found(
     try:
         flag, words, word = _flag_before(words, word)
         opts = flags.read(words)
-    except KubectlError as error:
-        text, typed = error.text.removeprefix("error: ").partition("\n")[0], " ".join(words)
-        if text.startswith("unknown command"):
-            await process.error("[Debug] Cleared global flags for plugin completion\n")
-            text = f"unable to find a command for arguments: [{typed}]"
-        else:
-            args = typed.removeprefix(flags.command_of(words)).lstrip()
-            text = f"Error while parsing flags from args [{args}]: {text}"
-        await process.error(f"[Debug] [Error] {text}\n")
+    except KubectlError:
         return Answer([], DEFAULT)
     if opts.on("help"):
         return Answer([])
@@ -157,12 +138,8 @@ async def _value(asked: Asked, flag: str) -> Answer:
         return Answer(_entries(asked, flag + "s"))
     if flag == "output" and command == "get":
         return Answer(list(FORMATS))
-    if flag == "subresource" and command != "auth can-i":
-        return Answer(["status", "scale", "resize"])
     if flag == "container" and command == "exec":
         return Answer(await _containers(asked))
-    if flag == "clusterrole" and command == "create clusterrolebinding":
-        return Answer(await _names(asked, "clusterrole"))
     return Answer([], DEFAULT)
 
 
@@ -198,9 +175,6 @@ def _flags(opts: Flags, word: str) -> list[str]:
     found = []
     for spec in [*sorted(every, key=_name), *sorted(own, key=_name)]:
         name, _, letter = spec.partition("=")[0].partition("/")
-        once = name not in REPEATED or (opts.command, name) in ONCE or name == "user" and spec in every
-        if name in HIDDEN or name in opts and once:
-            continue
         found.append(f"--{name}")
         if letter and word == "-":
             found.append(f"-{letter}")
@@ -326,29 +300,9 @@ async def _pod_then_port(asked: Asked) -> Answer:
 
 
 async def _copied(asked: Asked) -> Answer:
-    """Complete a file here or there: NAMESPACE/, POD:, a file."""
-    word = asked.word
-    if _typed(asked) or word[:1] in tuple("/.~") or ":" in word:
-        return Answer([], NO_SPACE)
-    namespace, slash, _ = word.partition("/")
-    if slash:
-        pods = await asked.client.request("GET", f"/api/v1/namespaces/{namespace}/pods?limit=500")
-        return Answer([f"{namespace}/{each['metadata']['name']}:" for each in pods.get("items") or []], NO_SPACE)
-    found = [f"{name}/" for name in await _names(asked, "namespace")]
-    found = [each for each in found + [f"{name}:" for name in await _names(asked, "pod")] if each.startswith(word)]
-    if not word:
-        found += ["./", "/"]
-    elif found:
-        found += _files(asked.process)
-    return Answer(found, NO_SPACE)
-
-
-def _files(process: Process) -> list[str]:
-    try:
-        names = process.view.directory(".").names()
-    except FileError:
-        return []
-    return [f"{name}/" if isinstance(process.view.find(name), Directory) else name for name in names]
+    """Complete a file here, which the shell does, or the pod in which one is."""
+    pods = [f"{name}:" for name in await _names(asked, "pod") if name.startswith(asked.word)]
+    return Answer(pods if not _typed(asked) else [], NO_SPACE)
 
 
 async def _shells(asked: Asked) -> Answer:
