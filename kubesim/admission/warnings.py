@@ -5,7 +5,11 @@ Pods are told of only when they are made, templates also when they change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
 from kubesim.admission.podsecurity import TEMPLATES
 from kubesim.admission.validation.metadata import dns_errors
@@ -14,6 +18,8 @@ from kubesim.errors import Obj
 from kubesim.schema.paths import dig, walk
 from kubesim.schema.registry import Kind
 
+MOST, LONGEST = 4096, 256
+"""Characters of all warnings of an answer; where there are more, of each."""
 OLD_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
@@ -66,7 +72,18 @@ def _of_account(kind: Kind, obj: Obj) -> list[str]:
 
 def of_new(kind: Kind, obj: Obj) -> list[str]:
     """Return what is told of a new object."""
-    return [*_name(kind, obj), *_of_pod(kind, obj), *_of_account(kind, obj)]
+    return _enough(chain(_name(kind, obj), _of_pod(kind, obj), _of_account(kind, obj)))
+
+
+def _enough(texts: Iterable[str]) -> list[str]:
+    """Return as many texts as are told; their number may be the square of that of the ports."""
+    told, length = [], 0
+    for text in texts:
+        told.append(text)
+        if length > MOST:
+            break
+        length += min(len(text), LONGEST)
+    return told
 
 
 def of_change(kind: Kind, old: Obj, new: Obj) -> list[str]:
@@ -74,7 +91,7 @@ def of_change(kind: Kind, old: Obj, new: Obj) -> list[str]:
     if kind.resource == "serviceaccounts":
         return _of_account(kind, new)
     path = TEMPLATES.get(kind.resource)
-    return [] if path is None or old.get("spec") == new.get("spec") else list(_of_pod(kind, new))
+    return [] if path is None or old.get("spec") == new.get("spec") else _enough(_of_pod(kind, new))
 
 
 def _name(kind: Kind, obj: Obj) -> Iterator[str]:
@@ -159,15 +176,17 @@ def _of_container(holder: Obj, path: str, notes: Obj, where: str) -> Iterator[st
 
 def _ports(spec: Obj, path: str) -> Iterator[str]:
     """Yield what is told of ports that containers share."""
-    known: dict[tuple[int, str], list[tuple[str, Obj]]] = {}
+    known: dict[tuple[Any, ...], list[tuple[int, str, Obj]]] = {}
     named: dict[str, str] = {}
     places = [found for field in HOLDERS for found in walk(spec, f"{field}[].ports[]", path)]
-    for place, port in places:
-        others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "TCP")), [])
-        for other, held in others:
-            if what := _clash(port, held):
-                yield f"{place}: {what} port definition with {other}"
-        others.append((place, port))
+    for at, (place, port) in enumerate(places):
+        key = (port.get("containerPort", 0), port.get("protocol", "TCP"))
+        address, number = port.get("hostIP") or "", port.get("hostPort") or 0
+        in_the_way = merge(*(known.get(each, ()) for each in _in_the_way(key, address, number)), key=itemgetter(0))
+        for _, other, held in in_the_way:
+            yield f"{place}: {_clash(port, held)} port definition with {other}"
+        for each in (key, (*key, number), (*key, number, address)):
+            known.setdefault(each, []).append((at, place, port))
     for place, port in places:
         name = port.get("name")
         if name and (first := named.setdefault(name, place)) != place:
@@ -175,16 +194,22 @@ def _ports(spec: Obj, path: str) -> Iterator[str]:
             yield f'{place}: duplicate port name "{name}" with {first}, {why}'
 
 
+def _in_the_way(key: tuple[Any, ...], address: str, number: int) -> list[tuple[Any, ...]]:
+    """Return what those definitions are known by that clash with one; the others need no look."""
+    if not number:
+        return [key]
+    alike = [(*key, number, address), (*key, number, "")] if address else [(*key, number)]
+    return [(*key, 0), *alike]
+
+
 def _clash(port: Obj, held: Obj) -> str:
-    """Return how two definitions of one port get in each other's way; empty where they do not."""
-    addresses, numbers = [(one.get("hostIP") or "", one.get("hostPort") or 0) for one in (port, held)], set()
-    numbers = {number for _, number in addresses}
+    """Return how two definitions of one port get in each other's way."""
+    addresses = [(one.get("hostIP") or "", one.get("hostPort") or 0) for one in (port, held)]
     if addresses[0] == addresses[1]:
         return "duplicate"
-    if 0 in numbers:
+    if any(number == 0 for _, number in addresses):
         return "overlapping"
-    ambiguous = len(numbers) == 1 and sum(not address for address, _ in addresses) == 1
-    return "dangerously ambiguous" if ambiguous else ""
+    return "dangerously ambiguous"
 
 
 def _affinity(affinity: Obj, path: str) -> Iterator[str]:

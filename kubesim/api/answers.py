@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import orjson
 from aiohttp import web
 
+from kubesim.admission.warnings import LONGEST, MOST
 from kubesim.api import tables
 from kubesim.api.discovery import RANKS
 from kubesim.api.negotiate import JSON, YAML, Answer, for_people, prefers_yaml
@@ -25,8 +26,6 @@ MOST_INDENTED = 4 << 20
 """Bytes of an answer that nobody reads as a whole: to indent it would keep others waiting."""
 TOLD = web.RequestKey("told", dict[str, str])
 """Headers of a request's answer that say how it was handled, whatever the answer is."""
-MOST_WARNINGS, LONGEST_WARNING = 4096, 256
-"""Characters of all warnings of an answer; where there are more, of each."""
 NO_CACHE = {"Cache-Control": "no-cache, private"}
 
 
@@ -141,10 +140,10 @@ class Encoder:
 def with_warnings(response: Response, texts: Iterable[str]) -> Response:
     """Return an answer with a Warning header for each text; none is told twice, and many are cut as upstream."""
     told = list(dict.fromkeys(texts))
-    if sum(map(len, told)) > MOST_WARNINGS:
-        told = [text[:LONGEST_WARNING] for text in told]
+    if sum(map(len, told)) > MOST:
+        told = [text[:LONGEST] for text in told]
         before = accumulate(map(len, told), initial=0)
-        told = [text for text, length in zip(told, before, strict=False) if length < MOST_WARNINGS]
+        told = [text for text, length in zip(told, before, strict=False) if length < MOST]
     for text in told:
         response.headers.add("Warning", f'299 - "{_quoted(text)}"')
     return response

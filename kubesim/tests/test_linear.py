@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from kubesim.admission.warnings import of_new
 from kubesim.api.options import Options
 from kubesim.api.patch import json_patch, merge_patch, strategic_patch
 from kubesim.custom.values import entries_before
@@ -198,6 +199,17 @@ def test_many_ports_keys_and_replicas_cost_what_they_are(ops):
         service,
         1_000,
     )
+
+
+@pytest.mark.parametrize("port", [{"name": "http"}, {"hostPort": 1}])
+def test_ports_that_many_containers_share_are_told_of_in_linear_time(port):
+    def make(size):
+        ports = [
+            {**port, "containerPort": 80, "hostIP": f"{port.get('hostIP', '')}{number}"} for number in range(size)
+        ]
+        return PODS, pod_of([{"name": f"c{number}", "ports": [each]} for number, each in enumerate(ports)])
+
+    assert_linear(of_new, make, 500)
 
 
 async def test_many_new_processes_measure_no_pod_of_the_node():
