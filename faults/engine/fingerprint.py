@@ -40,6 +40,8 @@ _VOLATILE_META = {
     "uid",
 }
 _VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision"}
+_LEAVING = "leaving "
+"""Before the digest of an object that is being deleted: it may change and go without anybody's doing."""
 
 
 def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
@@ -60,8 +62,9 @@ def namespaced_objects(cluster: ClusterPort, namespace: str) -> list[Obj]:
 def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Return every difference as a sentence; [] means that all is as it was."""
     appeared = [f"{key} is left over" for key in after.keys() - before.keys()]
-    vanished = [f"{key} is missing" for key in before.keys() - after.keys()]
-    different = [f"{key} has changed" for key in before.keys() & after.keys() if before[key] != after[key]]
+    stayed = {key: digest for key, digest in before.items() if not digest.startswith(_LEAVING)}
+    vanished = [f"{key} is missing" for key in stayed.keys() - after.keys()]
+    different = [f"{key} has changed" for key in stayed.keys() & after.keys() if _differs(stayed[key], after[key])]
     return sorted(appeared + vanished + different)
 
 
@@ -98,7 +101,12 @@ def _controller(obj: Obj, field: str = "uid") -> str:
 
 def _digest(obj: Obj) -> str:
     text = json.dumps(_without_empty(_essence(obj)), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    leaving = _LEAVING if obj["metadata"].get("deletionTimestamp") else ""
+    return leaving + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _differs(before: str, after: str) -> bool:
+    return before != after.removeprefix(_LEAVING)
 
 
 def _essence(obj: Obj) -> Obj:

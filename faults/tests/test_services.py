@@ -76,6 +76,19 @@ def test_an_environment_can_be_made_and_leaves_nothing(cluster, kube):
         kube.get("v1", "Namespace", NAMESPACE)
 
 
+def test_what_was_being_deleted_before_the_session_is_not_missing_after_it(cluster, kube):
+    meta = {"name": "going", "finalizers": ["example.com/hold"]}
+    kube.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": 1})
+    kube.delete("scheduling.k8s.io/v1", "PriorityClass", "going")
+    run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())
+    services.inject_run(run_id=run.pk, holder="w")
+    kube.patch("scheduling.k8s.io/v1", "PriorityClass", "going", "", {"metadata": {"finalizers": None}})
+    with pytest.raises(NotFound):
+        kube.get("scheduling.k8s.io/v1", "PriorityClass", "going")
+    run = services.revert_run(run_id=run.pk, holder="w")
+    assert (run.status, run.residue) == (Status.REVERTED, [])
+
+
 def test_the_whole_life_of_a_fault(fault, kube, environment):
     before = fingerprint(kube, [HOME])
     run = services.inject_run(run_id=fault.pk, holder="w")
