@@ -33,9 +33,9 @@ def simulated(live):
     return Checked("kubesim", live.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def real(tmp_path_factory):
-    """Plain requests to the real control plane, which has two nodes while the tests last.
+    """Plain requests to the real control plane, which has two nodes while the tests of this folder last.
 
     Its administrator is known by a token, as kubesim's is: a certificate would go before any token that a test tries.
     """
@@ -46,7 +46,7 @@ def real(tmp_path_factory):
         yield Plain("real", kubeconfig)
 
 
-@pytest.fixture(scope="session", params=CLUSTERS)
+@pytest.fixture(scope="package", params=CLUSTERS)
 def cluster(request):
     """Plain requests to each cluster that the contract is checked on."""
     return request.getfixturevalue("simulated" if request.param == "kubesim" else "real")
@@ -72,7 +72,7 @@ def containers(cluster):
 
 
 @pytest.fixture(
-    scope="session",
+    scope="package",
     params=[NEWEST, *(pytest.param(path, marks=pytest.mark.torture) for path in OLDEST)],
     ids=lambda path: path.rpartition("/")[2] or "none",
 )
