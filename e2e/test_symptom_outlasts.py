@@ -69,7 +69,11 @@ async def job_of(world):
     return job
 
 
-@pytest.mark.parametrize("values", list(parameters(PACK)), ids=lambda values: values["job"])
+FIRST, *OTHERS = parameters(PACK)
+VARIANTS = [FIRST, *(pytest.param(values, marks=pytest.mark.torture) for values in OTHERS)]
+
+
+@pytest.mark.parametrize("values", VARIANTS, ids=lambda values: values["job"])
 async def test_after_three_hours_it_still_crashes_and_its_log_still_tells(values):
     pack = PACK.bind(parameters=values)
     async with world() as w:

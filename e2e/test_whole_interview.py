@@ -229,6 +229,7 @@ def assert_no_loopback(card, link, installation):
     assert bytes([127, 0, 0, 2]) in decoded
 
 
+@pytest.mark.torture  # make test rehearses in an installation of rehearse's own: sessions/tests/test_rehearse.py
 def test_rehearse_runs_against_the_running_installation(installation):
     answer = installation.manage("rehearse", "--json")
     assert answer.returncode == 0, answer.stderr + answer.stdout

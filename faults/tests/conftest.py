@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from faults import selectors, services
-from faults.models import Cluster, FaultRun, Outbox
+from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
 from faults.services import ensure_practice_cluster
 
 NAMESPACES = {"workloads": "ml-training"}
@@ -55,6 +55,22 @@ def standing(practice_host, django_db_setup, django_db_blocker):
         with django_db_blocker.unblock():
             services.release_cluster(cluster=made)
             for model in (Outbox, FaultRun, Cluster):
+                model.objects.all().delete()
+
+
+@pytest.fixture(scope="module")
+def standing_fault(standing, practice_host, django_db_blocker):
+    """An active fault in the standing environment."""
+    with override_settings(**practice_host.settings):
+        with django_db_blocker.unblock():
+            version = next(v for v in services.seed_catalog() if v.scenario.slug == "architecture-mismatch")
+            values = {"cluster": standing.cluster, "scenario_version": version, "namespaces": NAMESPACES}
+            run = services.plan_fault_run(**values, parameters={}, seed=1, deadline=deadline())
+            services.inject_run(run_id=run.pk, holder="test")
+            run = services.confirm_symptom(run_id=run.pk, holder="test", timeout_s=60)
+        yield run
+        with django_db_blocker.unblock():
+            for model in (FaultRun, ScenarioVersion, Scenario):
                 model.objects.all().delete()
 
 

@@ -127,9 +127,10 @@ def test_a_template_is_taken_but_its_pods_never_come(candidate, home):
     assert candidate.list("v1", "Pod", home) == []
 
 
-def test_a_deployment_of_five_thousand_stops_at_the_quota(candidate, home):
+@pytest.mark.parametrize("replicas", [500, pytest.param(5000, marks=pytest.mark.torture)])
+def test_a_deployment_of_too_many_stops_at_the_quota(candidate, home, replicas):
     made = hostile.workload("Deployment", home)
-    made["spec"]["replicas"] = 5000
+    made["spec"]["replicas"] = replicas
     candidate.create(made)
     eventually(lambda: "exceeded quota" in json.dumps(candidate.list("apps/v1", "ReplicaSet", home)))
     assert 0 < len(candidate.list("v1", "Pod", home)) <= guardrails.MAX_PODS

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from faults import crypto, janitor, journal, practice, reconciler, services
+from faults import crypto, janitor, practice, reconciler, services
 from faults.engine import Record, Target, compare, fingerprint
 from faults.errors import Conflict, Forbidden, JournalError, NotFound, NotYet
 from faults.kube.client import Kube
@@ -31,11 +32,6 @@ def active(fault):
 
 def status_of(run):
     return FaultRun.objects.get(pk=run.pk).status
-
-
-def test_it_leaves_alone_what_is_in_time(active, environment):
-    assert reconciler.tick(later(60)) == 0
-    assert status_of(active) == Status.ACTIVE
 
 
 def test_it_reverts_what_is_overdue_the_fault_before_its_environment(active, environment):
@@ -69,20 +65,6 @@ def test_a_quarantined_run_is_finished_once_a_person_has_helped(active, environm
     assert (environment.status, environment.residue, environment.manual_command) == (Status.REVERTED, [], "")
 
 
-def test_a_run_whose_cluster_is_away_keeps_its_command(active, settings):
-    values = {"status": Status.QUARANTINED, "manual_command": "kubectl delete x", "error": "denied"}
-    FaultRun.objects.filter(pk=active.pk).update(**values)
-    url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
-    assert reconciler.tick(later(0)) == 0
-    settings.KUBESIM_URL = url
-    active.refresh_from_db()
-    assert (active.status, active.manual_command, active.error) == (
-        Status.QUARANTINED,
-        "kubectl delete x",
-        "denied",
-    )
-
-
 def test_a_run_is_not_clean_because_its_cluster_was_let_go(active, environment, capsys):
     """Released says something about our credentials, nothing about the cluster."""
     Cluster.objects.update(tier=Cluster.Tier.DEDICATED, released_at=later(0), kubeconfig="")
@@ -93,7 +75,8 @@ def test_a_run_is_not_clean_because_its_cluster_was_let_go(active, environment, 
     Cluster.objects.update(tier=Cluster.Tier.PRACTICE)
 
 
-def test_a_failed_try_is_written_down_and_tried_less_and_less_often(active, settings):
+def test_a_failed_try_is_written_down_and_tried_less_and_less_often(active, settings, monkeypatch):
+    monkeypatch.setattr("faults.backoff._random", random.Random(5))  # the same draws each time
     url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
     pauses = []
     now = later(3601)
@@ -166,30 +149,6 @@ def test_a_host_that_does_not_answer_is_asked_again_later(active, settings, capl
     assert "Run: make run" in caplog.text
     settings.KUBESIM_URL = url
     assert reconciler.tick(later(3700)) == 2
-
-
-def test_a_moved_deadline_reaches_the_copy_in_the_cluster(active, environment, kube):
-    moved = later(7200)
-    FaultRun.objects.update(deadline=moved)
-    assert reconciler.tick(later(0)) == 2
-    assert [mirror.deadline for mirror in stored(kube)] == [moved, moved]
-    assert reconciler.tick(later(0)) == 0
-
-
-@pytest.mark.parametrize("status", [Status.RESOLVED, Status.INJECTING, Status.FAILED])
-def test_whatever_state_a_run_is_in_its_cluster_learns_its_deadline(active, kube, status):
-    moved = later(7200)
-    FaultRun.objects.filter(pk=active.pk).update(deadline=moved, status=status)
-    assert reconciler.tick(later(0)) == 1
-    assert moved in [mirror.deadline for mirror in stored(kube)]
-
-
-def test_a_moved_deadline_waits_for_nobody_and_keeps_nobody_waiting(active, kube):
-    moved, epoch = later(7200), journal.take(active.pk, "busy", later(0))
-    FaultRun.objects.filter(pk=active.pk).update(deadline=moved)
-    assert reconciler.tick(later(0)) == 1
-    assert moved in [mirror.deadline for mirror in stored(kube)]
-    journal.DatabaseJournal(active.pk, epoch, lambda: later(0)).guard()  # the worker has not been overtaken
 
 
 def test_a_run_that_has_no_copy_yet_is_given_none_by_its_deadline(fault, kube):
@@ -273,14 +232,6 @@ def test_the_panic_button_needs_no_redis_and_no_worker(active, environment, sett
     call_command("revert", "--all")
     assert capsys.readouterr().out.count("reverted, 0 left over") == 2
     assert status_of(environment) == Status.REVERTED
-
-
-def test_the_panic_button_reports_what_it_could_not_revert(active, settings, capsys):
-    url, settings.KUBESIM_URL = settings.KUBESIM_URL, "https://127.0.0.1:9"
-    with pytest.raises(CommandError, match="1 of the runs"):
-        call_command("revert", "--run", str(active.uuid))
-    settings.KUBESIM_URL = url
-    assert "cannot be reached" in capsys.readouterr().err
 
 
 def test_a_revert_that_cannot_succeed_says_what_to_run_by_hand(active, monkeypatch, capsys):

@@ -144,8 +144,8 @@ def test_axe_finds_nothing_serious_on_an_interviewers_pages(ada_at_her_screen, l
         page.locator("#do-join-link").evaluate("button => button.click()")
         expect(page.locator("#join-url")).to_have_count(1)
         found += grave(page, f"live {width}")
-        for path in ("/", "/sessions/new/?compose", "/sessions/new/", link):
-            page.goto(path)
+        for path in ("/", "/sessions/new/?compose", "/sessions/new/", link) if width == 390 else ():
+            page.goto(path)  # which `make e2e` has axe look at on a wide screen
             found += grave(page, f"{path} {width}")
         page.close()
     services.end(session=live, actor=ada)
