@@ -40,7 +40,7 @@ def pack_for(scenario: SessionScenario) -> Pack:
 
 def sessions_for(user: User) -> QuerySet[InterviewSession]:
     """Return the sessions that the user may see, newest first; a superuser sees all."""
-    sessions = InterviewSession.objects.select_related("owner", "plan_version__plan").prefetch_related(
+    sessions = InterviewSession.objects.select_related("owner", "cluster", "plan_version__plan").prefetch_related(
         "scenarios__scenario_version", Prefetch("clock_entries", ClockEntry.objects.order_by("id"))
     )
     if user.is_superuser:

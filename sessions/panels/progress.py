@@ -216,7 +216,7 @@ def _is_closed_for_pause(session: InterviewSession) -> bool:
 
 def _light(session: InterviewSession) -> Context:
     if _is_closed_for_pause(session):
-        return {"lamp": "off", "lamp_text": "Closed for the pause"}
+        return {"lamp": "off", "lamp_text": "Access closed"}
     if session.first_request_at:
         return {"lamp": "on", "lamp_text": "Connected"}
     if session.joined_at:

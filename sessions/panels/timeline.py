@@ -89,6 +89,9 @@ _WORDS = {
 }
 
 
+_OUTCOMES = {"reverted": "everything was taken back", "dropped": "what was left went with it"}
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """One event on its lane. ``x`` is a percentage of the width, ``y`` pixels from the top.
@@ -161,9 +164,11 @@ def _details_of(event: SessionEvent) -> tuple[str, ...]:
 
 
 def _amount(event: SessionEvent) -> str:
-    """Return the minutes that an entry of the clock is about, and the seconds that an outage took."""
+    """Return the minutes that an entry of the clock is about, an outage's seconds, and how a release ended."""
     if event.kind == "outage.ended":
         return f"after {event.payload['seconds']} s"
+    if event.kind == "session.released":
+        return _OUTCOMES.get(str(event.payload.get("outcome", "")), "")
     if event.kind not in _AMOUNTS:
         return ""
     minutes = event.payload.get("minutes") or event.payload.get("seconds", 0) / 60

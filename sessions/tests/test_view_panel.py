@@ -209,7 +209,7 @@ def test_a_pause_that_closes_the_access_says_how_far_that_has_come(live, ada):
     InterviewSession.objects.update(close_while_paused=True)
     session = services.pause(session=live, actor=ada)
     assert "their access is being closed" in draw(session, "link")
-    assert "Closed for the pause" in draw(session, "header")
+    assert "Access closed" in draw(session, "header")
     InterviewSession.objects.update(access_revoked_at=clock.now())
     session.refresh_from_db()
     assert "Paused, access closed." in draw(session, "link")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions import services
+from sessions import events, services
 from sessions.models import PreparationPhase
 
 
@@ -74,6 +74,21 @@ def test_a_released_session_tells_its_residue(page, ended):
     text = page(ended)
     assert "Deployment ml-training/left-over" in text
     assert "reopen/" not in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"), [("reverted", "Every change was taken back"), ("dropped", "the rest went with the cluster")]
+)
+def test_a_released_session_tells_whether_it_was_reverted_or_dropped(page, ended, outcome, told):
+    ended.release_asked_at = ended.released_at = ended.ended_at
+    ended.residue, ended.release_outcome = [], outcome
+    ended.save()
+    events.append(ended, "session.released", payload={"residue": [], "outcome": outcome})
+    text = page(ended)
+    assert told in text
+    assert ("Every change was taken back" in text) is (outcome == "reverted")
+    words = {"reverted": "everything was taken back", "dropped": "what was left went with it"}[outcome]
+    assert f"Cluster released: {words}" in text
 
 
 def test_no_page_carries_an_inline_script_or_style(page, live):
