@@ -13,6 +13,8 @@ from sessions.observer.changes import ChangeLog
 T = TypeVar("T")
 Obj = dict[str, Any]
 Kind = tuple[str, str]  # apiVersion and kind
+OnChange = Callable[[Kind, str], None]
+"""Told of the kind that changed, and of the namespace; empty for an object of none, or for all of them."""
 MOST_EVENTS = 300
 EVENT: Kind = ("v1", "Event")
 
@@ -23,7 +25,7 @@ class Cache:
     Stored objects are never changed in place, so that what ``objects`` returns can be read without a lock.
     """
 
-    def __init__(self, kinds: Iterable[Kind], now: Callable[[], datetime], on_change: Callable[[Kind], None]) -> None:
+    def __init__(self, kinds: Iterable[Kind], now: Callable[[], datetime], on_change: OnChange) -> None:
         self._now = now
         self._on_change = on_change
         self.changes = ChangeLog(now)
@@ -33,6 +35,12 @@ class Cache:
         self._heard: datetime | None = None
         self._stale: dict[Kind | None, tuple[datetime, str]] = {}
         self._derived: dict[Kind, dict[str, tuple[Obj, Any]]] = {}
+
+    def include(self, kinds: Iterable[Kind]) -> None:
+        """Take objects of more kinds."""
+        with self._lock:
+            for kind in kinds:
+                self._objects.setdefault(kind, {})
 
     def put(self, kind: Kind, change: str, obj: Obj) -> None:
         """Take one watch event; ``obj`` belongs to the cache from here on."""
@@ -48,7 +56,7 @@ class Cache:
                 if kind == EVENT and len(known) > MOST_EVENTS:
                     del known[next(iter(known))]
             self._heard = self._now()
-        self._on_change(kind)
+        self._on_change(kind, obj["metadata"].get("namespace", ""))
 
     def synced(self, kind: Kind) -> None:
         """A list or bookmark of the kind arrived: the cache is up to date with it."""
@@ -58,7 +66,7 @@ class Cache:
             self._stale.pop(kind, None)
             self._heard = self._now()
         if not fresh:
-            self._on_change(kind)
+            self._on_change(kind, "")
 
     def stale(self, kind: Kind | None, reason: str) -> None:
         """The stream of the kind broke; None means that the cluster as a whole does not answer."""
@@ -68,7 +76,7 @@ class Cache:
             self._stale[kind] = (since, reason)
         if news:
             for each in [kind] if kind else list(self._objects):
-                self._on_change(each)
+                self._on_change(each, "")
 
     def answered(self) -> None:
         """The cluster answered a probe."""
@@ -77,7 +85,7 @@ class Cache:
             self._heard = self._now()
         if back:
             for kind in list(self._objects):
-                self._on_change(kind)
+                self._on_change(kind, "")
 
     @property
     def complete(self) -> bool:

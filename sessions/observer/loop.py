@@ -21,6 +21,7 @@ from sessions import access_enforcer, clock, nudges
 from sessions.live import LiveState
 from sessions.models import InterviewSession, SessionEvent
 from sessions.observer.audience import AudienceWatch
+from sessions.observer.cluster_sessions import ClusterSessions
 from sessions.observer.publishing import Publisher
 from sessions.observer.screens import EVERY_PANEL, Screens
 from sessions.observer.session_watch import SessionWatch
@@ -53,6 +54,7 @@ class Observer:
         self._epoch: int | None = None
         self._due: dict[str, datetime] = {}
         self._watches: dict[int, SessionWatch] = {}
+        self._clusters: dict[tuple[int, str], ClusterSessions] = {}
         self._seen: set[int] = set()
         self._is_busy = True
         self._wake = threading.Event()
@@ -167,16 +169,16 @@ class Observer:
         if self._sweeper is not None:
             self._sweeper.close()
             self._sweeper = None
-        for watch in self._watches.values():
-            watch.close()
+        for cluster in self._clusters.values():
+            cluster.close()
+        self._clusters.clear()
         self._watches.clear()
 
     def _follow(self) -> None:
         """Begin to watch sessions that got a cluster, and let go of those whose cluster is gone."""
         wanted = {session.pk: session for session in _with_cluster()}
-        for pk in [pk for pk, watch in self._watches.items() if pk not in wanted or watch.must_be_renewed]:
-            watch = self._watches.pop(pk)
-            watch.close()
+        for pk in [pk for pk in self._watches if pk not in wanted or self._must_be_renewed(pk)]:
+            self._let_go(pk)
             if pk not in wanted:
                 self.screens.forget(pk)
         for pk in wanted.keys() - self._watches.keys():
@@ -188,14 +190,28 @@ class Observer:
 
     def _begin(self, session: InterviewSession) -> None:
         assert session.cluster is not None
+        key = (session.cluster.pk, session.cluster.kubeconfig)
         try:
-            kube = fault_selectors.kube_for(session.cluster)
-            watch = SessionWatch(session, kube, self.screens.mark, self._now)
+            if key not in self._clusters:
+                kube = fault_selectors.kube_for(session.cluster)
+                self._clusters[key] = ClusterSessions(session.cluster.name, kube, self._now)
+                self._clusters[key].start()
+            self._watches[session.pk] = self._clusters[key].begin(session, self.screens.mark)
         except (ClusterError, FaultError, PackError) as exc:
             log.warning("The cluster of session %s cannot be watched yet: %s", session.uuid, exc)
-            return
-        self._watches[session.pk] = watch
-        watch.start()
+            self._let_go(session.pk)
+
+    def _must_be_renewed(self, session_id: int) -> bool:
+        cluster = next(each for each in self._clusters.values() if each.follows(session_id))
+        return self._watches[session_id].must_be_renewed or not cluster.is_alive
+
+    def _let_go(self, session_id: int) -> None:
+        """Stop following a session, and watching clusters that have none."""
+        self._watches.pop(session_id, None)
+        for key, cluster in list(self._clusters.items()):
+            if cluster.end(session_id):
+                del self._clusters[key]
+                cluster.close()
 
     def _poll_events(self) -> None:
         """Whatever changed in a session wrote an event: draw what it may show on again, mostly all."""

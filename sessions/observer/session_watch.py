@@ -1,9 +1,10 @@
-"""One session under watch: its cluster's cache, and a thread that evaluates its checks."""
+"""One session under watch: what it shows of its cluster's cache, and its checks."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,7 +15,6 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.checks import GRACE, Condition, ObjectRead
 from faults.errors import ClusterError, FaultError
-from faults.kube.client import Kube
 from faults.models import FaultRun
 from faults.packs import Pack, PackError
 from sessions import services
@@ -34,8 +34,8 @@ State = InterviewSession.State
 PROBE = timedelta(seconds=5)
 PROBE_STALE = timedelta(seconds=1)
 RESTARTS = timedelta(seconds=5)
-LOOK_S = 1.0  # the longest pause between two looks: logs change without an event
-SHORTEST_PAUSE_S = 0.1
+LOOK_S = 1.0  # the longest pause between two rounds of looks: logs change without an event
+MIN_QUIET_S = 0.5  # before a session is looked at that nothing has changed for
 _AT_WORK = (State.LIVE, State.PAUSED)
 _WITHDRAWN = (FaultRun.Status.REVERTING, FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 _BROKEN = (FaultRun.Status.INJECTING, FaultRun.Status.ACTIVE)
@@ -46,6 +46,8 @@ _PANELS_OF: dict[Kind, tuple[str, ...]] = {
     ("batch/v1", "Job"): ("workloads",),
     ("apps/v1", "Deployment"): ("workloads",),
 }
+EVERYBODYS_PANELS = frozenset({"nodes"})  # pods of any namespace hold GPUs
+"""Panels that show more than the session's own namespaces."""
 
 Mark = Callable[[int, Iterable[str]], None]
 
@@ -53,18 +55,26 @@ Mark = Callable[[int, Iterable[str]], None]
 class SessionWatch:
     """Follows one session for as long as it has a cluster.
 
-    ``mark`` is told which panels need drawing; ``now`` gives the time.
+    ``mark`` is told which panels need drawing; ``now`` gives the time; ``wake`` is called where a turn is due soon.
     """
 
-    def __init__(self, session: InterviewSession, kube: Kube, mark: Mark, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        session: InterviewSession,
+        cluster: ClusterWatch,
+        mark: Mark,
+        now: Callable[[], datetime],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
         self.session_id = session.pk
         self.uuid = str(session.uuid)
         self._mark = mark
         self._now = now
         self._packs: dict[int, tuple[SessionScenario, Pack]] = {}
         self._namespaces: frozenset[str] = frozenset()
-        self._wake = threading.Event()
-        self._stop = threading.Event()
+        self._wake = wake
+        self._has_changed = threading.Event()
+        self._looked_at: float | None = None
         self._done: dict[str, datetime] = {}
         self._trouble = ""
         self._outages = OutageWatch(session.pk)
@@ -72,27 +82,29 @@ class SessionWatch:
         self._is_outdated = False
         self._counts_from = now() + GRACE
         self._state = ""  # as the last look found it
+        self.cluster = cluster
         self._refresh(session)
-        self.cluster = ClusterWatch(kube, self._read_kinds, now, self._changed)
-        self._thread = threading.Thread(target=self._run, name=f"checks {self.uuid[:8]}", daemon=True)
-
-    def start(self) -> None:
-        """Begin to watch the cluster and to evaluate checks."""
-        self.cluster.start()
-        self._thread.start()
+        cluster.listen(self._changed)
 
     def close(self) -> None:
-        """Stop everything within a second; what hangs in a request ends with it."""
-        self._stop.set()
-        self._wake.set()
-        self.cluster.close()
-        self._thread.join(0.3)
+        """Hear no more of the cluster."""
+        self.cluster.unlisten(self._changed)
 
     @property
     def must_be_renewed(self) -> bool:
-        """Whether a scenario reads a kind that is not watched, credentials were replaced, or a thread has died."""
-        is_alive = self._thread.is_alive() and self.cluster.is_alive
-        return self._is_outdated or not self._read_kinds <= self.cluster.kinds or not is_alive
+        """Whether credentials were replaced, or a stream has ended."""
+        return self._is_outdated or not self.cluster.is_alive
+
+    def is_due(self) -> bool:
+        """Whether something has changed that a check reads, or the last look was a while ago."""
+        rested = self._looked_at is None or time.monotonic() - self._looked_at >= MIN_QUIET_S
+        return rested or self._has_changed.is_set()
+
+    def take_turn(self) -> None:
+        """Look once; a cluster or database that does not answer costs this turn."""
+        self._looked_at = time.monotonic()
+        self._has_changed.clear()
+        self._safely(self.look)
 
     def live_state(self, names: Collection[str] = CLUSTER_PANELS) -> LiveState:
         """Return what some panels (by default all) show of the cluster."""
@@ -109,7 +121,7 @@ class SessionWatch:
         self._state = session.state
         self._refresh(session)
         pause = PROBE_STALE if self.cluster.cache.stale_since else PROBE
-        self._every("probe", pause, partial(self._probe, session))
+        self._every("probe", pause, partial(self._probe, session, pause))
         # A panic stop drops practice clusters first and marks their runs afterwards.
         is_withdrawn = _is_withdrawn(session.environment) or fault_services.panic_covers(session.cluster_id)
         # One that we drop falls silent; one that refuses us alone answers, and lets the candidate work on.
@@ -122,16 +134,6 @@ class SessionWatch:
             for scenario, pack in list(self._packs.values()):
                 if not _is_withdrawn(scenario.run):  # what we take back is not the candidate's doing
                     self._safely(partial(self._evaluate, scenario, pack))
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                self._safely(self.look)
-                self._wake.wait(LOOK_S)
-                self._stop.wait(SHORTEST_PAUSE_S)  # screens come first, and what follows at once is one change
-                self._wake.clear()
-        finally:
-            connection.close()
 
     def _every(self, name: str, pause: timedelta, duty: Callable[[], None]) -> None:
         """Do a duty unless it was done less than ``pause`` ago."""
@@ -150,11 +152,15 @@ class SessionWatch:
             self._trouble = str(exc)
             connection.close_if_unusable_or_obsolete()
 
-    def _changed(self, kind: Kind) -> None:
+    def _changed(self, kind: Kind, namespace: str) -> None:
+        """Take a change of the cluster; on one that is shared, most are in other sessions' namespaces."""
+        is_ours = not namespace or namespace in self._namespaces
+        names = _PANELS_OF.get(kind, ())
         if self._state != State.PREPARING:  # ten that are prepared at once change all the time: ``look`` marks them
-            self._mark(self.session_id, _PANELS_OF.get(kind, ()))
-        if self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
-            self._wake.set()
+            self._mark(self.session_id, names if is_ours else EVERYBODYS_PANELS.intersection(names))
+        if is_ours and self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
+            self._has_changed.set()
+            self._wake()
 
     def _refresh(self, session: InterviewSession) -> None:
         """Learn which scenarios have been planned, the session's namespaces, and whether its credentials changed."""
@@ -167,8 +173,11 @@ class SessionWatch:
             pack = known[1] if known else fault_selectors.bound_pack(scenario.run)
             self._packs[scenario.pk] = (scenario, pack)
             spaces |= set(scenario.run.namespaces.values())
-        self._namespaces = frozenset(spaces)
+        if spaces != self._namespaces:
+            self._namespaces = frozenset(spaces)
+            self._mark(self.session_id, CLUSTER_PANELS)
         self._read_kinds = self._kinds()
+        self.cluster.include(self._read_kinds)
 
     def _kinds(self) -> frozenset[Kind]:
         return frozenset(
@@ -178,8 +187,8 @@ class SessionWatch:
             for read in _objects_of(check.condition)
         )
 
-    def _probe(self, session: InterviewSession) -> None:
-        self.cluster.probe()
+    def _probe(self, session: InterviewSession, pause: timedelta) -> None:
+        self.cluster.probe(pause)
         self._mark(self.session_id, CLUSTER_PANELS)
         accepts = self.cluster.accepts_us
         if session.cluster is not None and accepts is not None and not self._is_outdated:

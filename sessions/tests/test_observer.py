@@ -22,6 +22,7 @@ from sessions.live import LiveState, PodRow
 from sessions.models import CheckState, InterviewSession
 from sessions.observer import loop, screens, session_watch
 from sessions.observer.cluster import PANEL_KINDS, ClusterWatch
+from sessions.observer.cluster_sessions import ClusterSessions
 from sessions.observer.loop import Observer
 from sessions.observer.publishing import Publisher
 from sessions.observer.screens import Screens
@@ -308,7 +309,8 @@ def watched(broken, time, monkeypatch):
     """The session's watch; the test looks itself, so that one thread writes to its database."""
     kube = fault_selectors.kube_for(broken.cluster)
     marked = []
-    watch = SessionWatch(broken, kube, lambda pk, names: marked.append((pk, frozenset(names))), time)
+    cluster = ClusterWatch(kube, (), time)
+    watch = SessionWatch(broken, cluster, lambda pk, names: marked.append((pk, frozenset(names))), time)
     watch.marked = marked
     watch.cluster.start()
     eventually(lambda: watch.cluster.cache.complete)
@@ -326,20 +328,62 @@ def eventually(true, seconds=10.0):
 
 def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebody_is_judged(watched, broken):
     watched.look()
-    watched._changed(EVENT)
-    assert not watched._wake.is_set()
+    ours = broken.environment.namespaces["workloads"]
+    watched._has_changed.clear()
+    watched._changed(EVENT, ours)
+    assert not watched._has_changed.is_set()
     assert watched.marked[-1] == (broken.pk, frozenset({"events"}))
-    watched._changed(POD)
-    assert watched._wake.is_set()
+    watched._changed(POD, ours)
+    assert watched._has_changed.is_set()
     InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")
     watched.look()
-    watched._wake.clear()
+    watched._has_changed.clear()
     marked = len(watched.marked)
-    watched._changed(POD)
-    assert not watched._wake.is_set()
+    watched._changed(POD, ours)
+    assert not watched._has_changed.is_set()
     assert len(watched.marked) == marked  # a preparation changes all the time, and each look tells of it
     watched.look()
     assert watched.marked[-1] == (broken.pk, screens.CLUSTER_PANELS)
+
+
+def test_a_change_in_another_sessions_namespace_shows_in_nothing_but_the_nodes(watched, broken):
+    watched.look()
+    watched._has_changed.clear()
+    watched._changed(POD, "of-another-session")
+    assert watched.marked[-1] == (broken.pk, frozenset({"nodes"}))
+    watched._changed(EVENT, "of-another-session")
+    assert watched.marked[-1] == (broken.pk, frozenset())
+    assert not watched._has_changed.is_set()
+
+
+def test_sessions_of_one_cluster_share_its_watch_and_its_thread(observer, broken, monkeypatch):
+    """A hundred sessions on a shared cluster cost its API server one list and watch of each kind."""
+    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
+    active = observer("first")
+    other = InterviewSession.objects.get(pk=broken.pk)
+    other.pk, other.uuid, other.join_token_hash, other.environment = None, uuid.uuid4(), "", None
+    other.save()
+    active.tick()
+    first, second = active._watches[broken.pk], active._watches[other.pk]
+    assert first.cluster is second.cluster
+    assert len(active._clusters) == 1
+    assert sum(thread.name.startswith("checks") for thread in threading.enumerate()) == 1
+    eventually(lambda: first.cluster.cache.complete)
+    assert len(first.cluster._tasks) == len(first.cluster.kinds)
+    InterviewSession.objects.filter(pk=other.pk).update(released_at=broken.created_at)
+    active._follow()
+    assert list(active._watches) == [broken.pk]
+    assert first.cluster.is_alive
+    InterviewSession.objects.filter(pk=broken.pk).update(released_at=broken.created_at)
+    active._follow()
+    assert active._clusters == {}
+    assert not first.cluster.is_alive
+
+
+def test_a_kind_that_a_new_scenario_reads_is_watched_from_then_on(watched):
+    watched.cluster.include([("v1", "ConfigMap")])
+    eventually(lambda: watched.cluster.cache.complete and watched.cluster.cache.objects(("v1", "ConfigMap")))
+    assert not watched.must_be_renewed
 
 
 def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ada):
@@ -402,7 +446,6 @@ def test_what_we_take_back_while_an_interview_runs_is_no_verdict(watched, broken
 
 
 def test_a_watch_whose_stream_ended_asks_to_be_made_anew(watched):
-    watched._thread = threading.current_thread()  # this test is the one that looks
     assert not watched.must_be_renewed
     watched.cluster._watches[0].close()
     eventually(lambda: watched.must_be_renewed)

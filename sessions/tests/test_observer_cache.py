@@ -27,7 +27,7 @@ def changed():
 
 @pytest.fixture
 def cache(time, changed):
-    return Cache([POD, EVENT], time, changed.append)
+    return Cache([POD, EVENT], time, lambda kind, namespace: changed.append(kind))
 
 
 def test_the_cache_follows_a_watch_and_drops_what_nobody_reads(cache, changed):

@@ -20,6 +20,7 @@ from sessions import clock, services
 from sessions.access_enforcer import AccessEnforcer
 from sessions.errors import SessionError
 from sessions.models import ClockEntry, InterviewSession
+from sessions.observer.cluster import ClusterWatch
 from sessions.observer.session_watch import SessionWatch
 from sessions.tests.test_access_enforcer import look, may_read
 from sessions.tests.test_view_panel import draw
@@ -93,9 +94,8 @@ def live(ada, lab):
 def watch(live):
     """The observer's watch of the session, whose looks are the test's."""
     marked = set()
-    watch = SessionWatch(
-        live, Kube(parse(crypto.unseal(live.cluster.kubeconfig))), lambda _, names: marked.update(names), clock.now
-    )
+    cluster = ClusterWatch(Kube(parse(crypto.unseal(live.cluster.kubeconfig))), (), clock.now)
+    watch = SessionWatch(live, cluster, lambda _, names: marked.update(names), clock.now)
     watch.marked = marked
     yield watch
     watch.cluster.close()
