@@ -52,7 +52,7 @@ def sessions_for(user: User) -> QuerySet[InterviewSession]:
 def session_for(user: User, uuid: UUID | str) -> InterviewSession:
     """Return one session that the user may see; Http404 for a stranger, as for one that does not exist."""
     try:
-        return sessions_for(user).prefetch_related(None).get(uuid=uuid)
+        return sessions_for(user).select_related("cluster").prefetch_related(None).get(uuid=uuid)
     except InterviewSession.DoesNotExist as exc:
         raise Http404("There is no such session.") from exc
 
