@@ -55,6 +55,7 @@ class CheckRow:
 class HintRow:
     """A hint of the pack, and its release where it was given."""
 
+    key: str
     index: int
     tier: int
     text: str
@@ -191,9 +192,11 @@ def run_of_show(subject: Subject) -> Context:
             "minutes": part.get("minutes"),
             "room": room[index],
             "scenarios": [
-                (row, words.HIDDEN if quiet else scenario_chip(row)) for row in scenarios if row.part == index
+                (f"s{row.pk}", row, words.HIDDEN if quiet else scenario_chip(row))
+                for row in scenarios
+                if row.part == index
             ],
-            "questions": [row for row in asked if row.part == index],
+            "questions": [(f"q{row.pk}", row) for row in asked if row.part == index],
         }
         for index, part in enumerate(subject.session.parts)
     ]
@@ -296,6 +299,7 @@ def _guard_row(guard: Check, state: CheckState | None) -> CheckRow:
 def _hint_group(scenario: SessionScenario, released: list[HintRelease]) -> dict[str, Any]:
     given = {release.index: release for release in released}
     rows = [
-        HintRow(index, hint.tier, hint.text, given.get(index)) for index, hint in enumerate(pack_for(scenario).hints)
+        HintRow(f"h{scenario.pk}-{index}", index, hint.tier, hint.text, given.get(index))
+        for index, hint in enumerate(pack_for(scenario).hints)
     ]
     return {"scenario": scenario, "hints": rows}

@@ -108,6 +108,11 @@ class Mark:
     who: str
     event: SessionEvent
 
+    @property
+    def key(self) -> str:
+        """Return the event's number."""
+        return str(self.event.seq)
+
 
 def timeline(subject: Subject) -> Context:
     """Return the marks of each lane, the scale, and a line that says the same in words."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from django import template
-from django.template.base import NodeList, Parser, Token
+from django.template.base import FilterExpression, NodeList, Parser, Token
 from django.template.context import Context
 from django.template.loader import get_template
 from django.utils.safestring import SafeString
@@ -58,15 +58,15 @@ def as_of(context: Context, at: datetime | None) -> SafeString:
 
 @register.tag
 def slot(parser: Parser, token: Token) -> template.Node:
-    """Return one element that changes on its own; it carries ``data-slot`` with the name."""
+    """Return one element that changes on its own; it carries ``data-slot`` with the name, a text or a variable."""
     _, name = token.split_contents()
     body = parser.parse(("endslot",))
     parser.delete_first_token()
-    return _SlotNode(name.strip("\"'"), body)
+    return _SlotNode(parser.compile_filter(name), body)
 
 
 class _SlotNode(template.Node):
-    def __init__(self, name: str, body: NodeList) -> None:
+    def __init__(self, name: FilterExpression, body: NodeList) -> None:
         self.name = name
         self.nodelist = body
 
@@ -75,8 +75,9 @@ class _SlotNode(template.Node):
         parts = context.get(PARTS_KEY)
         if not isinstance(parts, Parts):
             return html
-        parts.slots[self.name] = plain(html).strip()
-        return SafeString(parts.mark(self.name))
+        name = str(self.name.resolve(context))
+        parts.slots[name] = _INDENT.sub(">\\n<", plain(html).strip())
+        return SafeString(parts.mark(name))
 
 
 def _row(kind: str, item: Any) -> str:

@@ -9,7 +9,7 @@ from django.template import Context, Template
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions import panels
+from sessions import panels, services
 from sessions.live import LiveState, NodeRow, PodRow
 from sessions.panels.drawing import PARTS_KEY, Drawing, Parts, change
 
@@ -113,3 +113,51 @@ def test_text_cannot_pose_as_a_part():
     template = Template("{% load live_parts %}{{ text }}{% slot 'count' %}<b>1</b>{% endslot %}")
     outline = template.render(Context({"text": Parts.mark("count"), PARTS_KEY: parts}))
     assert Drawing(outline, slots=parts.slots).html().count("<b>1</b>") == 1
+
+
+def drawn(session, name):
+    fresh = type(session).objects.get(pk=session.pk)
+    return panels.draw(fresh, name, panels.INTERVIEWER, None)
+
+
+def test_an_event_is_a_mark_and_a_row_of_the_time_line(live, time, ada):
+    services.add_note(session=live, text="Reads the events first", actor=ada)
+    old = drawn(live, "timeline")
+    time.advance(10)
+    services.add_note(session=live, text="Knows describe", actor=ada)
+    found = change(old, drawn(live, "timeline"))
+    assert set(found) == {"rows", "slots"}
+    assert [len(found["rows"][kind]) for kind in ("mark", "moment")] == [1, 1]
+    assert found["rows"]["moment"][0][2] == "", "the newest comes first"
+    assert set(found["slots"]) == {"now", "newest"}
+
+
+def test_a_hint_that_is_released_is_sent_without_the_others(live, ada):
+    scenario = live.scenarios.get()
+    old = {name: drawn(live, name) for name in ("hints", "run")}
+    services.release_hint(scenario=scenario, index=1, actor=ada)
+    assert set(change(old["hints"], drawn(live, "hints"))["slots"]) == {f"h{scenario.pk}-1"}
+    assert change(old["run"], drawn(live, "run")) is None
+
+
+def test_a_question_that_was_asked_is_one_entry_of_the_run_of_show(live, ada):
+    question = live.questions.first()
+    old = drawn(live, "run")
+    services.mark_asked(question=question, actor=ada)
+    found = change(old, drawn(live, "run"))
+    assert list(found["slots"]) == [f"q{question.pk}"]
+
+
+def test_time_that_passes_changes_the_clocks_and_nothing_else_of_the_header(live, time):
+    old = drawn(live, "header")
+    time.advance(10)
+    found = change(old, drawn(live, "header"))
+    assert set(found["slots"]) == {"elapsed", "left"}
+    assert len(orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS)) <= 1024
+
+
+def test_what_is_known_of_the_end_changes_by_its_own_line(live, ada):
+    services.end(session=live, actor=ada)
+    old = drawn(live, "outcome")
+    type(live).objects.filter(pk=live.pk).update(access_revoked_at=NOON)
+    assert set(change(old, drawn(live, "outcome"))["slots"]) == {"access"}
