@@ -191,6 +191,19 @@ def test_a_time_that_no_prometheus_counts_to_is_refused(memory, query):
     assert answered(engine.instant, memory, query, AT) == (None, "bad_data")
 
 
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [("day_of_year(vector(1735600000))", 365), ("days_in_month(vector(1709200000))", 29), ("year(vector(-1))", 1969)],
+)
+def test_dates_stand_without_a_prometheus_beside_them(memory, query, value):
+    assert engine.instant(memory, query, AT) == [Sample({}, value)]
+
+
+@pytest.mark.parametrize("value", ["1e18", "-1e12", "NaN", "Inf"])
+def test_what_is_no_date_has_no_month(memory, value):
+    assert engine.instant(memory, f"month(vector({value})) >= 0", AT) == []
+
+
 def test_no_pattern_takes_long(memory):
     assert answered(engine.instant, memory, '{__name__=~"(a+)+$"}', AT) == ([], "")
 

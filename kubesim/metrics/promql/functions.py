@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from calendar import monthrange
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import re2
 
-from kubesim.metrics.promql.dates import Date, date, moment
 from kubesim.metrics.promql.values import LABEL, NAME, QueryError, Sample, Vector, compiled
 
 
@@ -74,15 +75,15 @@ MATH: dict[str, Callable[[float], float]] = {
     "deg": lambda value: value * 180 / math.pi,
     "rad": lambda value: value * math.pi / 180,
 }
-CALENDAR: dict[str, Callable[[Date], int]] = {
-    "minute": lambda at: at.second_of_day // 60 % 60,
-    "hour": lambda at: at.second_of_day // 3600,
-    "day_of_week": lambda at: (at.days + 4) % 7,
+CALENDAR: dict[str, Callable[[datetime], int]] = {
+    "minute": lambda at: at.minute,
+    "hour": lambda at: at.hour,
+    "day_of_week": lambda at: at.isoweekday() % 7,
     "day_of_month": lambda at: at.day,
-    "day_of_year": lambda at: at.days - date(at.year, 1, 1).days + 1,
+    "day_of_year": lambda at: at.timetuple().tm_yday,
     "month": lambda at: at.month,
     "year": lambda at: at.year,
-    "days_in_month": lambda at: date(at.year + at.month // 12, at.month % 12 + 1, 1).days - at.days + at.day - 1,
+    "days_in_month": lambda at: monthrange(at.year, at.month)[1],
 }
 
 
@@ -92,8 +93,15 @@ def mapped(name: str, vector: Vector) -> Vector:
 
 
 def calendar(name: str, vector: Vector) -> Vector:
-    """Return a part of the date that each value is, in UTC."""
-    return [sample.bare(float(CALENDAR[name](moment(sample.value)))) for sample in vector]
+    """Return a part of the date that each value is, in UTC; no number for what is no date of the years 1 to 9999."""
+    return [sample.bare(_of_date(name, sample.value)) for sample in vector]
+
+
+def _of_date(name: str, seconds: float) -> float:
+    try:
+        return float(CALENDAR[name](datetime.fromtimestamp(math.trunc(seconds), UTC)))
+    except (ValueError, OverflowError, OSError):
+        return math.nan
 
 
 def clamp(vector: Vector, low: float, high: float) -> Vector:
