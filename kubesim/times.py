@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
+"""A part of a duration as Go reads it: a number and its unit."""
+MAX_GO_DURATION_S = 9.2e9
+"""292 years."""
 
 
 def stamp(at: datetime) -> str:
@@ -23,6 +30,27 @@ def nano(at: datetime) -> str:
 def parse(text: str) -> datetime:
     """Return the moment of a Time or MicroTime."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def parse_go_duration(text: str) -> float:
+    """Return the seconds of a duration such as 1m30s. Raises ValueError with the words of Go's ParseDuration."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return 0.0
+    parts: list[float] = []
+    while rest or not parts:
+        part = _PART.match(rest)
+        if part is None:
+            raise ValueError(f'time: invalid duration "{text}"')
+        if not part[2]:
+            raise ValueError(f'time: missing unit in duration "{text}"')
+        if part[2] not in _UNITS:
+            raise ValueError(f'time: unknown unit "{part[2]}" in duration "{text}"')
+        parts.append(float(part[1]) * _UNITS[part[2]])
+        rest = rest[part.end() :]
+    if sum(parts) > MAX_GO_DURATION_S:
+        raise ValueError(f'time: invalid duration "{text}"')
+    return -sum(parts) if text.startswith("-") else sum(parts)
 
 
 def go_duration(seconds: float) -> str:

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from croniter import CroniterBadDateError, croniter
 
+from kubesim.times import parse_go_duration
+
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
@@ -28,14 +30,9 @@ WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}
-PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
-"""A part of a duration as Go reads it: a number and its unit."""
 NUMBER = re.compile(r"[+-]?[0-9]+")
 MOST_DIGITS = 18
 """Of what surely is a number of 64 bits."""
-LONGEST_S = 9.2e9
-"""Of a duration in Go, 292 years."""
 NEVER = "0 0 31 2 *"
 """What a schedule becomes of which a field has no entry at all."""
 
@@ -99,23 +96,11 @@ def _without_zone(text: str, zone: str | None) -> tuple[str, str | None]:
 
 
 def _duration(text: str) -> float:
-    """Return a duration in seconds, of one second at least, as Go's ``time.ParseDuration`` reads it."""
-    told = text.removeprefix("@every ")
-    failed, rest, total = f"failed to parse duration {text}: time:", told.lstrip("+-"), 0.0
-    if len(told) - len(rest) > 1 or not rest:
-        raise ScheduleError(f'{failed} invalid duration "{told}"')
-    while rest and rest != "0":
-        part = PART.match(rest)
-        if part is None:
-            raise ScheduleError(f'{failed} invalid duration "{told}"')
-        if not part[2]:
-            raise ScheduleError(f'{failed} missing unit in duration "{told}"')
-        if part[2] not in UNITS:
-            raise ScheduleError(f'{failed} unknown unit "{part[2]}" in duration "{told}"')
-        total, rest = total + float(part[1]) * UNITS[part[2]], rest[part.end() :]
-        if total > LONGEST_S:
-            raise ScheduleError(f'{failed} invalid duration "{told}"')
-    return max(1.0, float(int(-total if told[0] == "-" else total)))
+    """Return a duration in seconds, of one second at least."""
+    try:
+        return max(1.0, float(int(parse_go_duration(text.removeprefix("@every ")))))
+    except ValueError as error:
+        raise ScheduleError(f"failed to parse duration {text}: {error}") from error
 
 
 def _check(part: str, low: int, high: int, names: dict[str, int]) -> None:

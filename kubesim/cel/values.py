@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kubesim.times import parse_go_duration
+
 
 class CelError(ValueError):
     """A text that is no expression, or an expression that has no value; the message is CEL's."""
@@ -50,9 +52,6 @@ LARGEST_VALUE = 10_000_000
 """How many characters or items a value may have."""
 LARGEST, SMALLEST, LARGEST_UINT = 2**63 - 1, -(2**63), 2**64 - 1
 TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
-PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-DURATION = re.compile(rf"[+-]?(0|({PART.pattern})+)")
-UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 NAMES: tuple[tuple[type, str], ...] = (
     (bool, "bool"), (Uint, "uint"), (int, "int"), (float, "double"), (str, "string"), (bytes, "bytes"),
     (list, "list"), (Mapping, "map"), (TypeValue, "type"), (Optional, "optional_type"),
@@ -130,11 +129,10 @@ def timestamp(text: str) -> datetime:
 
 def duration(text: str) -> timedelta:
     """Read a length of time as Go writes it. Raises CelError."""
-    found = DURATION.fullmatch(text)
-    if found is None:
-        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
-    seconds = sum(float(number) * UNITS[unit] for number, unit in PART.findall(text))
-    return timedelta(seconds=-seconds if text.startswith("-") else seconds)
+    try:
+        return timedelta(seconds=parse_go_duration(text))
+    except ValueError as error:
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'") from error
 
 
 def shown(value: Any) -> str:

@@ -5,15 +5,14 @@ The rules and words are those of pkg/kubelet/eviction of Kubernetes 1.34.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
 from kubesim.api import quantity
+from kubesim.times import parse_go_duration
 
 MEMORY, DISK, INODES, PIDS = "memory", "ephemeral-storage", "inodes", "pids"
 PRESSURES = {MEMORY: "MemoryPressure", DISK: "DiskPressure", INODES: "DiskPressure", PIDS: "PIDPressure"}
@@ -47,7 +46,6 @@ CONFIG: dict[str, Any] = {
     "podPidsLimit": -1,
 }
 """What a kubelet's configuration says of it by default."""
-UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class WrongConfig(ValueError):
@@ -185,9 +183,7 @@ def _amount(signal: str, text: str) -> Amount:
 
 def seconds(text: object) -> float:
     """Return a duration as Go writes it, in seconds. Raises ``WrongConfig``."""
-    found = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", str(text))
-    if not found or "".join(number + unit for number, unit in found) != str(text):
-        if str(text) == "0":
-            return 0.0
-        raise WrongConfig(f'time: invalid duration "{text}"')
-    return timedelta(seconds=sum(float(number) * UNITS[unit] for number, unit in found)).total_seconds()
+    try:
+        return parse_go_duration(str(text))
+    except ValueError as error:
+        raise WrongConfig(str(error)) from error

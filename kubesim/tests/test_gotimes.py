@@ -3,6 +3,7 @@
 import pytest
 
 from kubesim.schema import gotimes
+from kubesim.times import parse_go_duration
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,28 @@ def test_what_is_no_time_is_told_in_gos_words(text, micro, complaint):
     with pytest.raises(ValueError, match="parsing time") as found:
         gotimes.read(text, micro=micro)
     assert str(found.value) == complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1m30s", 90), ("0", 0), ("-5s", -5), ("+1.5h", 5400), (".5s", 0.5), ("2ms", 0.002), ("3\u00b5s", 3e-6)],
+)
+def test_a_duration_is_read_as_go_reads_it(text, seconds):
+    assert parse_go_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", 'time: invalid duration ""'),
+        ("-", 'time: invalid duration "-"'),
+        ("s", 'time: invalid duration "s"'),
+        ("1", 'time: missing unit in duration "1"'),
+        ("1h0", 'time: missing unit in duration "1h0"'),
+        ("3d", 'time: unknown unit "d" in duration "3d"'),
+        ("3000000h", 'time: invalid duration "3000000h"'),
+    ],
+)
+def test_what_is_no_duration_is_refused_in_gos_words(text, told):
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        parse_go_duration(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,11 +15,11 @@ from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.jq import documents
+from kubesim.times import parse_go_duration
 
 MERGE, STRATEGIC, JSON = (f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge", "json"))
 LISTING = ("describe", "rollout history", "rollout status")
 """Commands that take a kind without a name for all of it."""
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 NOTHING = """You must provide one or more resources by argument or filename.
@@ -42,19 +41,13 @@ def seconds(opts: Flags, name: str, default: float) -> float:
     text = opts.get(name)
     if not text:
         return default
-    if not re.fullmatch(r"-?(0|(\d+(\.\d+)?(h|ms|m|s))+)", text):
-        reason = "missing unit in" if re.fullmatch(r"-?[\d.]+", text) else "invalid"
+    try:
+        return parse_go_duration(text)
+    except ValueError as error:
         raise KubectlError(
-            f'error: invalid argument "{text}" for "--{name}" flag: time: {reason} duration "{text}"\n'
+            f'error: invalid argument "{text}" for "--{name}" flag: {error}\n'
             f"See 'kubectl {opts.command} --help' for usage."
-        )
-    total = duration(text)
-    return -total if text.startswith("-") else total
-
-
-def duration(text: str) -> float:
-    """Return the seconds of a duration such as 1m30s, whatever its sign."""
-    return sum(float(count) * _UNITS[unit] for count, unit in re.findall(r"([\d.]+)(h|ms|m|s)", text))
+        ) from error
 
 
 async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resource, str]]:

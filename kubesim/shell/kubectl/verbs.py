@@ -37,8 +37,8 @@ from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import FLAGS, GROUPS, Flags, parse
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.kubectl.kubeconfig import Kubeconfig, load
-from kubesim.shell.kubectl.targets import duration
 from kubesim.shell.machine import Process
+from kubesim.times import parse_go_duration
 
 ZONE = "cluster.local"
 Verb = Callable[[Process, Client, Flags], Awaitable[int]]
@@ -245,4 +245,4 @@ def _limit(text: str) -> float:
             "error: Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a "
             "corresponding time unit (e.g. 1s | 2m | 3h)"
         )
-    return duration(text + ("" if text[-1:].isalpha() or not text else "s"))
+    return parse_go_duration(text if text[-1:].isalpha() else f"{text or 0}s")
