@@ -1,7 +1,7 @@
 """A pytest plugin for the suite as a whole: long files first, long proofs apart, one line for each reason to skip.
 
-Two workers take whole files from one queue (``--dist loadfile``). A file of half a minute that is taken last leaves
-the other worker idle for as long, so files are ordered by what they last took (``--store-durations`` writes it down).
+Workers take whole files from one queue (``--dist loadfile``). A file of half a minute that is taken last leaves the
+others idle for as long, so files are ordered by what they last took (``--store-durations`` writes it down).
 
 Collecting makes a million objects that live until the end. Looking through them for garbage again and again took half
 of the collection's time, and a second for each ``gc.collect()`` of a test; so nobody looks at them (``gc.freeze``).

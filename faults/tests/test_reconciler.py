@@ -43,12 +43,14 @@ def test_it_reverts_what_is_overdue_the_fault_before_its_environment(active, env
     assert reconciler.tick(later(3601)) == 0
 
 
-def test_a_quarantined_run_is_finished_once_a_person_has_helped(active, environment, kube):
+def test_a_quarantined_run_is_finished_once_a_person_has_helped(active, environment, kube, monkeypatch):
     """The reconciler notices by asking the cluster; until then command and cause stay."""
     meta = {"name": "kept", "namespace": HOME, "finalizers": ["example.com/never"]}
     kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
     services.revert_run(run_id=active.pk, holder="w")
-    stuck = services.revert_run(run_id=environment.pk, holder="w", wait=lambda seconds: None)
+    monkeypatch.setattr("faults.reconciler.HOLD_S", 0.2)
+    FaultRun.objects.filter(pk=environment.pk).update(settling_at=later(-60))  # for long enough
+    stuck = services.revert_run(run_id=environment.pk, holder="w", hold_s=0.2)
     command = """kubectl patch configmap kept -n ml-training --type=merge -p '{"metadata":{"finalizers":null}}'"""
     assert (stuck.status, stuck.manual_command) == (Status.QUARANTINED, command)
     assert "ConfigMap ml-training/kept: is held by the finalizer example.com/never" in stuck.error
