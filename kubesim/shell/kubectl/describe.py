@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from kubesim.api.durations import since
 from kubesim.shell.kubectl import describe_batch as batch
 from kubesim.shell.kubectl import describe_more as more
 from kubesim.shell.kubectl import describe_network as network
@@ -51,7 +52,7 @@ async def pod(client: Client, obj: Obj, now: datetime) -> str:
     out += f"Start Time:\t{parts.moment(state['startTime'])}\n" if state.get("startTime") else ""
     out += parts.marks(obj["metadata"])
     if metadata.get("deletionTimestamp") and state.get("phase") not in ("Failed", "Succeeded"):
-        out += f"Status:\tTerminating (lasts {parts.since(metadata['deletionTimestamp'], now)})\n"
+        out += f"Status:\tTerminating (lasts {since(metadata['deletionTimestamp'], now)})\n"
         out += f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s\n"
     else:
         out += f"Status:\t{state.get('phase', '')}\n"
@@ -184,7 +185,7 @@ async def job(client: Client, obj: Obj, now: datetime) -> str:
     begun, ended = state.get("startTime"), state.get("completionTime")
     lines += [(name, parts.moment(at)) for name, at in (("Start Time", begun), ("Completed At", ended)) if at]
     if begun and ended:
-        lines.append(("Duration", parts.since(begun, datetime.fromisoformat(ended))))
+        lines.append(("Duration", since(begun, datetime.fromisoformat(ended))))
     if "activeDeadlineSeconds" in spec:
         lines.append(("Active Deadline Seconds", f"{spec['activeDeadlineSeconds']}s"))
     ready = f" ({state['ready']} Ready)" if "ready" in state else ""

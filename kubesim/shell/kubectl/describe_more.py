@@ -6,6 +6,7 @@ import base64
 from datetime import datetime
 from urllib.parse import urlencode
 
+from kubesim.api.durations import since
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 
@@ -326,7 +327,7 @@ async def claim(client: Client, obj: Obj, now: datetime) -> str:
         if (volume.get("persistentVolumeClaim") or {}).get("claimName") == metadata["name"]
     ]
     state = (
-        f"Terminating (lasts {parts.since(metadata['deletionTimestamp'], now)})"
+        f"Terminating (lasts {since(metadata['deletionTimestamp'], now)})"
         if metadata.get("deletionTimestamp")
         else status.get("phase", "")
     )

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
+from fractions import Fraction
 
+from kubesim.api import quantity
+from kubesim.api.durations import since
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 
 ROLE = "node-role.kubernetes.io/"
-UNITS = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", 1)},
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
-}
 INFO = (
     ("Machine ID", "machineID"),
     ("System UUID", "systemUUID"),
@@ -31,28 +26,12 @@ INFO = (
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
-def amount(text: str) -> Decimal:
-    """Return a quantity's value."""
-    unit = next((each for each in sorted(UNITS, key=len, reverse=True) if str(text).endswith(each)), "")
-    return Decimal(str(text).removesuffix(unit)) * UNITS.get(unit, Decimal(1))
+def _shown(value: Fraction, like: list[str]) -> str:
+    """Return a sum in the form of its parts: thousandths, or the largest power of two that divides it."""
+    return quantity.write(value, "binary" if any(text.endswith("i") for text in like) else "decimal")
 
 
-def _shown(value: Decimal, like: list[str]) -> str:
-    """Return a sum in the form of its first part: thousandths, or the largest power of two that divides it."""
-    binary = any(text.endswith("i") for text in like)
-    if value == value.to_integral_value() and binary:
-        for letter in "EPTGMK":
-            if value and not value % int(UNITS[f"{letter}i"]):
-                return f"{int(value / UNITS[f'{letter}i'])}{letter}i"
-    if value != value.to_integral_value():
-        return f"{int(value * 1000)}m"
-    for letter in "EPTGMk":
-        if value and not value % int(UNITS[letter]):
-            return f"{int(value / UNITS[letter])}{letter}"
-    return str(int(value))
-
-
-def _wanted(pod: Obj, kind: str, name: str) -> tuple[Decimal, list[str]]:
+def _wanted(pod: Obj, kind: str, name: str) -> tuple[Fraction, list[str]]:
     """Return what a pod asks for: its containers together, or one that starts before them and needs more."""
     spec = pod["spec"]
 
@@ -62,18 +41,18 @@ def _wanted(pod: Obj, kind: str, name: str) -> tuple[Decimal, list[str]]:
     begun = spec.get("initContainers") or []
     lasting = [of(each) for each in begun if each.get("restartPolicy") == "Always"]
     texts = [of(each) for each in spec.get("containers") or []] + lasting
-    total = sum((amount(text) for text in texts), Decimal(0))
+    total = sum((quantity.parse(text) for text in texts), Fraction(0))
     first = [of(each) for each in begun if each.get("restartPolicy") != "Always"]
-    most = max([amount(text) for text in first], default=Decimal(0))
+    most = max([quantity.parse(text) for text in first], default=Fraction(0))
     total = max(total, most)
     extra = str((spec.get("overhead") or {}).get(name, "0"))
     if kind == "requests" or total:
-        total += amount(extra)
+        total += quantity.parse(extra)
     return total, [*texts, *first, extra]
 
 
-def _part(value: Decimal, whole: str) -> int:
-    size = amount(whole)
+def _part(value: Fraction, whole: str) -> int:
+    size = quantity.parse(whole)
     return int(value / size * 100) if size else 0
 
 
@@ -145,7 +124,7 @@ def _pods(pods: list[Obj], whole: Obj, now: datetime) -> str:
             for kind in ("requests", "limits"):
                 value, like = _wanted(pod, kind, name)
                 cells.append(f"{_shown(value, like)} ({_part(value, whole.get(name, '0'))}%)")
-        age = parts.since(metadata.get("creationTimestamp"), now)
+        age = since(metadata.get("creationTimestamp"), now)
         out += f"  {metadata['namespace']}\t{metadata['name']}\t\t{chr(9).join(cells)}\t{age}\n"
     out += "Allocated resources:\n  (Total limits may be over 100 percent, i.e., overcommitted.)\n"
     out += "  Resource\tRequests\tLimits\n  --------\t--------\t------\n"
@@ -155,7 +134,7 @@ def _pods(pods: list[Obj], whole: Obj, now: datetime) -> str:
         cells = []
         for kind in ("requests", "limits"):
             found = [_wanted(pod, kind, name) for pod in pods]
-            total = sum((value for value, _ in found), Decimal(0))
+            total = sum((value for value, _ in found), Fraction(0))
             share = "" if name in more else f" ({_part(total, whole.get(name, '0'))}%)"
             cells.append(_shown(total, [text for _, texts in found for text in texts]) + share)
         out += f"  {name}\t{cells[0]}\t{cells[1]}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from kubesim.api.durations import since
 from kubesim.shell.kubectl.client import Obj
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -71,35 +72,6 @@ def moment(text: str | None) -> str:
     """Return a time as RFC 1123 writes it."""
     when = datetime.fromisoformat(text) if text else datetime(1, 1, 1, tzinfo=UTC)
     return when.strftime("%a, %d %b ") + f"{when.year:04d}" + when.strftime(" %H:%M:%S +0000")
-
-
-def span(seconds: float) -> str:
-    """Return a duration as kubectl's AGE columns show it (apimachinery's ``HumanDuration``)."""
-    if seconds < -1:
-        return "<invalid>"
-    whole = max(int(seconds), 0)
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if whole < 120:
-        return f"{whole}s"
-    if minutes < 10:
-        return f"{minutes}m" + (f"{whole % 60}s" if whole % 60 else "")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h" + (f"{minutes % 60}m" if minutes % 60 else "")
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return f"{days}d" + (f"{hours % 24}h" if hours % 24 else "")
-    if hours < 24 * 365 * 2:
-        return f"{days}d"
-    years, rest = divmod(days, 365)
-    return f"{years}y" + (f"{rest}d" if rest and years < 8 else "")
-
-
-def since(text: str | None, now: datetime) -> str:
-    """Return how long ago something was."""
-    return span((now - datetime.fromisoformat(text)).total_seconds()) if text else "<unknown>"
 
 
 def labels(title: str, found: Obj | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from kubesim.api.durations import since
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, Obj
 
@@ -37,7 +38,7 @@ async def volume(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a persistent volume."""
     spec, status, metadata = obj["spec"], obj.get("status") or {}, obj["metadata"]
     gone = metadata.get("deletionTimestamp")
-    state = f"Terminating (lasts {parts.since(gone, now)})" if gone else status.get("phase", "")
+    state = f"Terminating (lasts {since(gone, now)})" if gone else status.get("phase", "")
     claim = spec.get("claimRef") or {}
     shown = f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
     out = f"Name:\t{metadata['name']}\n" + parts.marks(metadata)

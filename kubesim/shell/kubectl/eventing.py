@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import urlencode
 
+from kubesim.api.durations import since
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.describe_parts import since
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import headless
 from kubesim.shell.kubectl.tabs import table

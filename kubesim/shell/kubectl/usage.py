@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from fractions import Fraction
 from math import ceil
 
+from kubesim.api.quantity import parse
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.describe_node import amount
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import query
@@ -55,16 +55,16 @@ def _by_use(items: list[Obj], opts: Flags) -> list[Obj]:
     """Return pods or nodes in the order asked for: those that use most first."""
     by = opts.get("sort-by")
 
-    def use(item: Obj) -> Decimal:
+    def use(item: Obj) -> Fraction:
         usages = [each["usage"] for each in item.get("containers") or [item]]
-        return sum((amount(usage.get(by, "0")) for usage in usages), Decimal(0))
+        return sum((parse(usage.get(by, "0")) for usage in usages), Fraction(0))
 
     return sorted(items, key=use, reverse=True) if by else items
 
 
 def _used(usages: list[Obj]) -> list[str]:
-    cpu = sum(amount(each.get("cpu", "0")) for each in usages)
-    memory = sum(amount(each.get("memory", "0")) for each in usages)
+    cpu = sum(parse(each.get("cpu", "0")) for each in usages)
+    memory = sum(parse(each.get("memory", "0")) for each in usages)
     return [f"{ceil(cpu * 1000)}m", f"{int(memory / (1 << 20))}Mi"]
 
 
@@ -79,7 +79,7 @@ async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[
         name = item["metadata"]["name"]
         whole = nodes.get(name, {}).get("status", {}).get(of, {})
         cpu, memory = _used([item["usage"]])
-        parts = [int(amount(item["usage"][key]) * 100 / amount(whole.get(key, "1"))) for key in ("cpu", "memory")]
+        parts = [int(parse(item["usage"][key]) * 100 / parse(whole.get(key, "1"))) for key in ("cpu", "memory")]
         lines.append([name, cpu, f"{parts[0]}%", memory, f"{parts[1]}%"])
     await process.write(table([[*line, ""] for line in lines]))
     return 0
