@@ -118,7 +118,7 @@ def the_candidate_joins(candidate, link, folder):
     assert "CrashLoopBackOff" in wait_for(kubectl, "get pods", "CrashLoopBackOff")
     job = candidate.page.locator("#panel-statement code").first.inner_text()
     assert "exec format error" in kubectl(f"logs job/{job}").stdout
-    expect(candidate.page.locator("#panel-connection")).to_be_hidden(timeout=PATIENCE)  # no cluster tells of a request
+    expect(candidate.page.locator("#panel-connection")).to_be_hidden()  # no cluster tells of a first request
     return kubectl, job
 
 
