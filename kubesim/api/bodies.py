@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -185,7 +186,15 @@ def _json(body: bytes) -> Any:
 
 
 def _yaml(body: bytes) -> Any:
-    """Parse one YAML document into what JSON can hold; raises ValueError."""
+    """Parse one YAML document into what JSON can hold; raises ValueError.
+
+    What kubectl applies is JSON, which is read as such in a fiftieth of the time.
+    """
+    if body.startswith(b"{"):
+        with suppress(orjson.JSONDecodeError):
+            value = orjson.loads(body)
+            _check_depth(value)
+            return value
     if sum(map(body.count, OPENINGS)) > MAX_NESTING:
         _check_nesting(body)
     try:

@@ -292,6 +292,8 @@ def _large() -> Iterator[Case]:
         }
         for name, body in bodies.items():
             yield Case(f"patch {media} with {name}", "PATCH", path, body, media)
+    number = b'{"apiVersion":"v1","kind":"ConfigMap","data":{"a":15e-1}}'
+    yield Case("apply a number without a point", "PATCH", path, number, "application/apply-patch+yaml")
     for name, body in {
         "nesting of 10,000": b"a: " + b"[" * 10_000 + b"]" * 10_000,
         "bad UTF-8": b'metadata: {name: a}\ndata: {k: "\xff"}',
