@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,9 @@ NEEDED_BY_ONE_PAGE = {"typst"}
 SLEEPER = "import signal, sys\nprint('up', sys.argv, flush=True)\nsignal.pause()\n"
 
 
-@pytest.fixture
-def parent():
-    """A warmed parent that has imported next to nothing, and the channel to it."""
+@contextmanager
+def warmed():
+    """Run a warmed parent that has imported next to nothing; yield it with the channel to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=ROOT
@@ -56,6 +57,20 @@ def parent():
     ours.shutdown(socket.SHUT_RDWR)
     process.wait(timeout=20)
     ours.close()
+
+
+@pytest.fixture(scope="module")
+def parent():
+    """One warmed parent for all tests but those that end it."""
+    with warmed() as process:
+        yield process
+
+
+@pytest.fixture
+def doomed():
+    """A warmed parent that the test may kill."""
+    with warmed() as process:
+        yield process
 
 
 def script(folder: Path, text: str) -> list[str]:
@@ -101,13 +116,13 @@ def test_a_forked_process_can_be_asked_to_stop_and_is_listed_by_its_own_command(
     assert finished(child)[1] == -signal.SIGTERM
 
 
-def test_the_children_of_a_killed_parent_end_and_nobody_waits_for_their_status(parent, tmp_path):
-    child = parent.warm.start(script(tmp_path, SLEEPER))
+def test_the_children_of_a_killed_parent_end_and_nobody_waits_for_their_status(doomed, tmp_path):
+    child = doomed.warm.start(script(tmp_path, SLEEPER))
     child.stdout.readline()
-    parent.kill()
+    doomed.kill()
     assert finished(child)[1] == LOST
     with pytest.raises(NoWarmParent):
-        parent.warm.start(script(tmp_path, SLEEPER))
+        doomed.warm.start(script(tmp_path, SLEEPER))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
         wait_until(lambda: not Path(f"/proc/{child.pid}").exists(), bystander, seconds=20)
         bystander.communicate()
@@ -152,12 +167,12 @@ def test_variables_are_given_to_c_unchanged(monkeypatch):
     assert os.environ["MARK"] == "ü"
 
 
-def test_without_its_parent_a_process_is_started_by_the_supervisor_itself(parent, tmp_path):
-    parent.kill()
-    parent.wait()
+def test_without_its_parent_a_process_is_started_by_the_supervisor_itself(doomed, tmp_path):
+    doomed.kill()
+    doomed.wait()
     command = Command("web", script(tmp_path, "print('by itself')"), forked=True)
     process = RestartingProcess(command.shell, name="web", stopping=threading.Event(), pauses=())
-    process.warm = parent.warm
+    process.warm = doomed.warm
     events = queue.Queue()
     process.run(events)
     assert [message.data for message in events.queue] == [b"by itself\n", {"returncode": 0}]
