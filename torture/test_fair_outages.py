@@ -80,7 +80,7 @@ def test_an_outage_spoils_no_verdict_and_is_credited_once(
     assert seconds - 5 <= credited <= took + 1 < seconds + SETTLE_S
     told = pages(interviewer, interview.uuid, tmp_path)
     for name, text in told.items():
-        assert "the practice environment did not answer" in " ".join(text.split()), name
+        assert "the cluster did not answer" in " ".join(text.split()), name
         assert not re.search(r"(?<!not )(was )?broken (at )?\d\d:\d\d", text), name
 
 

@@ -11,7 +11,7 @@ from faults.models import Lease
 from sessions import services
 from sessions.models import Outage
 
-UNANSWERED = "the practice environment did not answer"
+UNANSWERED = "the cluster did not answer"
 ASLEEP = "the machine that runs Faultline slept"
 NOT_RUNNING = "Faultline was not running"
 SEEN = "observer:seen"

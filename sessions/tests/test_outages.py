@@ -42,7 +42,7 @@ def test_the_time_line_tells_why_it_began_and_how_long_it_took(watch, live, time
     watch.look((time(), "timed out"), True, time.advance(5))
     watch.look(None, True, time.advance(52))
     told = [words_for(event) for event in live.events.filter(kind__startswith="outage.").order_by("seq")]
-    assert told == ["Outage began: the practice environment did not answer", "Outage ended: after 57 s"]
+    assert told == ["Outage began: the cluster did not answer", "Outage ended: after 57 s"]
 
 
 def test_an_observer_that_takes_over_closes_the_outage_that_the_other_opened(watch, live, time):
