@@ -19,7 +19,7 @@ from faults.errors import ClusterError, FaultError
 from faults.packs import PackError
 from sessions import access_enforcer, clock, nudges
 from sessions.live import LiveState
-from sessions.models import InterviewSession, SessionEvent
+from sessions.models import InterviewSession, PreparationPhase, SessionEvent
 from sessions.observer.audience import AudienceWatch
 from sessions.observer.cluster_sessions import ClusterSessions
 from sessions.observer.publishing import Publisher
@@ -57,6 +57,7 @@ class Observer:
         self._clusters: dict[tuple[int, str], ClusterSessions] = {}
         self._seen: set[int] = set()
         self._is_busy = True
+        self._progress: dict[int, list[object]] = {}
         self._wake = threading.Event()
         self._news = threading.Event()
         self._nudges = nudges.Listener(self._hear)
@@ -184,9 +185,25 @@ class Observer:
         for pk in wanted.keys() - self._watches.keys():
             self._begin(wanted[pk])
         in_progress = list(_in_progress().values_list("pk", flat=True))
-        for pk in in_progress:  # progress lines are written without an event
-            self.screens.mark(pk, IN_PROGRESS_PANELS)
+        self._mark_progress(in_progress)
         self._is_busy = bool(in_progress or self._watches or wanted)
+
+    def _mark_progress(self, sessions: Collection[int]) -> None:
+        """Draw phases that have changed or count down: progress is written without an event.
+
+        Of ten sessions that are prepared at once, most wait for a lane, and look the same all the while.
+        """
+        rows = PreparationPhase.objects.filter(session__in=sessions) if sessions else PreparationPhase.objects.none()
+        progress: dict[int, list[object]] = {pk: [] for pk in sessions}
+        counting = set()
+        for pk, *row in rows.order_by("pk").values_list("session_id", "status", "detail", "error", "next_try_at"):
+            progress[pk].append(row)
+            if row[0] == PreparationPhase.Status.WAITING:
+                counting.add(pk)
+        for pk in sessions:
+            if pk in counting or progress[pk] != self._progress.get(pk):
+                self.screens.mark(pk, IN_PROGRESS_PANELS)
+        self._progress = progress
 
     def _begin(self, session: InterviewSession) -> None:
         assert session.cluster is not None

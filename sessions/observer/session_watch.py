@@ -75,7 +75,7 @@ class SessionWatch:
         self._wake = wake
         self._has_changed = threading.Event()
         self._looked_at: float | None = None
-        self._done: dict[str, datetime] = {}
+        self._done: dict[str, datetime] = {"restarts": now()}  # none that matters to the first seconds of a watch
         self._trouble = ""
         self._outages = OutageWatch(session.pk)
         self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""

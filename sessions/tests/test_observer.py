@@ -25,7 +25,7 @@ from sessions.observer.cluster import PANEL_KINDS, ClusterWatch
 from sessions.observer.cluster_sessions import ClusterSessions
 from sessions.observer.loop import Observer
 from sessions.observer.publishing import Publisher
-from sessions.observer.screens import Screens
+from sessions.observer.screens import EVERY_PANEL, Screens
 from sessions.observer.session_watch import SessionWatch
 
 POD, EVENT = ("v1", "Pod"), ("v1", "Event")
@@ -250,6 +250,29 @@ def test_a_word_about_a_change_makes_the_observer_look_at_once(observer, live, a
     active.tick()
     assert active.screens.flush() == 2
     assert "Note taken" in shown(live, "timeline")
+
+
+def test_phases_are_drawn_again_where_their_progress_shows_or_their_next_try_comes_nearer(observer, draft, ada, time):
+    services.prepare(session=draft, actor=ada)
+    active, marked = observer("first"), []
+    active.tick()
+    active.screens.mark = lambda pk, names=EVERY_PANEL: marked.append((pk, frozenset(names)))
+
+    def look():
+        marked.clear()
+        time.advance(loop.FOLLOW.total_seconds())
+        active.tick()
+        return marked
+
+    progress = (draft.pk, frozenset(loop.IN_PROGRESS_PANELS))
+    assert look() == []
+    phase = draft.phases.filter(key="environment")
+    phase.update(detail="Creating Namespace ml-training")
+    assert look() == [progress]
+    assert look() == []
+    phase.update(status="waiting", next_try_at=time() + timedelta(seconds=20))
+    assert look() == [progress]
+    assert look() == [progress]
 
 
 def test_what_a_service_changes_is_told_to_the_observer(own_redis, live, ada, django_capture_on_commit_callbacks):
