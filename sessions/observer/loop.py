@@ -39,9 +39,8 @@ MIN_PAUSE_S = 0.02
 STOP_S = 1.0
 REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now
 REOPENED = 50  # events may become visible out of order where several processes commit
-IN_PROGRESS_PANELS = ("phases", "header")
-PHASE_PANELS = (*IN_PROGRESS_PANELS, "run", "outcome")
-PHASE_CHANGED = "phase.changed"
+IN_PROGRESS_PANELS = ("phases",)
+PHASE_OVER_PANELS = (*IN_PROGRESS_PANELS, "header", "run", "outcome")
 
 
 class Observer:
@@ -233,15 +232,23 @@ class Observer:
     def _poll_events(self) -> None:
         """Whatever changed in a session wrote an event: draw what it may show on again, mostly all."""
         oldest = min(self._seen, default=0)
-        rows = SessionEvent.objects.filter(pk__gt=oldest).order_by("pk").values_list("pk", "session_id", "kind")
-        fresh = [row for row in rows if row[0] not in self._seen]
-        for _, session_id, kind in fresh:
-            self.screens.mark(session_id, PHASE_PANELS if kind == PHASE_CHANGED else EVERY_PANEL)
-        self._seen = set(sorted(self._seen | {pk for pk, _, _ in fresh})[-REOPENED:])
+        rows = SessionEvent.objects.filter(pk__gt=oldest).order_by("pk").only("session_id", "kind", "payload")
+        fresh = [event for event in rows if event.pk not in self._seen]
+        for event in fresh:
+            self.screens.mark(event.session_id, _panels_of(event))
+        self._seen = set(sorted(self._seen | {event.pk for event in fresh})[-REOPENED:])
 
     def _live_state(self, session: InterviewSession, names: Collection[str]) -> LiveState | None:
         watch = self._watches.get(session.pk)
         return watch.live_state(names) if watch else None
+
+
+def _panels_of(event: SessionEvent) -> Collection[str]:
+    """Return the panels that an event may show on: mostly all."""
+    if event.kind != "phase.changed":
+        return EVERY_PANEL
+    has_begun = event.payload.get("status") == PreparationPhase.Status.RUNNING
+    return IN_PROGRESS_PANELS if has_begun else PHASE_OVER_PANELS
 
 
 def _open_sessions() -> QuerySet[InterviewSession]:

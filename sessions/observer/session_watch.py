@@ -116,8 +116,6 @@ class SessionWatch:
     def look(self) -> None:
         """Do what is due: prove that the cluster lives, evaluate the checks."""
         session = InterviewSession.objects.select_related("environment", "cluster").get(pk=self.session_id)
-        if self._state == State.PREPARING:
-            self._mark(self.session_id, CLUSTER_PANELS)
         self._state = session.state
         self._refresh(session)
         pause = PROBE_STALE if self.cluster.cache.stale_since else PROBE
@@ -156,7 +154,7 @@ class SessionWatch:
         """Take a change of the cluster; on one that is shared, most are in other sessions' namespaces."""
         is_ours = not namespace or namespace in self._namespaces
         names = _PANELS_OF.get(kind, ())
-        if self._state != State.PREPARING:  # ten that are prepared at once change all the time: ``look`` marks them
+        if self._state != State.PREPARING:  # ten that are prepared at once change all the time: a probe marks them
             self._mark(self.session_id, names if is_ours else EVERYBODYS_PANELS.intersection(names))
         if is_ours and self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
             self._has_changed.set()

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db import transaction
 
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import Lease
-from sessions import frames, nudges, panels, services
+from sessions import events, frames, nudges, panels, services
 from sessions.live import LiveState, PodRow
 from sessions.models import CheckState, InterviewSession
 from sessions.observer import loop, screens, session_watch
@@ -252,6 +253,24 @@ def test_a_word_about_a_change_makes_the_observer_look_at_once(observer, live, a
     assert "Note taken" in shown(live, "timeline")
 
 
+def test_an_event_of_a_phase_draws_what_shows_phases_and_every_other_draws_all(observer, draft, ada):
+    services.prepare(session=draft, actor=ada)
+    active, marked = observer("first"), {}
+    active.tick()
+    active.screens.mark = lambda pk, names=EVERY_PANEL: marked.setdefault(pk, set()).update(names)
+    began, over = {"status": "running"}, {"status": "done"}
+    for kind, payload, shown_on in (
+        ("phase.changed", began, loop.IN_PROGRESS_PANELS),
+        ("phase.changed", over, loop.PHASE_OVER_PANELS),
+        ("candidate.joined", {}, EVERY_PANEL),
+    ):
+        marked.clear()
+        with transaction.atomic():
+            events.append(draft, kind, payload=payload)
+        active._poll_events()
+        assert marked == {draft.pk: set(shown_on)}
+
+
 def test_phases_are_drawn_again_where_their_progress_shows_or_their_next_try_comes_nearer(observer, draft, ada, time):
     services.prepare(session=draft, actor=ada)
     active, marked = observer("first"), []
@@ -349,7 +368,7 @@ def eventually(true, seconds=10.0):
         gate.wait(0.05)
 
 
-def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebody_is_judged(watched, broken):
+def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebody_is_judged(watched, broken, time):
     watched.look()
     ours = broken.environment.namespaces["workloads"]
     watched._has_changed.clear()
@@ -364,7 +383,8 @@ def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebod
     marked = len(watched.marked)
     watched._changed(POD, ours)
     assert not watched._has_changed.is_set()
-    assert len(watched.marked) == marked  # a preparation changes all the time, and each look tells of it
+    assert len(watched.marked) == marked  # a preparation changes all the time, and each probe tells of it
+    time.advance(session_watch.PROBE.total_seconds())
     watched.look()
     assert watched.marked[-1] == (broken.pk, screens.CLUSTER_PANELS)
 
