@@ -18,7 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 import kubesim
-from kubesim import cluster_process
+from kubesim import cluster_process, image
 from kubesim.api.answers import tell
 from kubesim.cel.program import compiled
 from kubesim.clock import RealClock
@@ -63,7 +63,8 @@ def run_host(address: Address, data: Path, *, history: bool = False) -> int:
         images: list[Image] = []
         chores = _chores(authority, images)
         if any(data.glob("clusters/*/changes*.log")):
-            next(chores)  # what is brought back at once shares what it computes first
+            while not images:  # what is brought back at once shares what it computes first
+                next(chores)
         ours, fronts = socket.socketpair()
         run = partial(cluster_process.run, authority, images)
         server = ForkServer(ours, Path(folder), run, chores)
@@ -81,7 +82,7 @@ def _note_sockets(link: Path, folder: Path) -> None:
 
 def _chores(authority: CertificateAuthority, images: list[Image]) -> Iterator[object]:
     """Take the image of a cluster, which computes what every cluster computes first; then read all modules."""
-    images.append(asyncio.run(Image.take(STANDARD, authority)))
+    yield from image.take(STANDARD, authority, images)
     yield gc.collect()
     yield from _read_modules()
 

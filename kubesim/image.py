@@ -6,10 +6,11 @@ cluster costs, and comes out the same each time. So the warmed parent does it on
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -25,7 +26,7 @@ from kubesim.errors import Obj
 from kubesim.pki import CertificateAuthority
 from kubesim.saved import key
 
-AGE_S = 20.0
+AGE_S = 20
 """How old a cluster is when its image is taken: by then every pod of its addons is ready."""
 ISSUER, SERVER = "https://image.invalid", "https://127.0.0.1:1"
 UID = rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -51,18 +52,6 @@ class Image:
     places: array[int]
     """Begin, end and number in ``own`` of each."""
 
-    @classmethod
-    async def take(cls, asked: Obj, authority: CertificateAuthority) -> Image:
-        """Make a cluster as it is ``asked`` for, and take its image once it has settled."""
-        clock = ManualClock(datetime.now(UTC) - timedelta(seconds=AGE_S))
-        spec = ClusterSpec("image", clock.now(), nodes=asked["nodes"], gpus=asked["gpus"])
-        content = clusterfile.with_addons(asked["addons"])
-        cluster = await Cluster.create(spec, clock, SERVER, authority, content, keep=True, issuer=ISSUER)
-        await clock.advance(AGE_S)
-        state = {name: value for name, value in cluster.changes.take().items() if value}
-        await cluster.stop()
-        return cls(asked, clock.now(), *_taken_apart(state))
-
     def state_of(self, spec: ClusterSpec, issuer: str) -> State:
         """Return the state of a new cluster, in which nothing tells of another one."""
         passed = timedelta(seconds=int((spec.created_at - self.at).total_seconds()))  # some times are whole seconds
@@ -75,6 +64,25 @@ class Image:
         lines = b"".join([*parts, self.text[end:]]).split(b"\n")
         state = {name: value for name, _, value in (line.partition(b"\t") for line in lines)}
         return state | {key("cluster"): orjson.dumps({"spec": spec.dump(), "secrets": Secrets.create(issuer).dump()})}
+
+
+def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> Iterator[None]:
+    """Make a cluster as it is ``asked`` for, and add its image once it has settled.
+
+    In steps of a tenth of a second of work at most, as a chore has to be: whoever waits for a process meanwhile gets
+    a cluster that is made in the common way.
+    """
+    clock = ManualClock(datetime.now(UTC) - timedelta(seconds=AGE_S))
+    spec = ClusterSpec("image", clock.now(), nodes=asked["nodes"], gpus=asked["gpus"])
+    content = clusterfile.with_addons(asked["addons"])
+    with asyncio.Runner() as runner:
+        cluster = runner.run(Cluster.create(spec, clock, SERVER, authority, content, keep=True, issuer=ISSUER))
+        for _ in range(AGE_S):
+            yield
+            runner.run(clock.advance(1.0))
+        state = {name: value for name, value in cluster.changes.take().items() if value}
+        runner.run(cluster.stop())
+    images.append(Image(asked, clock.now(), *_taken_apart(state)))
 
 
 def _taken_apart(state: State) -> tuple[bytes, list[tuple[str, Make]], array[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +11,7 @@ import pytest
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
-from kubesim.image import Image
+from kubesim.image import Image, take
 from kubesim.pki import CertificateAuthority
 
 ASKED = {"nodes": 2, "gpus": 4, "addons": ["coredns", "gpu-operator"]}
@@ -22,7 +21,9 @@ LATER = timedelta(days=3, seconds=0.25)
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    return asyncio.run(Image.take(ASKED, authority(tmp_path_factory.mktemp("image"))))
+    images: list[Image] = []
+    assert sum(1 for _ in take(ASKED, authority(tmp_path_factory.mktemp("image")), images)) > 10
+    return images[0]
 
 
 def authority(folder):
