@@ -298,5 +298,5 @@ def test_an_engaged_panic_stop_is_told_and_nothing_is_created(client, ada, plan)
     client.force_login(ada)
     response = client.post(URL, {"plan": plan.uuid, "candidate_name": "Sam Doe", "prepare": ""})
     assert response.status_code == 422
-    assert "The panic stop is engaged" in response.content.decode()
+    assert "engaged the panic stop" in response.content.decode()
     assert not InterviewSession.objects.exists()
