@@ -24,8 +24,6 @@ MIN_STORED_S = 1.0
 LONG = ("TORTURE_ROUNDS", "CONTRACT_KUBECONFIG")  # where one of them is set, the long proofs are wanted
 _PREFIXES = ("Skipped: ", "unconditional skip")
 
-gc.disable()  # until everything is collected
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that renews the stored durations."""
@@ -36,12 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Let each worker begin to collect elsewhere.
+    """Let each worker begin to collect elsewhere, and look for no garbage meanwhile.
 
     In a fresh clone pytest rewrites each test module once for all, which takes longer than all else of a collection.
     Workers that go through the folders in step would each rewrite them all.
     """
     worker = getattr(session.config, "workerinput", None)
+    if worker is None and session.config.pluginmanager.hasplugin("dsession"):
+        return  # workers collect, not this process
+    gc.disable()
     if worker is not None:
         number = int(worker["workerid"].removeprefix("gw"))
         session.config.args = rotated(session.config.args, number, worker["workercount"])
@@ -61,9 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     items[:] = ordered(items, stored())
     if not any(name in os.environ for name in LONG):
-        for_later = [item for item in items if item.get_closest_marker("torture")]
-        items[:] = [item for item in items if item not in set(for_later)]
-        config.hook.pytest_deselected(items=for_later)
+        for_later = {item for item in items if item.get_closest_marker("torture")}
+        items[:] = [item for item in items if item not in for_later]
+        config.hook.pytest_deselected(items=[*for_later])
 
 
 def pytest_collection_finish() -> None:
