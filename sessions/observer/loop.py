@@ -32,6 +32,7 @@ State = InterviewSession.State
 LEASE = "observer"
 LEASE_S = 6.0
 RENEW = timedelta(seconds=2)
+RENEW_IDLE = timedelta(seconds=3)  # each write makes every idle loop on this machine look at the database again
 POLL = timedelta(seconds=1)  # changes are told of; this finds what got lost
 FOLLOW = timedelta(seconds=0.5)
 FOLLOW_IDLE = timedelta(seconds=4)  # while there is no session with a cluster, and none is being prepared
@@ -93,7 +94,7 @@ class Observer:
     def tick(self) -> None:
         """Do what is due now: lease, sessions, events of the time line, panels."""
         now = self._now()
-        if self._is_due("lease", RENEW, now):
+        if self._is_due("lease", RENEW if self._is_busy else RENEW_IDLE, now):
             self._keep_lease(now)
         if self._epoch is None:
             return

@@ -202,6 +202,21 @@ def test_one_observer_is_active_and_the_other_takes_over_when_it_falls_silent(db
     assert (first.is_active, second.is_active) == (False, True)
 
 
+def test_an_observer_at_rest_keeps_its_lease_in_fewer_writes_and_never_too_late(db, observer, time):
+    active = observer("first")
+    active.tick()
+    time.advance(loop.RENEW.total_seconds())
+    active.tick()  # by now it knows that there is nothing to do
+    granted = Lease.objects.get(name=loop.LEASE).until
+    time.advance(loop.RENEW.total_seconds())
+    active.tick()
+    assert Lease.objects.get(name=loop.LEASE).until == granted
+    time.advance((loop.RENEW_IDLE - loop.RENEW).total_seconds())
+    active.tick()
+    assert Lease.objects.get(name=loop.LEASE).until == granted + loop.RENEW_IDLE
+    assert loop.RENEW_IDLE.total_seconds() <= loop.LEASE_S / 2
+
+
 def test_an_observer_that_stops_gives_its_lease_back_at_once(db, observer):
     first, second = observer("first"), observer("second")
     first._stop.set()
