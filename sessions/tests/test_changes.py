@@ -38,7 +38,7 @@ def owns(manager, fields, subresource="", time="2026-05-04T09:00:00Z"):
 
 @pytest.fixture
 def cache(time):
-    cache = Cache([DEPLOYMENT, POD], time, lambda kind: None)
+    cache = Cache([DEPLOYMENT, POD], time, lambda kind, namespace: None)
     cache.put(DEPLOYMENT, "ADDED", deployment())
     for kind in (DEPLOYMENT, POD):
         cache.synced(kind)
