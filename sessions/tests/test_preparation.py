@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from faults.clock import RealClock
 from faults.errors import Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import parse
+from faults.kube.mirror import NAMESPACE
 from faults.models import FaultRun
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
@@ -19,6 +21,7 @@ from sessions.services import phases as phase_services
 from sessions.services.phases import lease_name
 
 SLUG = "architecture-mismatch"
+DISCOVERY = re.compile(r"/api(/v1)?|/apis(/[^/]+(/[^/]+)?)?")
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +75,25 @@ def test_it_is_ready_when_the_symptom_is_confirmed(prepared, kinds):
     assert (run.status, run.symptom_at is not None) == ("active", True)
     assert prepared.environment.status == "active"
     assert kinds(prepared)[-1] == "session.ready"
+
+
+def test_it_asks_the_cluster_for_its_kinds_once_and_writes_no_step_down_for_itself(preparing, monkeypatch):
+    sent = []
+    send = Kube._send
+
+    def note(self, method, path, *, query=None, **rest):
+        if not (query or {}).get("dryRun"):
+            sent.append((method, path))
+        return send(self, method, path, query=query, **rest)
+
+    monkeypatch.setattr(Kube, "_send", note)
+    jobs.prepare_session(preparing.pk)
+    discoveries = [path for method, path in sent if DISCOVERY.fullmatch(path)]
+    assert len(discoveries) <= 4, discoveries
+    steps = sum(run.steps.count() for run in FaultRun.objects.all())
+    copies = [path for method, path in sent if method in ("PATCH", "POST") and f"/{NAMESPACE}/secrets" in path]
+    assert steps > 12
+    assert len(copies) < steps, copies
 
 
 def test_a_job_delivered_twice_has_one_effect(prepared, kinds):
