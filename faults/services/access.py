@@ -13,10 +13,11 @@ from faults.engine import Create, Record, creating
 from faults.errors import Conflict, Forbidden
 from faults.kube.client import Kube
 from faults.kube.config import render
-from faults.models import Cluster, FaultRun, Step
+from faults.models import FaultRun, Step
 from faults.services.establishing import establish
 from faults.services.panic_state import refuse_while_engaged
 from faults.services.work import working
+from faults.tiers import policy_of
 
 MAX_DELETIONS = 5  # of one binding in one go; beyond that somebody else is at work
 
@@ -140,11 +141,11 @@ def candidate_grants(*, run: FaultRun) -> CandidateGrants | None:
 
 
 def _unless_dropped(run: FaultRun, act: Callable[[], None]) -> None:
-    """Do something in a cluster; a refusal counts for nothing where the practice cluster has been dropped."""
+    """Do something in a cluster; a refusal counts for nothing where the cluster has been dropped."""
     try:
         act()
     except Forbidden:
-        if run.cluster.tier != Cluster.Tier.PRACTICE or practice.exists(run.cluster.name):
+        if not policy_of(run.cluster).may_be_dropped or practice.exists(run.cluster.name):
             raise
 
 
