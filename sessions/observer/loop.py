@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 from faults import leases
 from faults import selectors as fault_selectors
 from faults.errors import ClusterError, FaultError
+from faults.models import Cluster
 from faults.packs import PackError
 from sessions import access_enforcer, clock, nudges
 from sessions.live import LiveState
@@ -209,14 +210,17 @@ class Observer:
         assert session.cluster is not None
         key = (session.cluster.pk, session.cluster.kubeconfig)
         try:
-            if key not in self._clusters:
-                kube = fault_selectors.kube_for(session.cluster)
-                self._clusters[key] = ClusterSessions(session.cluster.name, kube, self._now)
-                self._clusters[key].start()
-            self._watches[session.pk] = self._clusters[key].begin(session, self.screens.mark)
+            cluster = self._clusters.get(key) or self._cluster_of(session.cluster)
+            self._watches[session.pk] = cluster.begin(session, self.screens.mark)
         except (ClusterError, FaultError, PackError) as exc:
             log.warning("The cluster of session %s cannot be watched yet: %s", session.uuid, exc)
-            self._let_go(session.pk)
+            return
+        if key not in self._clusters:
+            self._clusters[key] = cluster
+            cluster.start()
+
+    def _cluster_of(self, cluster: Cluster) -> ClusterSessions:
+        return ClusterSessions(cluster.name, fault_selectors.kube_for(cluster), self._now)
 
     def _must_be_renewed(self, session_id: int) -> bool:
         cluster = next(each for each in self._clusters.values() if each.follows(session_id))

@@ -18,6 +18,7 @@ from django.db import transaction
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import Lease
+from faults.packs import PackError
 from sessions import events, frames, nudges, panels, services
 from sessions.live import LiveState, PodRow
 from sessions.models import CheckState, InterviewSession
@@ -436,6 +437,17 @@ def test_sessions_of_one_cluster_share_its_watch_and_its_thread(observer, broken
     active._follow()
     assert active._clusters == {}
     assert not first.cluster.is_alive
+
+
+def test_a_session_whose_scenario_cannot_be_read_begins_no_watch(observer, broken, monkeypatch, caplog):
+    def unreadable(run):
+        raise PackError("scenario.yaml", "was changed by hand")
+
+    monkeypatch.setattr(session_watch.fault_selectors, "bound_pack", unreadable)
+    active = observer("first")
+    active.tick()
+    assert "cannot be watched yet" in caplog.text
+    assert (active._watches, active._clusters) == ({}, {})
 
 
 def test_a_kind_that_a_new_scenario_reads_is_watched_from_then_on(watched):
