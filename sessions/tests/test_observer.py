@@ -441,7 +441,7 @@ def test_sessions_of_one_cluster_share_its_watch_and_its_thread(observer, broken
 
 def test_a_session_whose_scenario_cannot_be_read_begins_no_watch(observer, broken, monkeypatch, caplog):
     def unreadable(run):
-        raise PackError("scenario.yaml", "was changed by hand")
+        raise PackError("arm-image", "scenario.yaml", "was changed by hand")
 
     monkeypatch.setattr(session_watch.fault_selectors, "bound_pack", unreadable)
     active = observer("first")
