@@ -41,6 +41,8 @@ e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in 
 
 torture: setup-dev ## The long proofs: 200 crash rounds, every crash point many times, random histories, real programs
 	@status=0; $(BIN)/python -W ignore -m torture.rounds --rounds $${CRASH_ROUNDS:-200} || status=1; \
+	  $(BIN)/python -W ignore -m torture.rounds --database postgres --places practice,lent \
+	    --rounds $${POSTGRES_ROUNDS:-20} || status=1; \
 	  export TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25}; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status

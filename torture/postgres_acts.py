@@ -74,5 +74,11 @@ class PostgresActs:
         disk, seconds = self._server.disk, self._rng.uniform(1, MAX_LOCK_S)
         assert disk is not None
         disk.fill()
-        self._later(seconds, disk.free)
+        self._later(seconds, self._make_room)
         return f"PostgreSQL's disk full for {seconds:.1f} s"
+
+    def _make_room(self) -> None:
+        """Free the disk; a server that gave up meanwhile is started, as whatever watches over it does."""
+        if self._server.disk is not None:
+            self._server.disk.free()
+        self._server.mend()
