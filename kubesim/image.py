@@ -32,6 +32,8 @@ ISSUER, SERVER = "https://image.invalid", "https://127.0.0.1:1"
 UID = rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 MOMENT = rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?(?:Z|\+00:00)"
 VOLUME = rb"kube-api-access-[a-z0-9]{5}"
+LEASES = key("object", "leases.coordination.k8s.io", "kube-system").removesuffix(b"]")
+"""Begin the keys of who serves and who leads; each control plane takes them when it starts, under its own name."""
 CONTAINER = re.compile(rb'"containerd://([0-9a-f]{64})"')
 Make = Callable[[str, timedelta], str]
 """Returns what another cluster has in the place of a text, so much later."""
@@ -80,7 +82,8 @@ def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> It
         for _ in range(AGE_S):
             yield
             runner.run(clock.advance(1.0))
-        state = {name: value for name, value in cluster.changes.take().items() if value}
+        kept = cluster.changes.take().items()
+        state = {name: value for name, value in kept if value and not name.startswith(LEASES)}
         runner.run(cluster.stop())
     images.append(Image(asked, clock.now(), *_taken_apart(state)))
 

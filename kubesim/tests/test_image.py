@@ -11,7 +11,7 @@ import pytest
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
-from kubesim.image import Image, take
+from kubesim.image import ISSUER, Image, take
 from kubesim.pki import CertificateAuthority
 
 ASKED = {"nodes": 2, "gpus": 4, "addons": ["coredns", "gpu-operator"]}
@@ -55,6 +55,12 @@ async def test_two_clusters_of_an_image_share_no_identifier_and_no_name_of_a_pod
     assert secrets[0]["issuer"].endswith("/one")
 
 
+async def test_nothing_tells_of_the_cluster_that_the_image_is_of(image):
+    state = b"\n".join(line for item in born(image, "one", image.at).items() for line in item)
+    assert b"image-control-plane" not in state
+    assert ISSUER.encode() not in state
+
+
 async def test_a_name_and_an_identifier_are_the_same_wherever_they_stand(image):
     state = born(image, "one", image.at)
     objects = {key: orjson.loads(value) for key, value in state.items() if key.startswith(b'["object"')}
@@ -91,6 +97,11 @@ async def test_a_cluster_of_an_image_goes_on_from_there(image, tmp_path):
         assert after.keys() == before.keys()
         assert all(found["ready"] for status in after.values() for found in status["containerStatuses"])
         assert not any(found["restartCount"] for status in after.values() for found in status["containerStatuses"])
+        leases = cluster.store.list(
+            cluster.operations.registry.by_resource("leases.coordination.k8s.io"), "kube-system"
+        )
+        assert len(leases) == 3
+        assert all(b"one-control-plane" in lease.raw or b"apiserver-" in lease.raw for lease in leases)
         nodes = cluster.store.list(cluster.operations.registry.by_resource("nodes"))
         ready = [
             found["status"] for node in nodes for found in node["status"]["conditions"] if found["type"] == "Ready"
