@@ -53,6 +53,11 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
     return {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
 
 
+def stays(picture: Fingerprint, key: str) -> bool:
+    """Return whether an object is in a picture, and was not being deleted."""
+    return not picture.get(key, _LEAVING).startswith(_LEAVING)
+
+
 def namespaced_objects(cluster: ClusterPort, namespace: str) -> list[Obj]:
     """Return everything in a namespace but what the cluster writes about itself."""
     kinds = [resource for resource in cluster.kinds() if _counts(resource) and resource.namespaced]
@@ -62,7 +67,7 @@ def namespaced_objects(cluster: ClusterPort, namespace: str) -> list[Obj]:
 def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Return every difference as a sentence; [] means that all is as it was."""
     appeared = [f"{key} is left over" for key in after.keys() - before.keys()]
-    stayed = {key: digest for key, digest in before.items() if not digest.startswith(_LEAVING)}
+    stayed = {key: digest for key, digest in before.items() if stays(before, key)}
     vanished = [f"{key} is missing" for key in stayed.keys() - after.keys()]
     different = [f"{key} has changed" for key in stayed.keys() & after.keys() if _differs(stayed[key], after[key])]
     return sorted(appeared + vanished + different)

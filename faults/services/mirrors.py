@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faults import selectors
+from faults.engine import stays
 from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal
 from faults.models import FaultRun
 
@@ -10,7 +11,7 @@ from faults.models import FaultRun
 def mirror_of(run: FaultRun) -> MirrorJournal:
     """Return the run's journal inside its cluster."""
     before = run.fingerprint_before
-    ours = before is not None and f"v1/Namespace {NAMESPACE}" not in before
+    ours = before is not None and not stays(before, f"v1/Namespace {NAMESPACE}")
     mirror = Mirror(
         f"run-{run.uuid.hex}",
         run.deadline,

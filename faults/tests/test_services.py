@@ -17,6 +17,7 @@ from faults.models import FaultRun, Step
 from faults.packs import Parameter
 from faults.services import planning
 from faults.tests.conftest import NAMESPACES, deadline
+from faults.tests.test_hostile_pods import eventually
 
 pytestmark = pytest.mark.django_db
 Status = FaultRun.Status
@@ -52,6 +53,10 @@ def test_an_environment_can_be_made_and_leaves_nothing(cluster, kube):
         kube.get("v1", "Namespace", NAMESPACE)
 
 
+def names(kube, api_version, kind):
+    return {obj["metadata"]["name"] for obj in kube.list(api_version, kind)}
+
+
 def test_what_was_being_deleted_before_the_session_is_not_missing_after_it(cluster, kube):
     meta = {"name": "going", "finalizers": ["example.com/hold"]}
     kube.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": 1})
@@ -59,10 +64,22 @@ def test_what_was_being_deleted_before_the_session_is_not_missing_after_it(clust
     run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())
     services.inject_run(run_id=run.pk, holder="w")
     kube.patch("scheduling.k8s.io/v1", "PriorityClass", "going", "", {"metadata": {"finalizers": None}})
-    with pytest.raises(NotFound):
-        kube.get("scheduling.k8s.io/v1", "PriorityClass", "going")
+    assert "going" not in names(kube, "scheduling.k8s.io/v1", "PriorityClass")
     run = services.revert_run(run_id=run.pk, holder="w")
     assert (run.status, run.residue) == (Status.REVERTED, [])
+
+
+def test_a_namespace_of_copies_that_was_being_deleted_is_made_anew_and_goes_again(cluster, kube):
+    meta = {"name": NAMESPACE, "finalizers": ["example.com/hold"]}
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    kube.delete("v1", "Namespace", NAMESPACE)
+    run = services.plan_environment_run(cluster=cluster, namespaces=NAMESPACES, deadline=deadline())
+    FaultRun.objects.filter(pk=run.pk).update(fingerprint_before=fingerprint(kube, [HOME]))
+    kube.patch("v1", "Namespace", NAMESPACE, "", {"metadata": {"finalizers": None}})
+    eventually(lambda: NAMESPACE not in names(kube, "v1", "Namespace"))
+    services.inject_run(run_id=run.pk, holder="w")
+    assert services.revert_run(run_id=run.pk, holder="w").residue == []
+    assert NAMESPACE not in names(kube, "v1", "Namespace")
 
 
 def test_the_whole_life_of_a_fault(fault, kube, environment):
