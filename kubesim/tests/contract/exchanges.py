@@ -114,6 +114,8 @@ def make_namespace(cluster: Plain, name: str) -> None:
     assert made.code == 201, made.body
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts?fieldSelector=metadata.name%3Ddefault&watch=1"
     assert cluster.events(f"{accounts}&timeoutSeconds=20", 1), "no service account came"
+    maps = f"/api/v1/namespaces/{name}/configmaps?fieldSelector=metadata.name%3Dkube-root-ca.crt&watch=1"
+    assert cluster.events(f"{maps}&timeoutSeconds=20", 1), "no certificate of the cluster came"
 
 
 def _play(step: dict[str, Any], cluster: Plain, known: dict[str, str]) -> Any:
