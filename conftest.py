@@ -148,6 +148,7 @@ def practice_host(tmp_path_factory) -> Iterator[PracticeHost]:
 def practice(practice_host, settings, monkeypatch) -> PracticeHost:
     """The practice host, with the settings pointing at it; a busy machine may take its time to answer."""
     monkeypatch.setattr("faults.kube.client.TIMEOUT", (10.0, 60.0))
+    monkeypatch.setattr("faults.practice.TIMEOUT_S", 60)
     for name, value in practice_host.settings.items():
         setattr(settings, name, value)
     return practice_host

@@ -143,7 +143,7 @@ def raw(access, path, method="GET", body=None, **headers):
     """Send a request as it is written, without anybody tidying its path; return (status, text)."""
     url = urlsplit(access.server)
     connection = HTTPSConnection(
-        url.hostname, url.port, timeout=10, context=ssl.create_default_context(cadata=access.ca_pem)
+        url.hostname, url.port, timeout=60, context=ssl.create_default_context(cadata=access.ca_pem)
     )
     try:
         connection.request(method, path, body, {"Authorization": f"Bearer {access.token}", **headers})

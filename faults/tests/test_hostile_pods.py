@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
 TIERS = ["practice", *(["real"] if REAL else [])]
 FILES = ("certificate-authority-data", "client-certificate-data", "client-key-data")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 MIN_HOSTILE_PODS = 60
 
 
@@ -231,7 +231,7 @@ def refused(kube, home):
 
 def status_of(request, context):
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             return answer.status
     except urllib.error.HTTPError as exc:
         return exc.code

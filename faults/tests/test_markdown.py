@@ -19,9 +19,9 @@ def test_formatting_is_kept_and_html_is_text():
 @pytest.mark.parametrize("block", ["A *word* in `code`.\n\n", "[", "*_", "|a|\n|-|\n", "> - ", "<b>"])
 def test_fifty_kilobytes_cost_less_than_fifty_milliseconds_and_say_why_they_are_plain(block):
     text = (block * 50_000)[:50_000]
-    began = time.process_time()
+    began = time.thread_time()
     html = render(text)
-    assert time.process_time() - began < 0.05
+    assert time.thread_time() - began < 0.05
     assert "Only texts of up to 16,000 characters are formatted. This one has 50,000." in html
     assert "<b>" not in html
 

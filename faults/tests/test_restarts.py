@@ -34,7 +34,7 @@ def test_a_restart_is_counted_and_the_kubeconfig_still_opens_the_cluster(cluster
 
 
 def eventually(condition) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)

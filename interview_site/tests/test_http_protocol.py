@@ -67,14 +67,14 @@ class Client:
 
     async def answer(self):
         """Return the status and the body."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             return int(head.split()[1]), await self.reader.readexactly(length)
 
     async def closed(self):
         """Wait for the end of the connection; return what came before it."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             try:
                 return await self.reader.read()
             except ConnectionError:

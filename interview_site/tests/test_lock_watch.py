@@ -59,7 +59,7 @@ def test_a_frozen_writer_is_ended_and_the_others_write_on(database):
         watch = LockWatch(database, lambda: {process.pid}, said.append, max_held_s=4 * LOOK_S)
         assert look(watch, 4) == [False] * 4
         assert watch.look()
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
         assert write(database)
     assert "it is ended and started again" in said[0]
     assert write_lock_holder(database) is None

@@ -43,12 +43,12 @@ def socket(app, user=None, cookie=""):
 
 async def answer_to_connect(one):
     await one.send_input({"type": "websocket.connect"})
-    return (await one.receive_output(5))["type"]
+    return (await one.receive_output(60))["type"]
 
 
 async def leave(one):
     await one.send_input({"type": "websocket.disconnect", "code": 1000})
-    await one.wait(5)
+    await one.wait(60)
 
 
 @pytest.mark.parametrize(("inner", "who"), [(claiming, {"user": 7}), (accepting, {"cookie": "a" * 32})])
@@ -121,8 +121,8 @@ async def test_a_flood_of_messages_ends_the_socket():
         await one.send_input({"type": "websocket.receive", "text": "x"})
     assert await one.receive_nothing(0.01)
     await one.send_input({"type": "websocket.receive", "text": "x"})
-    assert await one.receive_output(5) == {"type": "websocket.close", "code": socket_limits.REFUSED}
-    await one.wait(5)
+    assert await one.receive_output(60) == {"type": "websocket.close", "code": socket_limits.REFUSED}
+    await one.wait(60)
 
 
 async def test_a_message_now_and_then_is_no_flood():

@@ -42,9 +42,9 @@ def test_a_process_that_once_stayed_up_is_never_given_up(monkeypatch):
     events = queue.Queue()
     thread = threading.Thread(target=process.run, args=(events,))
     thread.start()
-    starts = [events.get(timeout=20).type for _ in range(10)]
+    starts = [events.get(timeout=60).type for _ in range(10)]
     stopping.set()
-    thread.join(timeout=20)
+    thread.join(timeout=60)
     assert starts == ["line"] * 10
     assert not thread.is_alive()
 
@@ -118,7 +118,7 @@ def gone(pids):
 def test_every_way_to_ask_ends_it_all(program, number):
     pids = pids_of(program)
     program.send_signal(number)
-    rest, _ = program.communicate(timeout=20)
+    rest, _ = program.communicate(timeout=60)
     assert program.returncode == 0
     assert rest == "Stopping everything ...\n"
     assert gone(pids) or not sys.platform.startswith("linux")
@@ -145,7 +145,7 @@ def test_a_closed_terminal_ends_it_all(tmp_path):
     os.close(ours)
     wait_until(lambda: (tmp_path / "out").read_text().count("|") == 2, leader)
     os.close(terminal)
-    assert leader.wait(timeout=20) == 0
+    assert leader.wait(timeout=60) == 0
     assert (tmp_path / "out").read_text().endswith("Stopping everything ...\n")
 
 

@@ -55,7 +55,7 @@ def warmed():
     process.warm = WarmParent(ours)
     yield process
     ours.shutdown(socket.SHUT_RDWR)
-    process.wait(timeout=20)
+    process.wait(timeout=60)
     ours.close()
 
 

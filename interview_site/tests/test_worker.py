@@ -53,7 +53,7 @@ HANGING, STARTED = threading.Event(), threading.Semaphore(0)
 def hang(number: int) -> None:
     """Wait until the test lets go."""
     STARTED.release()
-    HANGING.wait(10)
+    HANGING.wait(120)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_job_that_hangs_leaves_another_lane_to_the_others(connection, lanes):
         queue.enqueue(f"{__name__}.hang", number)
     lanes.start()
     for _ in range(2):
-        assert STARTED.acquire(timeout=10)
+        assert STARTED.acquire(timeout=60)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -86,7 +86,7 @@ def test_a_lane_notes_what_it_has_begun(connection, lanes):
     queue = Queue("default", connection=connection, serializer=JSONSerializer)
     queue.enqueue(row.job, *row.args, job_id=f"outbox-{row.pk}")
     lanes.start()
-    assert STARTED.acquire(timeout=10)
+    assert STARTED.acquire(timeout=60)
     assert not outbox.waits(row.job, 1)
 
 
@@ -101,5 +101,5 @@ def test_a_lane_that_dies_is_started_again(connection):
     lanes = Lanes(1, make)
     lanes.start()
     for _ in range(3):
-        assert made.acquire(timeout=10)
+        assert made.acquire(timeout=60)
     lanes.close(1)

@@ -35,7 +35,7 @@ async def cycle(host, control, name):
             await stream.content.readline()
             async with control.delete(f"/control/clusters/{name}") as response:
                 assert response.status == 200
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while await stream.content.read(65536):
                     pass
 

@@ -62,7 +62,7 @@ async def test_half_open_connections_keep_nobody_out(host, opened):
 @pytest.mark.parametrize("opened", [open_silent, open_slow])
 async def test_who_says_nothing_is_not_waited_for(host, opened):
     held = await opened(host, 1)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with suppress(ConnectionError):
             assert await held[0][0].read() == b""
     await close(held)

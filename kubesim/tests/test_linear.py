@@ -38,14 +38,14 @@ def cpu_s(call, *args):
     """Measure the CPU time of one call, whether it is refused or not."""
     gc.collect()
     gc.disable()
-    began = time.process_time()
+    began = time.thread_time()
     try:
         call(*args)
     except ApiError:
         pass
     finally:
         gc.enable()
-    return time.process_time() - began
+    return time.thread_time() - began
 
 
 def assert_linear(call, make, size):
@@ -150,11 +150,11 @@ def test_applying_many_fields_twice_is_linear(ops):
 async def _cpu_of_pod(spec, seconds):
     """Return the CPU time that a pod takes in its first seconds on a node, and what becomes of its containers."""
     async with world(1, 0) as cluster:
-        began = time.process_time()
+        began = time.thread_time()
         await cluster.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
         for _ in range(seconds):
             await cluster.tick(1)
-        return time.process_time() - began, (await cluster.pod("p"))["status"]
+        return time.thread_time() - began, (await cluster.pod("p"))["status"]
 
 
 @pytest.mark.parametrize("init", [[], [{"name": "first", "image": "busybox:1.36", "command": ["sleep", "12"]}]])

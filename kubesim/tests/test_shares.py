@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 
 import pytest
 
-from kubesim.shell import pacing
 from kubesim.shell.errors import FileError
 from kubesim.shell.share import Allowance, Room, Share
-from kubesim.tests import shell_world
+from kubesim.tests import counted_time, shell_world
 
 
 def test_who_has_used_up_a_burst_waits_until_the_share_has_made_up_for_it():
@@ -74,27 +72,6 @@ async def test_programs_of_a_cluster_share_the_memory_that_they_really_keep():
     assert share.memory.used == 0
 
 
-class CountedTime(selectors.DefaultSelector):
-    """The time of an event loop: each look at a clock is half a millisecond of computing, and waiting leaps."""
-
-    LOOK_S = 0.0005
-
-    def __init__(self):
-        super().__init__()
-        self.computed = self.waited = 0.0
-
-    def select(self, timeout=None):
-        self.waited += timeout or 0.0
-        return super().select(0)
-
-    def thread_time(self):
-        self.computed += self.LOOK_S
-        return self.computed
-
-    def perf_counter(self):
-        return self.thread_time() + self.waited
-
-
 class Counted(Allowance):
     """One that tells when so much was spent."""
 
@@ -135,9 +112,4 @@ async def share_of_those_that_never_rest():
 
 def test_containers_that_never_rest_leave_most_of_the_processor_to_others(monkeypatch):
     """Time is counted, so that it does not depend on the machine. Where nobody waits, the containers take 0.74."""
-    time = CountedTime()
-    loop = asyncio.SelectorEventLoop(time)
-    loop.time = time.perf_counter
-    monkeypatch.setattr(pacing, "time", time)
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        assert runner.run(share_of_those_that_never_rest()) < 0.5
+    assert counted_time.run(share_of_those_that_never_rest(), monkeypatch) < 0.5

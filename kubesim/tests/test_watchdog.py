@@ -120,7 +120,7 @@ async def keeps_answering(host, begun, done):
     async with cluster(host, "calm") as admin:
         begun.set()
         while not done.is_set():
-            async with asyncio.timeout(5), admin.get(PODS) as response:
+            async with asyncio.timeout(30), admin.get(PODS) as response:
                 assert response.status == 200
             await asyncio.sleep(0.05)
         assert (await shown(host, "calm"))["restarts"] == 0
@@ -229,7 +229,7 @@ async def test_no_process_outlives_a_killed_parent_or_front_and_all_comes_back(t
     os.kill(second, signal.SIGSTOP)
     if victim == "front":
         os.kill(front, signal.SIGKILL)
-        assert host.process.wait(10) == 1
+        assert host.process.wait(60) == 1
     assert hosts.stop(host, signal.SIGKILL)
     await until(lambda: all(map(gone, (front, first, second))))
     with hosts.running(tmp_path, "--port", host.port) as host:
@@ -247,7 +247,7 @@ async def test_a_signal_to_all_processes_ends_them_in_good_order(tmp_path, capfd
     processes = host.children()
     for pid in (*processes, host.process.pid):  # as the supervisor does, and Ctrl-C
         os.kill(pid, signal.SIGTERM)
-    assert host.process.wait(30) == 0
+    assert host.process.wait(60) == 0
     hosts.stop(host)
     assert all(map(gone, processes))
     assert "ERROR" not in capfd.readouterr().err

@@ -16,7 +16,7 @@ def test_a_cluster_that_hangs_holds_up_no_other_and_is_not_begun_twice():
 
     def hang():
         begun.append("hangs")
-        hanging.wait(10)
+        hanging.wait(120)
         return 1
 
     def act():
@@ -27,10 +27,10 @@ def test_a_cluster_that_hangs_holds_up_no_other_and_is_not_begun_twice():
     for _ in range(3):
         assert threads.spread(1, hang) == 0
     threads.spread(2, act)
-    assert done.wait(5)
+    assert done.wait(60)
     assert begun == ["hangs"]
     hanging.set()
-    threads.wait(5)
+    threads.wait(60)
     threads.spread(1, hang)
-    threads.wait(5)
+    threads.wait(60)
     assert begun == ["hangs", "hangs"]

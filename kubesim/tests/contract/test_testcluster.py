@@ -66,7 +66,7 @@ def test_what_a_killed_start_has_left_running_is_stopped(started):
 def test_a_start_that_is_asked_to_end_stops_what_it_has_started(started):
     folder, start = started
     start.terminate()
-    assert start.wait(20) == 130
+    assert start.wait(60) == 130
     assert running(folder) == {}
 
 
@@ -86,7 +86,7 @@ def test_stopping_waits_for_a_start_that_is_under_way(started, binaries):
         eventually(lambda: f"lock: {stop.pid}" in waiting_for_locks(), "the wait of the stop")
         assert len(running(folder)) == 2
         start.terminate()
-        assert stop.wait(20) == 0
+        assert stop.wait(60) == 0
     assert running(folder) == {}
 
 
@@ -101,7 +101,7 @@ def test_a_program_that_does_not_heed_the_request_to_end_is_ended():
     with subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE) as program:
         program.stdout.readline()
         testcluster.end(program.pid, seconds=0.1)
-        assert program.wait(1) == -signal.SIGKILL
+        assert program.wait(60) == -signal.SIGKILL
 
 
 def test_other_programs_that_speak_of_the_folder_are_left_alone(tmp_path, binaries):
