@@ -20,8 +20,9 @@ from interview_site.lock_watch import write_lock_holder
 from torture.installation import Installation
 from torture.interviews import Interviewer, LiveInterview, begin, state
 
-PROMISE_S = 2.0
-PAGE_S = 20.0
+PROMISE_S = 2.0 if "TORTURE_ROUNDS" in os.environ else 30.0
+"""Beside other tests nobody's promise can be kept; what is in the way is there until the cut."""
+PAGE_S = 60.0
 IN_THE_WAY = [(), ("redis",), ("worker",), ("observer",), ("redis", "worker"), ("redis", "observer")]
 LONG = pytest.mark.torture
 

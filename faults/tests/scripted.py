@@ -70,7 +70,7 @@ class ScriptedServer:
 
     def __enter__(self):
         self._thread.start()
-        self.kube = Kube(Access(self.url, "", token="t"), timeout=(1.0, 1.0), pause=self.pauses.append)
+        self.kube = Kube(Access(self.url, "", token="t"), timeout=(30.0, 30.0), pause=self.pauses.append)
         return self
 
     def __exit__(self, *exc):
