@@ -59,7 +59,8 @@ async def get(application, cookie: bytes) -> int:
 
 async def test_requests_leave_no_descriptor_and_no_database_behind(cookie):
     application = get_asgi_application()
-    assert await get(application, cookie) == 404
+    # SQLite keeps a closed connection's descriptors while another one of the process has a lock, and uses them again.
+    assert {await get(application, cookie) for _ in range(3)} == {404}
     gc.disable()  # whatever only a cycle keeps alive would be gone by chance
     try:
         before = open_files()
