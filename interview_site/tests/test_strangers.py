@@ -18,6 +18,7 @@ import pytest
 from conftest import ROOT, free_port, stop, wait_until
 from interview_site import processes
 from interview_site.http_protocol import MAX_CONNECTIONS, MAX_WAITING_PER_ADDRESS, MIN_WAIT_S, raise_open_files
+from sessions import disk_space
 
 TOKEN = "q3Jx-0aZk_Vb9TtYw2LmN8sRdE5uC7hGfP1oIiXy4Kc"
 
@@ -67,6 +68,8 @@ def web(tmp_path_factory):
         )
     site = Web(port, process, log)
     wait_until(site.alive, process)
+    reserve = folder / disk_space.FILE_NAME  # written by a thread once the first request has come
+    wait_until(lambda: reserve.exists() and reserve.stat().st_size == disk_space.RESERVE_BYTES, process)
     yield site
     stop(process)
 
