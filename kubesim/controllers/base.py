@@ -17,6 +17,7 @@ from kubesim.recorder import Recorder
 from kubesim.schema.kinds import registry
 
 Usage = Callable[[str, str], Awaitable[list[Obj]]]
+Delay = float | Callable[[str], float]
 
 
 async def nobody_measures(namespace: str, selector: str) -> list[Obj]:
@@ -67,16 +68,16 @@ class Controller(ABC):
         """Queue every change of the controller's own kind."""
         informer.add_handler(lambda old, new: self.queue.add(queue_key(latest(old, new))))
 
-    def watch_owned(self, informer: Informer, kind: str, delay_s: float = 0.0) -> None:
-        """Queue the controller of this kind of every object that changes, ``delay_s`` seconds later."""
+    def watch_owned(self, informer: Informer, kind: str, delay_s: Delay = 0.0) -> None:
+        """Queue the controller of this kind of every object that changes, ``delay_s`` seconds later (by its uid)."""
 
         def changed(old: Obj | None, new: Obj | None) -> None:
             for obj in (old, new):
                 owner = controller_of(obj) if obj is not None else None
                 if obj is not None and owner is not None and owner["kind"] == kind:
                     key = f"{obj['metadata'].get('namespace', '')}/{owner['name']}"
-                    if delay_s:
-                        self.queue.add_after(key, delay_s)
+                    if seconds := delay_s(owner["uid"]) if callable(delay_s) else delay_s:
+                        self.queue.add_after(key, seconds)
                     else:
                         self.queue.add(key)
 

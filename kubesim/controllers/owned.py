@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesim.api.selectors import LabelSelector, from_struct
-from kubesim.controllers.base import Keeper, controller_of, is_ending, owner_reference, queue_key
+from kubesim.controllers.base import Delay, Keeper, controller_of, is_ending, owner_reference, queue_key
 from kubesim.errors import Obj, tolerating
 
 Selector = Callable[[Obj], LabelSelector]
@@ -32,7 +32,7 @@ class Owned:
         selector: Selector = selector_of,
         accepts: Accepts = lambda owner, obj: True,
         finalizer: str = "",
-        delay_s: float = 0.0,
+        delay_s: Delay = 0.0,
     ) -> None:
         self.informer = keeper.informers[resource]
         self._keeper = keeper

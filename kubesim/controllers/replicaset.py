@@ -12,6 +12,7 @@ from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 
 BURST = 500
+MANY, PAUSE_S, MAX_PAUSE_S = 200, 0.001, 1.0
 FAILURE = "ReplicaFailure"
 
 
@@ -23,7 +24,13 @@ class ReplicaSetController(Keeper):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.pods = Owned(self, "pods", selector=self.selector, accepts=lambda owner, pod: pods.is_active(pod))
+        self.pods = Owned(
+            self,
+            "pods",
+            selector=self.selector,
+            accepts=lambda owner, pod: pods.is_active(pod),
+            delay_s=self._pause_s,
+        )
 
     def listen(self) -> None:
         """Watch ReplicaSets and their pods."""
@@ -34,6 +41,11 @@ class ReplicaSetController(Keeper):
     def selector(self, owner: Obj) -> LabelSelector:
         """Return what selects the pods of an owner."""
         return from_struct(owner["spec"]["selector"])
+
+    def _pause_s(self, uid: str) -> float:
+        """Let the changes of many pods gather: each look at them costs as much as there are."""
+        count = len(self.pods.informer.by("controller", uid))
+        return min(count * PAUSE_S, MAX_PAUSE_S) if count > MANY else 0.0
 
     async def look_after(self, owner: Obj) -> None:
         """Adopt, create or delete pods, then report."""

@@ -1,4 +1,4 @@
-"""Large sizes in full: 1,000 containers, patches of 100,000 entries, 1,200 replicas.
+"""Large sizes in full: 1,000 containers, patches of 100,000 entries, 2,400 replicas.
 
 An eighth of each is measured beside it: the CPU time of this process, the least of several attempts. Eight times the
 size may take 12.8 times as long; quadratic would be 64.
@@ -30,8 +30,8 @@ FLOOR_S = 0.002
 """Less is not worth measuring: caches of the processor make it cheaper than its share."""
 ATTEMPTS = 5
 ENTRIES, CONTAINERS = 100_000, 1_000
-REPLICAS = 1_200
-"""Of 5,000 a controller counts its pods too often: that is not linear yet."""
+REPLICAS = 2_400
+"""5,000 took 14.8 times as long as an eighth, 19 s: a little more than is promised here."""
 
 
 @pytest.fixture(scope="module")
@@ -143,11 +143,11 @@ def test_a_patch_of_a_stored_pod_with_100_000_containers(ops):
     assert_linear(make, ENTRIES, attempts=2)
 
 
-def test_a_deployment_of_1_200_replicas():
+def test_a_deployment_of_2_400_replicas():
     async def live(replicas):
         async with world(1, 0) as cluster:
             await cluster.create("deployments.apps", workload("web", replicas=replicas))
-            await cluster.tick(3)
+            await cluster.tick(8)
             return len(await cluster.items("pods"))
 
     def make(size):
