@@ -1,4 +1,4 @@
-"""Large sizes in full: 1,000 containers, patches of 100,000 entries, 2,400 replicas.
+"""The sizes that were asked for, in full: 1,000 containers, patches of 100,000 entries, 5,000 replicas.
 
 An eighth of each is measured beside it: the CPU time of this process, the least of several attempts. Eight times the
 size may take 12.8 times as long; quadratic would be 64.
@@ -29,9 +29,7 @@ MAX_GROWTH = 1.6 * FACTOR
 FLOOR_S = 0.002
 """Less is not worth measuring: caches of the processor make it cheaper than its share."""
 ATTEMPTS = 5
-ENTRIES, CONTAINERS = 100_000, 1_000
-REPLICAS = 2_400
-"""5,000 took 14.8 times as long as an eighth, 19 s: a little more than is promised here."""
+ENTRIES, CONTAINERS, REPLICAS = 100_000, 1_000, 5_000
 
 
 @pytest.fixture(scope="module")
@@ -143,16 +141,16 @@ def test_a_patch_of_a_stored_pod_with_100_000_containers(ops):
     assert_linear(make, ENTRIES, attempts=2)
 
 
-def test_a_deployment_of_2_400_replicas():
+def test_a_deployment_of_5_000_replicas():
     async def live(replicas):
         async with world(1, 0) as cluster:
             await cluster.create("deployments.apps", workload("web", replicas=replicas))
-            await cluster.tick(8)
+            await cluster.tick(15)
             return len(await cluster.items("pods"))
 
     def make(size):
         return lambda: made.append(asyncio.run(live(size)))
 
     made: list[int] = []
-    assert_linear(make, REPLICAS, attempts=1)
+    assert_linear(make, REPLICAS, attempts=4)
     assert set(made) == {REPLICAS, REPLICAS // FACTOR}
