@@ -76,7 +76,8 @@ async def many_replicas(attacked):
 
 async def fork_bomb(attacked):
     """Start a shell twice, and each of the two again: more processes are refused, and then all of them killed."""
-    pod = {"metadata": {"name": "bomb"}, "spec": {"containers": [{"name": "a", **IMAGE}]}}
+    container = {"name": "a", **IMAGE, "command": ["sleep", "8"]}  # its end kills the bomb
+    pod = {"metadata": {"name": "bomb"}, "spec": {"containers": [container]}}
     assert await attacked.post(PODS, pod) == 201
 
     async def runs():
