@@ -88,6 +88,10 @@ class Informer:
         """Return the objects under one value of an index."""
         return [self._items[key] for key in self._indexes[index].get(value, ())]
 
+    def count(self, index: str, value: str) -> int:
+        """Return how many objects are under one value of an index."""
+        return len(self._indexes[index].get(value, ()))
+
     def add_handler(self, handler: Handler) -> None:
         """Call ``handler`` for everything already cached and for every later change."""
         self._handlers.append(handler)

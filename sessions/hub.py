@@ -160,12 +160,11 @@ class Hub:
         listeners.feeds.discard(feed)
         if not listeners.feeds:
             self._audiences.pop(feed.audience, None)
+            await _end(listeners.fetching)
         if not self._audiences and self._tasks:
             tasks, self._tasks = self._tasks, ()
             redis, self._redis = self._redis, None
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(*tasks)
             if redis is not None:
                 await redis.connection_pool.disconnect()
 
@@ -279,6 +278,14 @@ class Hub:
             listeners.seq = listeners.snapshot = None
             for feed in listeners.feeds:
                 feed.fall_behind()
+
+
+async def _end(*tasks: asyncio.Task[Any] | None) -> None:
+    """Cancel tasks, and wait until none of them can open a connection any more."""
+    begun = [task for task in tasks if task is not None]
+    for task in begun:
+        task.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -116,7 +116,10 @@ class Streams:
             "timeoutSeconds": str(seconds),
         }
         async with self._get(path, query, seconds + LATE_S) as response:
-            yield _lines(response)
+            try:
+                yield _lines(response)
+            finally:
+                _cut(response)
 
     async def _path(self, api_version: str, kind: str, namespace: str) -> str:
         path = self._kube.known_path(api_version, kind, namespace)
@@ -304,6 +307,12 @@ def _socket(refusal: Callable[[str], str] | None, address: Any) -> socket.socket
         if option := getattr(socket, name, None):  # macOS knows the first one by another name
             found.setsockopt(socket.IPPROTO_TCP, option, value)
     return found
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """End a watch that is left early without TLS' goodbye, whose answer may outlast the event loop, or never come."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

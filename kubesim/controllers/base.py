@@ -81,8 +81,8 @@ class Controller(ABC):
                     else:
                         self.queue.add(key)
 
+        informer.add_index("controller", controller_uid)  # first: a pause may depend on how many there are
         informer.add_handler(changed)
-        informer.add_index("controller", controller_uid)
 
     async def tell(self, obj: Obj, reason: str, **words: object) -> None:
         """Record an event about an object; ``words`` fill in what ``events.yaml`` says under our source."""

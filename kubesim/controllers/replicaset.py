@@ -44,7 +44,7 @@ class ReplicaSetController(Keeper):
 
     def _pause_s(self, uid: str) -> float:
         """Let the changes of many pods gather: each look at them costs as much as there are."""
-        count = len(self.pods.informer.by("controller", uid))
+        count = self.pods.informer.count("controller", uid)
         return min(count * PAUSE_S, MAX_PAUSE_S) if count > MANY else 0.0
 
     async def look_after(self, owner: Obj) -> None:
