@@ -191,10 +191,11 @@ class AccessEnforcer:
     def _obey(self, request: EndRequest) -> None:
         """Cut first, with what is at hand; then have the end recorded."""
         try:
-            if request not in self._cut:
-                grants = self._grants.get(request.session_id)
-                if grants is not None:
-                    grants.revoke()
+            if request.session_id not in self._grants:  # begun and ended between two looks
+                self._keep_grants(request.session_id)
+            grants = self._grants.get(request.session_id)
+            if request not in self._cut and grants is not None:
+                grants.revoke()
                 self._cut.add(request)
         finally:
             services.record_end(request)  # a cluster that cannot be reached is cut by the order that this makes

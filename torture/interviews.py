@@ -15,12 +15,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from pathlib import Path
 
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from torture.installation import ROOT, Installation
 
 POLL_S = 0.02
+TOLD = 6000  # characters of the installation's log
 PREPARE = """
 import json, time
 from django.contrib.auth.models import User
@@ -64,6 +66,7 @@ class LiveInterview:
 
     uuid: str
     kube: Kube
+    log: Path
 
     def is_open(self) -> bool:
         """Whether the candidate may list the pods of the session; raises ClusterError."""
@@ -76,7 +79,8 @@ class LiveInterview:
         """Ask every ``pause_s`` until the candidate is out; return how long that took from now."""
         began = time.monotonic()
         while self.is_open():
-            assert time.monotonic() - began < patience_s, "the candidate still has access"
+            late = time.monotonic() - began >= patience_s
+            assert not late, f"the candidate still has access: {self.log.read_text()[-TOLD:]}"
             threading.Event().wait(pause_s)
         return time.monotonic() - began
 
@@ -85,7 +89,7 @@ def begin(installation: Installation, count: int = 1) -> list[LiveInterview]:
     """Prepare and start so many interviews; each has a practice cluster of its own."""
     lines = manage(installation, "shell", "-c", PREPARE % count).splitlines()
     told = [json.loads(line.removeprefix("LIVE ")) for line in lines if line.startswith("LIVE ")]
-    live = [LiveInterview(uuid, Kube(parse(kubeconfig))) for uuid, kubeconfig in told]
+    live = [LiveInterview(uuid, Kube(parse(kubeconfig)), installation.log) for uuid, kubeconfig in told]
     assert len(live) == count
     assert all(interview.is_open() for interview in live)
     return live
@@ -133,6 +137,7 @@ class Interviewer:
 
     def _press(self, path: str) -> None:
         try:
-            self.post(path)
+            status, _ = self.post(path)
+            print(f"the page answered {status}")
         except (OSError, http.client.HTTPException) as exc:
             print(f"no page: {exc}")

@@ -14,6 +14,9 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.core.asgi import get_asgi_application
 
 REQUESTS = 1000 if "TORTURE_ROUNDS" in os.environ else 150
+WARM_UP = 20
+MAX_SPREAD = 4
+"""Descriptors of two connections that are being closed in the moment of a count; a leak adds one for each request."""
 PATH = "/sessions/00000000-0000-4000-8000-000000000000/panels/all/"
 FOLDERS = ("/proc/self/fd", "/dev/fd")
 
@@ -60,7 +63,7 @@ async def get(application, cookie: bytes) -> int:
 async def test_requests_leave_no_descriptor_and_no_database_behind(cookie):
     application = get_asgi_application()
     # SQLite keeps a closed connection's descriptors while another one of the process has a lock, and uses them again.
-    assert {await get(application, cookie) for _ in range(3)} == {404}
+    assert {await get(application, cookie) for _ in range(WARM_UP)} == {404}
     gc.disable()  # whatever only a cycle keeps alive would be gone by chance
     try:
         before = open_files()
@@ -69,5 +72,5 @@ async def test_requests_leave_no_descriptor_and_no_database_behind(cookie):
     finally:
         gc.enable()
     assert statuses == {404}
-    assert sum(".sqlite3" in path for path in after) <= sum(".sqlite3" in path for path in before)
-    assert len(after) <= len(before) + 2
+    assert sum(".sqlite3" in path for path in after) <= sum(".sqlite3" in path for path in before) + MAX_SPREAD
+    assert len(after) <= len(before) + MAX_SPREAD

@@ -87,6 +87,18 @@ def test_a_locked_database_delays_no_cut_and_loses_no_end(live, ada, locked, cli
     assert end_requests.pending() == []
 
 
+def test_an_end_before_an_enforcer_has_seen_the_session_cuts_all_the_same(live, ada, locked, monkeypatch):
+    enforcer, cut = AccessEnforcer(), Cut()
+    monkeypatch.setattr(services, "grants_of_session", lambda *, session_id: cut)
+    monkeypatch.setattr(services, "access_orders", list)  # the session began after the last look
+    with locked():
+        with pytest.raises(services.NotRecordedYet):
+            services.end_now(session=live, actor=ada)
+        enforcer.look()
+        assert cut.done.wait(60)
+    enforcer.wait(60)
+
+
 def test_another_process_finds_the_request(live, ada, locked):
     with locked(), pytest.raises(services.NotRecordedYet):
         services.end_now(session=live, actor=ada)
