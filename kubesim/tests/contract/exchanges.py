@@ -252,8 +252,16 @@ def compared(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             yield from compared(one, other, f"{where}[{index}]")
-    elif ours != theirs or type(ours) is not type(theirs):
+    elif type(ours) is not type(theirs) or _in_order(ours) != _in_order(theirs):
         yield where, *_apart(_shown(ours), _shown(theirs))
+
+
+def _in_order(value: Any) -> Any:
+    """Return a text that lists errors with its lines sorted, for upstream lists them in the order of a Go map."""
+    if isinstance(value, str) and "errors:\n" in value:
+        head, _, lines = value.partition("errors:\n")
+        return [head, *sorted(lines.splitlines())]
+    return value
 
 
 def _apart(ours: str, theirs: str) -> tuple[str, str]:
