@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.gpu.board import Board
+from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, MISMATCH, NO_DEVICE, Cuda
+from kubesim.gpu.devices import Device
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.smi.view import View
 
@@ -26,6 +29,31 @@ class Access:
     def has_driver(self) -> bool:
         """Whether the container toolkit puts the driver's programs and libraries into the container."""
         return bool(self.board.devices) and self.board.toolkit and (self.privileged or self.owner in self.board.given)
+
+    def slots(self) -> list[tuple[Device, int | None]]:
+        """Return the devices, with the MIG instances, that the container has: of a privileged one all."""
+        if self.owner in self.board.given or not self.privileged:
+            return self.board.visible(self.owner)
+        return [(device, None) for device in self.board.devices]
+
+    def driver_error(self) -> int:
+        """Return CUDA's error where the driver cannot be used by anybody in the container; 0 where it can."""
+        if not self.has_driver:
+            return INSUFFICIENT_DRIVER
+        if not self.board.loaded:
+            return NO_DEVICE
+        return MISMATCH if self.board.mismatched else 0
+
+    def cuda(
+        self,
+        environment: Mapping[str, str],
+        pid: int,
+        name: str,
+        now: Callable[[], datetime],
+        struck: Callable[[int], None] = lambda code: None,
+    ) -> Cuda:
+        """Return the CUDA driver for a process: ``pid`` is its number on the node, ``name`` its program."""
+        return Cuda(self, environment, pid, name, now, struck)
 
     @property
     def log(self) -> KernelLog | None:

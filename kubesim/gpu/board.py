@@ -113,7 +113,9 @@ class Board:
         """Called when something has changed that ``dump`` tells of, and that nobody outside sees."""
         self.changed: Callable[[], None] = lambda: None
         """Called when the node has other resources, or other healthy ones, than before."""
-        self._ended = ended
+        self.clients: dict[int, Callable[[int], None]] = {}
+        """Process -> called with the CUDA error that ends its use of the devices."""
+        self._told_of = ended
         self._log_boot()
 
     def resources(self) -> dict[str, int]:
@@ -213,12 +215,20 @@ class Board:
 
     def xid(self, index: int, code: int, at: datetime) -> None:
         """Let an Xid happen on a device. Raises KeyError for an unknown code, IndexError for an unknown device."""
-        struck = strike(self.devices[index], self.log, code, at, self._ended or (lambda task, error: None))
+        struck = strike(self.devices[index], self.log, code, at, self._ended)
         for each in sorted(struck):
             self.struck(self.devices[index], each, each not in APPLICATION_XIDS)
         if struck - APPLICATION_XIDS:
             self.marked.add(index)
         self.changed()
+
+    def _ended(self, task: Task, error: int) -> None:
+        """Tell a process that a fault has ended its use of the devices."""
+        die = self.clients.pop(task.pid, None)
+        if die is not None:
+            die(error)
+        if self._told_of is not None:
+            self._told_of(task, error)
 
     def reset(self, index: int, at: datetime) -> None:
         """Reset a device (``nvidia-smi --gpu-reset``). Raises mig.MigError while it is in use, or lost."""
@@ -238,6 +248,7 @@ class Board:
         self.unloaded, self.fabric = frozenset() if self.built else MODULES, True
         self.without_driver = None if self.built else at
         self.given.clear()
+        self.clients.clear()
         self.library = driver().version
         self.engine = Engine()
         for device in self.devices:
@@ -291,8 +302,7 @@ class Board:
                 write(device, self.log, at, PREEMPTED, "Ch 00000010", task)
                 device.change(at, xid=PREEMPTED)
                 device.end(task.pid, at)
-                if self._ended is not None:
-                    self._ended(task, SYSTEM_NOT_READY)
+                self._ended(task, SYSTEM_NOT_READY)
         self.noted()
 
     @property

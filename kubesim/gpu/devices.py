@@ -20,6 +20,8 @@ COOLING_S = 45.0
 MOST_STATES = 512
 CUT_POWER = 0.65
 """How the power of an instance falls with its slices: three of seven take 58 % of what the whole device takes."""
+UNAVAILABLE = 46
+"""CUDA's error where a device takes no new process (cudaErrorDevicesUnavailable)."""
 NVLINK_GBPS = {"ampere": 25.0, "hopper": 26.562, "blackwell": 53.125}
 """Gigabytes per second of one link in one direction, as ``nvidia-smi nvlink`` prints it."""
 
@@ -77,6 +79,8 @@ class Trouble:
     hot: bool = False
     power_brake: bool = False
     links_down: frozenset[int] = frozenset()
+    refuses: int = 0
+    """The CUDA error with which a new process fails that wants to use it; 0: none of its own."""
     narrow: tuple[int, int] | None = None
     """PCIe generation and width, where the link has trained below what it can."""
 
@@ -194,6 +198,14 @@ class Device:
     def usable(self) -> bool:
         """Whether a new process could use it."""
         return not (self.trouble.lost or self.trouble.reset_required)
+
+    def context_error(self, *, alone: bool) -> int:
+        """Return CUDA's error for a process that makes a context now; ``alone``: nobody else has one."""
+        mode, trouble = self.settings.compute_mode, self.trouble
+        closed = mode == "Prohibited" or (mode == "E. Process" and not alone)
+        if closed or trouble.reset_required:
+            return trouble.refuses or UNAVAILABLE
+        return trouble.refuses
 
     def change(self, at: datetime, **fields: object) -> None:
         """Enter a new state: ``fields`` of ``State`` differ from ``at`` on, heat and energy are carried on."""

@@ -71,6 +71,9 @@ class Product:
     architecture: str
     memory: int
     reserved: int
+    multiprocessors: int
+    tflops: dict[str, float]
+    bandwidth: int
     power: dict[str, int]
     clocks: dict[str, list[int]]
     temperature: dict[str, Any]

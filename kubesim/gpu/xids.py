@@ -29,6 +29,7 @@ RECOVERY = {
 CUDA_ERRORS = {
     2: "out of memory",
     3: "initialization error",
+    35: "CUDA driver version is insufficient for CUDA runtime version",
     46: "CUDA-capable device(s) is/are busy or unavailable",
     100: "no CUDA-capable device is detected",
     101: "invalid device ordinal",
@@ -40,6 +41,7 @@ CUDA_ERRORS = {
     702: "the launch timed out and was terminated",
     719: "unspecified launch failure",
     802: "system not yet initialized",
+    803: "system has unsupported display driver / cuda driver combination",
     999: "unknown error",
 }
 """cudaGetErrorString of the codes that faults lead to."""

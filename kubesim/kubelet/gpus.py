@@ -66,8 +66,6 @@ class NodeGpus:
     label: str = ""
     count: int = 0
     since: datetime | None = None
-    victims: dict[int, Callable[[int], None]] = field(default_factory=dict)
-    """Process -> called with the CUDA error that ends it."""
     plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)
     """The containers whose device plugin speaks for the devices now; each is called with what it logs."""
     numbers: Numbers = field(default_factory=Numbers)
@@ -88,7 +86,7 @@ class NodeGpus:
         """The devices, their log and who has which."""
         known: Product = next((p for p in products().values() if p.label == self.label), products()["H100"])
         assert self.since is not None
-        board = Board(self.node, known, self.count, self.since - UPTIME, ended=self._ended)
+        board = Board(self.node, known, self.count, self.since - UPTIME)
         board.changed = lambda: self.changed()
         board.noted = lambda: self.noted()
         board.struck = self._struck
@@ -125,7 +123,6 @@ class NodeGpus:
 
     def reboot(self, at: datetime) -> None:
         """Boot the node: its devices are as new, its log is empty."""
-        self.victims.clear()
         if self.count:
             self.board.reboot(at)
 
@@ -206,7 +203,7 @@ class NodeGpus:
         if load is None:
             return []
         for user in users:
-            self.victims[user.pid] = die
+            self.board.clients[user.pid] = die
             self.board.start(Task(user.pid, user.name, owner, load, at), user.device)
         return [user.pid for user in users]
 
@@ -219,7 +216,7 @@ class NodeGpus:
     def stop(self, pids: Iterable[int], at: datetime) -> None:
         """Processes are gone."""
         for pid in pids:
-            self.victims.pop(pid, None)
+            self.board.clients.pop(pid, None)
             for device in self.board.devices:
                 if pid in device.tasks:
                     device.end(pid, at)
@@ -232,7 +229,7 @@ class NodeGpus:
         """The container's processes are gone."""
         for device in self.board.devices if owner in self.given else ():
             for task in [task for task in device.tasks.values() if task.owner == owner]:
-                self.victims.pop(task.pid, None)
+                self.board.clients.pop(task.pid, None)
                 device.end(task.pid, at)
 
     def shortage(
@@ -271,11 +268,6 @@ class NodeGpus:
         for say in self.plugins.values():
             for line in lines:
                 say(line)
-
-    def _ended(self, task: Task, error: int) -> None:
-        die = self.victims.pop(task.pid, None)
-        if die is not None:
-            die(error)
 
 
 def _wanted(pod: Obj) -> dict[str, int]:

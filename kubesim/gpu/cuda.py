@@ -1,0 +1,295 @@
+"""The CUDA driver as one process of a container uses it.
+
+A simulated program that computes makes one ``Cuda`` when it first needs the driver, asks it for everything, and
+closes it when it ends. nvidia-smi, DCGM, Prometheus and ``kubectl top`` read the same board, so they agree with it::
+
+    access = process.machine.devices                      # of a container; None where there is no machine to ask
+    cuda = access.cuda(process.env, process.machine.on_node(process.pid), "python", process.machine.clock.now, struck)
+    cuda.devices()                                        # tuple of CudaDevice, or CudaError 35, 100, 802, 803
+    cuda.open(0)                                          # makes a context: CudaError 46, 101, 214, 999
+    free, total = cuda.memory(0)                          # cudaMemGetInfo, in bytes
+    cuda.allocate(0, size); cuda.free(0, size)            # CudaError 2: out of memory
+    cuda.work(0, "training"); cuda.rest(0)                # a load of loads.yaml, until it rests
+    seconds = flop / cuda.flops(0, "fp16")                # peak of this process's share; 40 % of it is a good program
+    cuda.close()
+
+The environment decides once, with the first call, as it does for the real library. ``CudaError.after_s`` is for how
+long the call blocks before it fails; the caller sleeps so long. When a fault strikes the process, ``struck`` is
+called with CUDA's number, and every later call raises it: such errors are sticky until the process ends.
+A container without the driver's libraries has error 35 (``cudaErrorInsufficientDriver``, driver version 0), one with
+them and no device that it may see 100 (``cudaErrorNoDevice``). Numbers and texts are those of CUDA's headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kubesim.gpu.devices import Device, Task
+from kubesim.gpu.loads import Load, loads
+from kubesim.gpu.mig import COMPUTE_SLICES, Instance
+from kubesim.gpu.xids import CUDA_ERRORS
+
+if TYPE_CHECKING:
+    from kubesim.gpu.access import Access
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+OUT_OF_MEMORY, INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_DEVICE = 2, 35, 100, 101
+NOT_READY, MISMATCH, UNKNOWN = 802, 803, 999
+MIB = 1 << 20
+GSP_TIMEOUT_S = 45.0
+"""How long a call waits for a firmware that does not answer (Xid 119 says so)."""
+SLOWED = 0.45
+"""Share of its speed that a device keeps while the hardware slows it."""
+
+
+class CudaError(Exception):
+    """A call has failed. ``code`` is CUDA's number, the message its text (cudaGetErrorString)."""
+
+    def __init__(self, code: int, after_s: float = 0.0) -> None:
+        super().__init__(CUDA_ERRORS[code])
+        self.code = code
+        self.after_s = after_s
+        """Seconds for which the call blocks before it fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaDevice:
+    """A device under the number by which one process knows it: a whole GPU, or one MIG instance."""
+
+    ordinal: int
+    device: Device
+    instance: Instance | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in cudaDeviceProp."""
+        name = self.device.product.name
+        return f"{name} MIG {self.instance.profile.name}" if self.instance else name
+
+    @property
+    def uuid(self) -> str:
+        """The UUID, with its prefix GPU- or MIG-."""
+        return self.instance.uuid if self.instance else self.device.uuid
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability."""
+        major, minor = self.device.product.compute.split(".")
+        return int(major), int(minor)
+
+    @property
+    def total(self) -> int:
+        """The bytes of memory that programs may share (totalGlobalMem)."""
+        if self.instance:
+            return self.instance.profile.memory_mib * MIB
+        return (self.device.product.memory - self.device.product.reserved) * MIB
+
+    @property
+    def share(self) -> float:
+        """The part of the device's compute that it is."""
+        return self.instance.profile.slices / COMPUTE_SLICES if self.instance else 1.0
+
+    @property
+    def multiprocessors(self) -> int:
+        """The number of streaming multiprocessors."""
+        return max(int(self.device.product.multiprocessors * self.share / 2) * 2, 1)
+
+    def tasks(self, at: datetime) -> list[Task]:
+        """Return the processes on it."""
+        number = self.instance.id if self.instance else None
+        return [task for task in self.device.state_at(at).tasks if task.instance == number]
+
+    def held(self, at: datetime) -> int:
+        """Return the bytes that processes hold on it."""
+        return sum(self.device.held(task, at) for task in self.tasks(at)) * MIB
+
+
+def visible(found: list[tuple[Device, int | None]], environment: Mapping[str, str]) -> tuple[CudaDevice, ...]:
+    """Return what CUDA enumerates of the devices (with MIG instance) that a container has.
+
+    Lost devices do not answer; of MIG instances a process sees the first alone; CUDA_VISIBLE_DEVICES chooses and
+    orders by number or by the beginning of a UUID, and ends at its first word that names none. Sources: CUDA C++
+    programming guide, "CUDA environment variables"; NVIDIA MIG user guide, "CUDA device enumeration".
+    """
+    known = [_enumerated(device, number) for device, number in found if not device.trouble.lost]
+    there = [each for each in known if each is not None]
+    wanted = environment.get(VISIBLE)
+    chosen = there if wanted is None else _choose(there, wanted)
+    cut = next((each for each in chosen if each.instance), None)
+    chosen = [cut] if cut else chosen
+    return tuple(replace(each, ordinal=number) for number, each in enumerate(chosen))
+
+
+def _enumerated(device: Device, number: int | None) -> CudaDevice | None:
+    """Return a device as CUDA enumerates it; None for a whole one in MIG mode without instances."""
+    if number is None and not device.mig_mode:
+        return CudaDevice(0, device)
+    instance = next((item for item in device.instances if number in (None, item.id)), None)
+    return CudaDevice(0, device, instance) if instance else None
+
+
+def _choose(there: list[CudaDevice], wanted: str) -> list[CudaDevice]:
+    chosen: list[CudaDevice] = []
+    whole = [each for each in there if not each.instance]
+    for word in (part.strip() for part in wanted.split(",")):
+        if word.isdecimal():
+            found = next(iter((whole or there)[int(word) : int(word) + 1]), None)
+        else:
+            found = next((each for each in there if len(word) > 4 and each.uuid.startswith(word)), None)
+        if found is None:
+            break
+        if found in chosen:
+            return []
+        chosen.append(found)
+    return chosen
+
+
+class Cuda:
+    """The driver in one process; see the head of this module. Made by ``Access.cuda``."""
+
+    def __init__(
+        self,
+        access: Access,
+        environment: Mapping[str, str],
+        pid: int,
+        name: str,
+        now: Callable[[], datetime],
+        struck: Callable[[int], None] = lambda code: None,
+    ) -> None:
+        self.error = 0
+        """What every call fails with from now on; 0 while all is well."""
+        self._access = access
+        self._environment = dict(environment)
+        self._pid = pid
+        self._name = name
+        self._now = now
+        self._struck = struck
+        self._devices: tuple[CudaDevice, ...] | None = None
+        self._held: dict[int, int] = {}
+        """Ordinal -> the bytes that it has allocated; for the devices on which it has a context."""
+        self._doing: dict[int, Load] = {}
+
+    def devices(self) -> tuple[CudaDevice, ...]:
+        """Return what it sees (cuInit and cudaGetDeviceCount). Raises ``CudaError``."""
+        if self.error:
+            raise CudaError(self.error)
+        if self._devices is None:
+            board = self._access.board
+            if code := self._access.driver_error():
+                raise CudaError(code)
+            devices = self._access.slots()
+            if devices and all(device.trouble.stalled for device, _ in devices):
+                raise CudaError(UNKNOWN, GSP_TIMEOUT_S)
+            if not (found := visible(devices, self._environment)):
+                raise CudaError(NO_DEVICE)
+            if not board.usable:
+                raise CudaError(NOT_READY)
+            self._devices = found
+        return self._devices
+
+    def device(self, ordinal: int) -> CudaDevice:
+        """Return a device. Raises ``CudaError`` 101 where there is none of that number, and as ``devices``."""
+        found = self.devices()
+        if not 0 <= ordinal < len(found):
+            raise CudaError(INVALID_DEVICE)
+        return found[ordinal]
+
+    def open(self, ordinal: int) -> CudaDevice:
+        """Make a context on a device, where there is none yet. Raises ``CudaError``."""
+        seen = self.device(ordinal)
+        if ordinal in self._held:
+            return seen
+        if seen.device.trouble.stalled:
+            raise CudaError(UNKNOWN, GSP_TIMEOUT_S)
+        if code := seen.device.context_error(alone=not seen.tasks(self._now())):
+            raise CudaError(code)
+        context = loads()["small"]
+        if context.mib * MIB > self.memory(ordinal)[0]:
+            raise CudaError(OUT_OF_MEMORY)
+        self._held[ordinal], self._doing[ordinal] = 0, context
+        self._access.board.clients[self._pid] = self._strike
+        number = seen.instance.id if seen.instance else None
+        load = self._load(ordinal)
+        seen.device.start(Task(self._pid, self._name, self._access.owner, load, self._now(), number))
+        return seen
+
+    def memory(self, ordinal: int) -> tuple[int, int]:
+        """Return the bytes that are free on a device, and all (cudaMemGetInfo). Raises ``CudaError``."""
+        seen = self.device(ordinal)
+        return max(seen.total - seen.held(self._now()), 0), seen.total
+
+    def allocated(self, ordinal: int) -> int:
+        """Return the bytes that this process has allocated on a device."""
+        return self._held.get(ordinal, 0)
+
+    def allocate(self, ordinal: int, size: int) -> None:
+        """Take memory of a device. Raises ``CudaError`` 2 where it does not suffice."""
+        self.open(ordinal)
+        if size > self.memory(ordinal)[0]:
+            raise CudaError(OUT_OF_MEMORY)
+        self._held[ordinal] += size
+        self._turn(ordinal)
+
+    def free(self, ordinal: int, size: int) -> None:
+        """Give memory back; nothing happens where the context is gone."""
+        if ordinal in self._held:
+            self._held[ordinal] = max(self._held[ordinal] - size, 0)
+            self._turn(ordinal)
+
+    def work(self, ordinal: int, load: str = "training", util: tuple[float, float] | None = None) -> None:
+        """Keep a device busy with a load of ``loads.yaml`` until ``rest``; ``util`` replaces its utilisation.
+
+        Raises ``CudaError``.
+        """
+        self.open(ordinal)
+        wanted = loads()[load]
+        self._doing[ordinal] = replace(wanted, util=util) if util else wanted
+        self._turn(ordinal)
+
+    def rest(self, ordinal: int) -> None:
+        """Let a device wait: its memory stays taken."""
+        if ordinal in self._held and self._doing[ordinal].name != "small":
+            self._doing[ordinal] = loads()["small"]
+            self._turn(ordinal)
+
+    def flops(self, ordinal: int, kind: str = "fp32") -> float:
+        """Return the floating-point operations per second that this process could have of a device.
+
+        ``kind``: fp32, tf32, or fp16 (bf16 is as fast). MIG gives its slices, time-slicing a part to each process
+        that works, a hot device less. Raises ``CudaError``.
+        """
+        seen = self.device(ordinal)
+        return seen.device.product.tflops[kind] * 1e12 * self.speed(ordinal)
+
+    def speed(self, ordinal: int) -> float:
+        """Return the share of a whole, healthy device's speed that this process has of it now."""
+        seen, trouble = self.device(ordinal), self.device(ordinal).device.trouble
+        working = [task for task in seen.tasks(self._now()) if task.pid != self._pid and task.load.util[1] > 5]
+        slow = SLOWED if trouble.hot or trouble.power_brake else 1.0
+        return seen.share * slow / (1 + len(working))
+
+    def close(self) -> None:
+        """End: contexts and memory are gone."""
+        self._access.board.clients.pop(self._pid, None)
+        for ordinal in self._held:
+            assert self._devices is not None
+            device = self._devices[ordinal].device
+            if self._pid in device.tasks:
+                device.end(self._pid, self._now())
+        self._held.clear()
+
+    def _load(self, ordinal: int) -> Load:
+        """Return what this process does to a device now, with exactly the memory that it has."""
+        size = loads()["small"].mib + -(-self._held[ordinal] // MIB)
+        return replace(self._doing[ordinal], mib=size, memory=0.0, ramp=0.0)
+
+    def _turn(self, ordinal: int) -> None:
+        device = self.device(ordinal).device
+        device.turn(self._pid, self._load(ordinal), self._now())
+
+    def _strike(self, code: int) -> None:
+        self.error = code
+        self._struck(code)
