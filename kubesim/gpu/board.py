@@ -64,7 +64,10 @@ APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
 
 class Board:
-    """All devices of a node. ``ended`` is called for each process that an event kills, with its CUDA error."""
+    """All devices of a node. ``ended`` is called for each process that an event kills, with its CUDA error.
+
+    ``seed`` decides on their identity: where the node's name does, two clusters have the same GPUs.
+    """
 
     def __init__(
         self,
@@ -75,13 +78,14 @@ class Board:
         *,
         replicas: int = 1,
         ended: Ended | None = None,
+        seed: str = "",
     ) -> None:
         self.node = node
         self.product = product
         self.replicas = replicas
         self.booted = booted
         self.log = KernelLog(booted)
-        self.devices = [Device(node, index, count, product, booted) for index in range(count)]
+        self.devices = [Device(seed or node, index, count, product, booted) for index in range(count)]
         self.given: dict[str, tuple[str, tuple[Slot, ...]]] = {}
         """Owner (namespace/pod/container) -> resource and slots."""
         self.marked: set[int] = set()

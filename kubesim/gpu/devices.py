@@ -130,15 +130,16 @@ class State:
 
 
 class Device:
-    """A GPU of a node; its identity follows from the node's name. It remembers what it was like before."""
+    """A GPU of a node; its identity follows from a seed. It remembers what it was like before."""
 
-    def __init__(self, node: str, index: int, count: int, product: Product, booted: datetime) -> None:
+    def __init__(self, seed: str, index: int, count: int, product: Product, booted: datetime) -> None:
         self.index = index
         self.minor = index
         self.product = product
-        self.seed = f"{node}/{index}"
-        self.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'gpu/{self.seed}')}"
-        self.serial = str(1650000000000 + int(hashlib.sha256(self.seed.encode()).hexdigest()[:8], 16) % 10**10)
+        self.seed = f"{seed}/{index}"
+        digest = hashlib.sha256(f"gpu/{self.seed}".encode()).digest()
+        self.uuid = f"GPU-{uuid.UUID(bytes=digest[:16], version=4)}"
+        self.serial = str(1650000000000 + int.from_bytes(digest[16:20], "big") % 10**10)
         self.bus = product.bus[index % len(product.bus)]
         domain, bus, number = self.bus.split(":")
         self.pci_address = f"0000{domain}:{bus.upper()}:{number.upper()}.0"

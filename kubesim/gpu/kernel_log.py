@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +10,8 @@ from datetime import datetime, timedelta
 CAPACITY = 4000
 LONGEST = 976
 """Bytes of one record: the kernel's 1024 less what it adds itself."""
+BURST_S, MIN_STEP_US, MAX_STEP_US = 0.5, 3, 41
+"""Lines that come so close together were written one after the other; so far apart (microseconds)."""
 KERNEL, USER = 0, 1
 """Facilities; the kernel gives ``USER`` to whatever a process writes to /dev/kmsg."""
 LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
@@ -38,10 +41,18 @@ class KernelLog:
 
     def write(self, at: datetime, text: str, level: int = 6, facility: int = KERNEL) -> None:
         """Add a record; ``text`` is cut at the kernel's longest, and one record is one line."""
-        seconds = max((at - self.booted).total_seconds(), 0.0)
+        seconds = self._moment(max((at - self.booted).total_seconds(), 0.0), text)
         line = text.replace("\n", " ").encode()[:LONGEST].decode(errors="ignore")
         self._records.append(Record(self._next, seconds, level, facility, line))
         self._next += 1
+
+    def _moment(self, seconds: float, text: str) -> float:
+        """Return when a line is written: a little after the one before it, if both come at once."""
+        before = self._records[-1].seconds if self._records else -BURST_S
+        if not 0 <= before - seconds < BURST_S:
+            return seconds
+        step = MIN_STEP_US + zlib.crc32(f"{self._next}{text}".encode()) % (MAX_STEP_US - MIN_STEP_US)
+        return before + step / 1e6
 
     def write_device(self, at: datetime, text: str) -> None:
         """Take what a process writes to /dev/kmsg: a record for each line, each with an optional ``<priority>``."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from kubesim.gpu.kernel_log import KernelLog
 
 _FILE = Path(__file__).with_name("xids.yaml")
 ERROR_LEVEL = 3
+RECOVERING, PREEMPTING = timedelta(microseconds=1370), timedelta(milliseconds=38)
+"""After so long the driver names its recovery action; so long each process takes to be taken off."""
 RECOVERY = {
     0: "None",
     1: "GPU Reset Required",
@@ -54,6 +56,7 @@ class Xid:
     code: int
     lines: tuple[str, ...]
     catalog: str
+    message: str = ""
     process: bool = False
     ends: str = "none"
     error: int = 0
@@ -61,7 +64,7 @@ class Xid:
     ecc: int = 0
     link: int | None = None
     remap: str = ""
-    trouble: tuple[tuple[str, bool], ...] = ()
+    trouble: tuple[tuple[str, Any], ...] = ()
     follow: tuple[int, ...] = ()
 
 
@@ -81,30 +84,31 @@ Ending = Callable[[Task, int], None]
 """Called for each process that dies, with the CUDA error it gets."""
 
 
-def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending) -> set[int]:
+def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending, *, cause: int = 0) -> set[int]:
     """Let ``code`` happen on ``device``: lines, damage, the ends of victims. Raises KeyError if unknown.
 
-    Returns it with the codes that follow from it.
+    Returns it with the codes that follow from it (``cause`` is theirs): DCGM goes on to tell of the first one.
     """
     event = xids()[code]
     victims = _victims(device, event)
     _announce(device, log, at)
     for line in event.lines:
         write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
-    _damage(device, event, at)
+    _damage(device, event, at, cause or code)
+    struck, moment = {code}, at + RECOVERING
+    for other in event.follow:
+        struck |= strike(device, log, other, at, end, cause=code)
     if event.action:
         text = (
             f"GPU recovery action changed from 0x0 ({RECOVERY[0]}) to 0x{event.action:x} ({RECOVERY[event.action]})"
         )
-        write(device, log, at, 154, text, None)
+        write(device, log, moment, 154, text, None)
     for task in victims if event.ends != "none" else ():
+        moment += PREEMPTING
         if event.ends == "all" and code != 45:
-            write(device, log, at, 45, f"Ch 00000010 caused by previous Xid {code}", task)
+            write(device, log, moment, 45, f"Ch 00000010 caused by previous Xid {code}", task)
         device.end(task.pid, at)
         end(task, event.error)
-    struck = {code}
-    for other in event.follow:
-        struck |= strike(device, log, other, at, end)
     return struck
 
 
@@ -130,9 +134,8 @@ def write(device: Device, log: KernelLog, at: datetime, code: int, line: str, ta
     log.write(at, text, ERROR_LEVEL)
 
 
-def _damage(device: Device, event: Xid, at: datetime) -> None:
-    changes: dict[str, Any] = dict(event.trouble)
-    trouble = replace(device.trouble, **changes)
+def _damage(device: Device, event: Xid, at: datetime, cause: int) -> None:
+    trouble = replace(device.trouble, **dict(event.trouble))
     if event.link is not None:
         trouble = replace(trouble, links_down=trouble.links_down | {event.link})
     remap = device.state.remap
@@ -140,4 +143,4 @@ def _damage(device: Device, event: Xid, at: datetime) -> None:
         remap = replace(remap, uncorrected=remap.uncorrected + 1, pending=True)
     if event.remap == "failed":
         remap = replace(remap, failed=True)
-    device.change(at, xid=event.code, trouble=trouble, ecc=device.state.ecc.more(event.ecc), remap=remap)
+    device.change(at, xid=cause, trouble=trouble, ecc=device.state.ecc.more(event.ecc), remap=remap)

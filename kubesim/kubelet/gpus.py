@@ -66,6 +66,8 @@ class NodeGpus:
     label: str = ""
     count: int = 0
     since: datetime | None = None
+    seed: str = ""
+    """Decides on the identity of the devices."""
     plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)
     """The containers whose device plugin speaks for the devices now; each is called with what it logs."""
     numbers: Numbers = field(default_factory=Numbers)
@@ -86,7 +88,7 @@ class NodeGpus:
         """The devices, their log and who has which."""
         known: Product = next((p for p in products().values() if p.label == self.label), products()["H100"])
         assert self.since is not None
-        board = Board(self.node, known, self.count, self.since - UPTIME)
+        board = Board(self.node, known, self.count, self.since - UPTIME, seed=self.seed)
         board.changed = lambda: self.changed()
         board.noted = lambda: self.noted()
         board.struck = self._struck
@@ -284,4 +286,4 @@ def of_node(node: Obj) -> NodeGpus:
     """Return the devices of a node, by what its labels and its capacity say."""
     meta, capacity = node["metadata"], node["status"].get("capacity") or {}
     label = (meta.get("labels") or {}).get(PRODUCT_LABEL, "")
-    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), parse(meta["creationTimestamp"]))
+    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), parse(meta["creationTimestamp"]), meta["uid"])

@@ -13,6 +13,7 @@ from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device, State
 from kubesim.gpu.products import driver
 from kubesim.gpu.readings import Reading, read
+from kubesim.gpu.xids import xids
 from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME
 from kubesim.metrics.scrape import Function
@@ -29,6 +30,8 @@ class Counter:
     value: Value
 
 
+XID = "DCGM_FI_DEV_XID_ERRORS"
+"""The one counter of a device that has fallen off the bus: DCGM has its value from an event, not from the device."""
 _OTHERS: dict[str, Value] = {
     "memory_temperature_sensor": lambda reading: reading.memory_temperature or None,
     "whole_util": lambda reading: None if reading.state.mig_mode else reading.util,
@@ -67,7 +70,12 @@ def series(board: Board, name: str, start: float, end: float) -> Iterator[Functi
         for owner in _owners(states[0]) if len(states) == 1 else dict.fromkeys(o for s in states for o in _owners(s)):
             labels = labels_of(board, device, owner)
             for counter in wanted:
-                yield Function({NAME: counter.family.name, **labels}, _at(board, device, owner, counter.value))
+                if counter.family.name != XID:
+                    yield Function({NAME: counter.family.name, **labels}, _at(board, device, owner, counter.value))
+                    continue
+                for code in dict.fromkeys(state.xid for state in states):
+                    named = {NAME: XID, **labels_of(board, device, owner, code)}
+                    yield Function(named, _xid_at(board, device, owner, code))
 
 
 def exposed(board: Board, at: datetime) -> Iterator[Exposed]:
@@ -75,13 +83,18 @@ def exposed(board: Board, at: datetime) -> Iterator[Exposed]:
     for counter in counters().values() if board.loaded else ():
         for device in board.devices:
             reading = read(device, at)
-            value = None if reading.state.trouble.lost else counter.value(reading)
+            told = counter.family.name == XID
+            value = None if reading.state.trouble.lost and not told else counter.value(reading)
+            code = reading.state.xid if told else None
             for owner in _owners(reading.state) if value is not None else ():
-                yield Exposed(counter.family, labels_of(board, device, owner), value or 0.0)
+                yield Exposed(counter.family, labels_of(board, device, owner, code), value or 0.0)
 
 
-def labels_of(board: Board, device: Device, owner: str) -> dict[str, str]:
-    """Return the labels of a device, and of the container that has it (``namespace/pod/container``, or empty)."""
+def labels_of(board: Board, device: Device, owner: str, xid: int | None = None) -> dict[str, str]:
+    """Return the labels of a device, and of the container that has it (``namespace/pod/container``, or empty).
+
+    ``xid``: that of the counter of Xids, which names it; 0 for none yet.
+    """
     found = {
         "gpu": str(device.index),
         "UUID": device.uuid,
@@ -91,10 +104,11 @@ def labels_of(board: Board, device: Device, owner: str) -> dict[str, str]:
         "Hostname": board.node,
         "DCGM_FI_DRIVER_VERSION": driver().version,
     }
-    if owner:
-        namespace, pod, container = owner.split("/")
-        found |= {"container": container, "namespace": namespace, "pod": pod}
-    return found
+    namespace, pod, container = owner.split("/") if owner else ("", "", "")
+    more = {"container": container, "namespace": namespace, "pod": pod} if owner else {}
+    if xid is not None:
+        more |= {"err_code": str(xid), "err_msg": xids()[xid].message if xid else "No Error"}
+    return found | dict(sorted(more.items()))
 
 
 @lru_cache(maxsize=256)
@@ -120,5 +134,17 @@ def _at(
         if reading.state.trouble.lost or owner not in _owners(reading.state):
             return None
         return value(reading)
+
+    return call
+
+
+def _xid_at(board: Board, device: Device, owner: str, code: int) -> Callable[[float], float | None]:
+    """Return the series of one Xid of a device: its number, as long as it is the last one."""
+
+    def call(moment: float) -> float | None:
+        if board.without_driver is not None and moment >= board.without_driver.timestamp():
+            return None
+        state = device.state_at(_time(moment))
+        return code if state.xid == code and owner in _owners(state) else None
 
     return call

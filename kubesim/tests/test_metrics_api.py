@@ -150,7 +150,7 @@ def test_alerts_wait_and_then_fire(server, board):
     firing = [alert for alert in alerts if alert["labels"]["alertname"] == "GpuIdle" and alert["state"] == "firing"]
     assert {alert["labels"]["gpu"] for alert in firing} == {"2", "3"}
     assert firing[0]["annotations"]["summary"] == "GPU 2 of node-a is at 0 %"
-    assert [a["value"] for a in alerts if a["labels"]["alertname"] == "XidError"] == ["63"]
+    assert [a["value"] for a in alerts if a["labels"]["alertname"] == "XidError"] == ["94"]
     group = ask(server, "rules")["groups"][0]
     assert [rule["type"] for rule in group["rules"]] == ["alerting", "alerting", "recording"]
 
