@@ -119,7 +119,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
         _add_kernel_log(made, made.devices.log)
     gate = Gate(host.client, host.fabric, record.ip, host.node.tags)
     config = partial(_text, made.files, "/etc/resolv.conf")
-    network = PodNetwork(host.client, host.fabric, record.ip, config, gate)
+    network = PodNetwork(host.client, host.fabric, record.ip, config, gate, host.node.name)
     if host.fabric.door is not None:
         namespace, token = record.pod["metadata"]["namespace"], partial(_text, made.files, f"{ACCOUNT_PATH}/token")
         made.kube = PodKube(host.fabric.door, namespace, token, network.reach_api)

@@ -169,7 +169,7 @@ class Sandbox:
         host, record = self.host, self.worker.record
         reader = reader or host.client
         gate = Gate(reader, host.fabric, record.ip, host.node.tags)
-        return PodNetwork(reader, host.fabric, record.ip, lambda: inside.resolv_conf(record), gate)
+        return PodNetwork(reader, host.fabric, record.ip, lambda: inside.resolv_conf(record), gate, host.node.name)
 
     def cut(self, container: Container, text: str, code: int = failures.KILLED_CODE) -> None:
         """Let a computed process die now, with a text on standard error."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from kubesim import data
 from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
+from kubesim.network.world import host_at, outside_hosts
 from kubesim.shell.lookup import Answer, Record
 
 DOMAIN = "cluster.local"
@@ -118,6 +117,8 @@ class ClusterNames:
             meta = service["metadata"]
             places = await self._places(meta["name"], meta["namespace"])
             names += [f"{place.host}.{_full_name(service)}" for place in places if place.address == address]
+        if not names:
+            return outside(name, "PTR")
         return _some(name, "PTR", (Record(name, "PTR", full) for full in names))
 
     async def _get(self, resource: str, name: str, namespace: str = "") -> Obj | None:
@@ -134,6 +135,10 @@ def _full_name(service: Obj) -> str:
 def outside(name: str, kind: str = "A") -> Answer:
     """Return what name servers of the world say of the few names that the table knows."""
     name = name.rstrip(".").lower()
+    if name.endswith(REVERSE):
+        address = ".".join(reversed(name.removesuffix(REVERSE).split(".")))
+        found = host_at(address)
+        return _some(name, kind, [Record(name, "PTR", found.name)] if found is not None else [])
     addresses = hosts().get(name)
     if addresses is None:
         return Answer(name, exists=False)
@@ -143,7 +148,7 @@ def outside(name: str, kind: str = "A") -> Answer:
 @cache
 def hosts() -> dict[str, list[str]]:
     """Return the hosts outside of every cluster, with their addresses."""
-    return dict(data.read(Path(__file__).with_name("hosts.yaml")))
+    return {name: [*host.addresses] for name, host in outside_hosts().items()}
 
 
 def _of_kind(name: str, kind: str, records: Iterable[Record]) -> Answer:

@@ -8,41 +8,42 @@ from urllib.parse import urlsplit
 
 from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
-from kubesim.network.dns import ClusterNames, hosts, outside
+from kubesim.network.dns import ClusterNames, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
-from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
+from kubesim.network.fabric import Fabric, Request, Server
 from kubesim.network.gate import API_SERVER, NAME_SERVER, Gate
+from kubesim.network.metadata import ADDRESS as METADATA
+from kubesim.network.metadata import MetadataServer, has_metadata
 from kubesim.network.pairs import Ends, joined
+from kubesim.network.paths import GOOGLE, hop
+from kubesim.network.policy import pod_of
+from kubesim.network.world import WEB, OutsideServer, host_at
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.lookup import Answer, ResolvConf, parse, search
+from kubesim.shell.wayout import Hop
 
 CLUSTER_RESOLVER, NODE_RESOLVER = "10.96.0.10", "169.254.169.254"
 """The address that pods ask for names, and the one that nodes ask. A cluster without a DNS service of its own answers
 at the first all the same, so that a small practice cluster needs no pods for it."""
-DNS_PORT, WEB_PORTS = 53, (80, 443)
+DNS_PORT = 53
 LOCAL = ("localhost", "127.0.0.1", "::1")
-
-
-class World(HttpServer):
-    """A server outside: registries ask who is there, everything else says that it lives."""
-
-    async def respond(self, request: Request) -> Response:
-        """Answer a request."""
-        if request.path.startswith("/v2"):
-            challenge = f'Bearer realm="https://{request.headers.get("host", "")}/token"'
-            body = b'{"errors":[{"code":"UNAUTHORIZED","message":"authentication required","detail":null}]}'
-            return Response(401, body, {"Content-Type": "application/json", "WWW-Authenticate": challenge})
-        return Response(200, b"<!doctype html><title>OK</title>\n", {"Content-Type": "text/html; charset=utf-8"})
 
 
 class PodNetwork:
     """What the programs of one pod see of the network; every call raises ``NetworkError``.
 
-    ``config`` returns the text of the pod's resolv.conf; ``gate`` says what its traffic may reach.
+    ``config`` returns the text of the pod's resolv.conf; ``gate`` says what its traffic may reach; ``node`` is whose
+    metadata server it asks.
     """
 
     def __init__(
-        self, client: Reader, fabric: Fabric, address: str, config: Callable[[], str], gate: Gate | None = None
+        self,
+        client: Reader,
+        fabric: Fabric,
+        address: str,
+        config: Callable[[], str],
+        gate: Gate | None = None,
+        node: str = "",
     ) -> None:
         self._client = client
         self._fabric = fabric
@@ -50,6 +51,7 @@ class PodNetwork:
         self._config = config
         self._names = ClusterNames(client)
         self._gate = gate or Gate(client, fabric, address)
+        self._node = node
 
     @property
     def config(self) -> ResolvConf:
@@ -128,9 +130,39 @@ class PodNetwork:
         place = await self._behind(address[0], port)
         if not await self._gate.opens(*place):
             raise NetworkError("timeout")
-        if place[1] in WEB_PORTS and any(place[0] in known for known in hosts().values()):
-            return World()
-        return self._fabric.find(*place)
+        if place == (METADATA, WEB):
+            return await self._metadata()
+        return OutsideServer(*place) if host_at(place[0]) is not None else self._fabric.find(*place)
+
+    async def _metadata(self) -> Server:
+        """Return the metadata server of the machine that the pod runs on; raises ``NetworkError`` without a cloud."""
+        node = await self._get("nodes", self._node, "") if self._node else None
+        if node is None or not has_metadata(node):
+            raise NetworkError("timeout")
+        return MetadataServer(node)
+
+    async def path(self, address: str) -> list[Hop]:
+        """Return the routers on the way to an address, and itself last where echo requests are answered."""
+        if address in (self._address, "127.0.0.1"):
+            return [hop(address, self._address)]
+        pods = await self._pods()
+        here, there = pod_of(self._address, pods), pod_of(address, pods)
+        ways = [] if here is None else [f"{self._address.rpartition('.')[0]}.1"]
+        if there is not None and here is not None and there["spec"].get("nodeName") != here["spec"].get("nodeName"):
+            ways.append(there["status"]["hostIP"])
+        host = host_at(address)
+        ways += GOOGLE if host is not None and address != METADATA else []
+        answers = host.icmp if host is not None else self._fabric.attached(address) or address == API_SERVER.address
+        if not await self._gate.opens(address, 0, "ICMP"):
+            ways, answers = ways[:1], False
+        return [hop(each, self._address) for each in (*ways, *([address] if answers else []))]
+
+    async def _pods(self) -> list[Obj]:
+        """Return all pods; none where they may not be read, as with nodes that have joined a cluster."""
+        try:
+            return (await self._client.list("pods")).items
+        except ApiError:
+            return []
 
     async def reach_api(self) -> None:
         """Return where policies let the pod reach the API server; raises ``NetworkError`` where they do not."""

@@ -29,14 +29,19 @@ class Party:
 
 def party(address: str, pods: Iterable[Obj]) -> Party:
     """Return who has an address among some pods."""
+    if (pod := pod_of(address, pods)) is None:
+        return Party(address)
+    meta = pod["metadata"]
+    return Party(address, meta["namespace"], meta.get("labels") or {}, _named_ports(pod))
+
+
+def pod_of(address: str, pods: Iterable[Obj]) -> Obj | None:
+    """Return the pod that has an address of its own, among some; None for that of a node."""
     for pod in pods:
-        status = pod.get("status", {})
-        if status.get("podIP") != address or status.get("phase") in ("Succeeded", "Failed"):
-            continue
-        if not pod["spec"].get("hostNetwork"):
-            meta = pod["metadata"]
-            return Party(address, meta["namespace"], meta.get("labels") or {}, _named_ports(pod))
-    return Party(address)
+        status, apart = pod.get("status", {}), not pod["spec"].get("hostNetwork")
+        if apart and status.get("podIP") == address and status.get("phase") not in ("Succeeded", "Failed"):
+            return pod
+    return None
 
 
 def _named_ports(pod: Obj) -> dict[str, int]:

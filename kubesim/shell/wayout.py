@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from kubesim.shell.handles import Messages, Reader, Writer
 from kubesim.shell.lookup import Answer, ResolvConf
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A router or the target of packets; ``rtt`` is in milliseconds, ``ttl`` what an answer of it has left."""
+
+    address: str
+    rtt: float
+    ttl: int = 64
+
+    def measured(self, number: int) -> float:
+        """Return the milliseconds of one answer, which vary a little from one to the next."""
+        return self.rtt * (0.94 + (zlib.crc32(f"{self.address}/{number}".encode()) % 1000) / 6000)
 
 
 class Network(Protocol):
@@ -23,8 +38,17 @@ class Network(Protocol):
     async def resolve(self, name: str) -> list[str]:
         """Return the addresses of a name, short or absolute."""
 
+    def listen(self, port: int, server: Any) -> None:
+        """Open a port for a server as those of ``network.fabric`` are."""
+
+    def close(self, port: int, server: Any) -> None:
+        """Close a port, if it is still this server's."""
+
     async def connect(self, host: str, port: int) -> tuple[Reader, Writer]:
         """Open a TCP connection."""
+
+    async def path(self, address: str) -> list[Hop]:
+        """Return the routers on the way to an address, and itself last where echo requests are answered."""
 
     async def http(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes

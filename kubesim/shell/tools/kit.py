@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -297,9 +298,39 @@ def number(word: str) -> int | None:
     return int(digits) * factor if digits.isdecimal() and len(digits) < 16 else None
 
 
+def decimal(word: str, default: float) -> float:
+    """Return a number of seconds or steps such as ``0.5``; ``default`` for no number."""
+    whole, _, rest = word.partition(".")
+    return float(word) if whole.isdecimal() and (not rest or rest.isdecimal()) and len(word) < 12 else default
+
+
+def significant(value: float) -> str:
+    """Return a duration with three significant digits, as iputils prints milliseconds."""
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
 async def missing(process: Process, args: list[str], least: int) -> None:
     """Fail unless there are ``least`` operands."""
     if len(args) < 1:
         await usage(process, "missing operand" if least < 2 else "missing file operand")
     if len(args) < least:
         await usage(process, f"missing destination file operand after '{args[0]}'")
+
+
+class Interrupt:
+    """Ctrl-C, for a program that has something to say before it ends."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._event = asyncio.Event()
+        process.handlers["INT"] = lambda name: self._event.set()
+
+    async def sleep(self, seconds: float) -> bool:
+        """Sleep so long; returns whether it was interrupted."""
+        waits = {asyncio.ensure_future(self._process.sleep(seconds)), asyncio.ensure_future(self._event.wait())}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+        return self._event.is_set()

@@ -1,8 +1,10 @@
-"""The network below names and pages: ping, nc."""
+"""nc: connections by hand."""
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import FIRST_COMPLETED as FIRST
+from typing import Any
 
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.handles import CHUNK, Reader
@@ -11,41 +13,13 @@ from kubesim.shell.sockets import SYN_S, UNKNOWN, resolve
 from kubesim.shell.tools import kit
 
 
-async def ping(process: Process) -> int:
-    """Send echo requests; containers may not, or the network does not answer them."""
-    opts = await kit.options(process, "c:W:w:i:qnI:s:46")
-    if not opts.args:
-        await kit.usage(process, "usage error: Destination address required")
-    name = opts.args[0]
-    try:
-        address = (await resolve(process, name))[0]
-    except NetworkError:
-        return await process.fail(
-            f"bad address '{name}'" if process.busybox else f"{name}: Name or service not known",
-            1 if process.busybox else 2,
-        )
-    count = int(opts.get("c")) if opts.get("c").isdecimal() else 1 << 30
-    await process.write(
-        f"PING {name} ({address}){': 56 data bytes' if process.busybox else ' 56(84) bytes of data.'}\n"
-    )
-    sent = 0
-    while sent < count:
-        sent += 1
-        await process.sleep(1.0)
-    await process.write(
-        f"\n--- {name} ping statistics ---\n"
-        f"{sent} packets transmitted, 0 received, 100% packet loss, time {sent * 1000}ms\n\n"
-    )
-    return 1
-
-
 async def nc(process: Process) -> int:
     """Open a connection and pass bytes both ways."""
     opts = await kit.options(process, "zvw:lnup:Nq:i:", {"zero": "z"})
-    if len(opts.args) < 2 or not opts.args[1].isdecimal() or "l" in opts:
-        return await process.fail(
-            "missing port number" if len(opts.args) < 2 else "listening is not supported on this address"
-        )
+    if "l" in opts:
+        return await _listen(process, opts)
+    if len(opts.args) < 2 or not opts.args[1].isdecimal():
+        return await process.fail("missing port number")
     name, port = opts.args[0], int(opts.args[1])
     try:
         address = (await resolve(process, name))[0]
@@ -66,9 +40,49 @@ async def nc(process: Process) -> int:
     try:
         while data := await process.read():
             await writer.write(data)
-        await incoming
+        if opts.any("Nq") and (close := getattr(writer, "close", None)) is not None:
+            close()
+        limit = kit.decimal(opts.get("w"), 0.0)
+        await (
+            asyncio.wait({incoming, asyncio.ensure_future(process.sleep(limit))}, return_when=FIRST)
+            if limit
+            else incoming
+        )
     finally:
         incoming.cancel()
+    return 0
+
+
+class _Listener:
+    """A port on which nc takes one connection."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.done = asyncio.Event()
+
+    async def respond(self, request: Any) -> Any:
+        """Never answer, as what only prints does not."""
+        raise NetworkError("timeout")
+
+    async def converse(self, connection: Any, source: str) -> None:
+        """Print what comes."""
+        await _pump(self._process, connection)
+        self.done.set()
+
+
+async def _listen(process: Process, opts: kit.Options) -> int:
+    """Wait for one connection (``-l``); the port is an operand, or with BusyBox' nc a value of ``-p``."""
+    port = opts.get("p") or (opts.args[-1] if opts.args else "")
+    if not port.isdecimal() or process.machine.network is None:
+        return await process.fail("missing port number")
+    listener = _Listener(process)
+    process.machine.network.listen(int(port), listener)
+    if "v" in opts:
+        await process.error(f"Listening on 0.0.0.0 {port}\n")
+    try:
+        await listener.done.wait()
+    finally:
+        process.machine.network.close(int(port), listener)
     return 0
 
 
@@ -94,7 +108,4 @@ async def _pump(process: Process, reader: Reader) -> None:
         await process.flush()
 
 
-TOOLS: dict[str, Tool] = {
-    "ping": ping,
-    "nc": nc,
-}
+TOOLS: dict[str, Tool] = {"nc": nc}

@@ -1,0 +1,159 @@
+"""ping, traceroute, tracepath and mtr: how far away somebody is, and over which routers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean, pstdev
+
+from kubesim.shell.errors import NetworkError
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import network, resolve
+from kubesim.shell.tools import kit
+from kubesim.shell.wayout import Hop
+
+FOREVER = 1 << 30
+PAYLOAD = 56
+MAX_HOPS, MTR_TRIES = 30, 10
+UNKNOWN = "Name or service not known"
+
+
+async def ping(process: Process) -> int:
+    """Send echo requests and tell of the answers."""
+    opts = await kit.options(process, "c:W:w:i:qnI:s:t:M:p:l:DOvAfbRUL46", whole={"c": "invalid argument: '{}'"})
+    if len(opts.args) != 1:
+        if process.busybox:
+            await kit.usage(process, "")
+        await process.error("ping: usage error: Destination address required\n")
+        return 1
+    name = opts.args[0]
+    try:
+        address = (await resolve(process, name))[0]
+        way = await network(process).path(address)
+    except NetworkError:
+        text = f"bad address '{name}'" if process.busybox else f"{name}: {UNKNOWN}"
+        return await process.fail(text, 1 if process.busybox else 2)
+    target = way[-1] if way and way[-1].address == address else None
+    return await _Echo(process, opts, name, address, target).run()
+
+
+@dataclass
+class _Echo:
+    """One run of ping."""
+
+    process: Process
+    opts: kit.Options
+    name: str
+    address: str
+    target: Hop | None
+    times: list[float] = field(default_factory=list)
+    sent: int = 0
+
+    async def run(self) -> int:
+        size = int(self.opts.get("s")) if self.opts.get("s").isdecimal() else PAYLOAD
+        bytes_sent = f": {size} data bytes" if self.process.busybox else f" {size}({size + 28}) bytes of data."
+        await self.process.write(f"PING {self.name} ({self.address}){bytes_sent}\n")
+        began, interrupt = self.process.machine.now(), kit.Interrupt(self.process)
+        await self._send(interrupt, size + 8)
+        taken = round((self.process.machine.now() - began) * 1000) + (round(self.times[-1]) if self.times else 0)
+        await self.process.write(self._summary(taken))
+        return 0 if self.times else 1
+
+    async def _send(self, interrupt: kit.Interrupt, size: int) -> None:
+        count = int(self.opts.get("c", str(FOREVER)))
+        pause, deadline = kit.decimal(self.opts.get("i"), 1.0), kit.decimal(self.opts.get("w"), float(FOREVER))
+        limit = kit.decimal(self.opts.get("W"), 10.0)
+        end = self.process.machine.now() + deadline
+        while self.sent < count and self.process.machine.now() < end:
+            self.sent += 1
+            if self.target is not None:
+                self.times.append(self.target.measured(self.sent))
+                await self._tell(self.target, self.times[-1], size)
+            last = self.sent == count
+            rest = end - self.process.machine.now()
+            if not (last and self.target is not None) and await interrupt.sleep(min(limit if last else pause, rest)):
+                return
+
+    async def _tell(self, target: Hop, took: float, size: int) -> None:
+        if "q" in self.opts:
+            return
+        number = f"seq={self.sent - 1}" if self.process.busybox else f"icmp_seq={self.sent}"
+        place = self.address if self.name == self.address or self.process.busybox else f"{self.name} ({self.address})"
+        shown = f"{took:.3f}" if self.process.busybox else kit.significant(took)
+        await self.process.write(f"{size} bytes from {place}: {number} ttl={target.ttl} time={shown} ms\n")
+        await self.process.flush()
+
+    def _summary(self, taken: int) -> str:
+        lost = round(100 * (self.sent - len(self.times)) / max(self.sent, 1))
+        head = f"\n--- {self.name} ping statistics ---\n{self.sent} packets transmitted, {len(self.times)} "
+        low, mean, high = (min(self.times), fmean(self.times), max(self.times)) if self.times else (0.0, 0.0, 0.0)
+        if self.process.busybox:
+            round_trip = f"round-trip min/avg/max = {low:.3f}/{mean:.3f}/{high:.3f} ms\n" if self.times else ""
+            return f"{head}packets received, {lost}% packet loss\n{round_trip}"
+        spread = pstdev(self.times) if self.times else 0.0
+        rtt = f"rtt min/avg/max/mdev = {low:.3f}/{mean:.3f}/{high:.3f}/{spread:.3f} ms\n" if self.times else "\n"
+        return f"{head}received, {lost}% packet loss, time {taken}ms\n{rtt}"
+
+
+async def traceroute(process: Process) -> int:
+    """Tell over which routers the way to a host leads."""
+    opts = await kit.options(process, "nm:w:q:ITUp:f:46", {"max-hops=": "m", "icmp": "I", "tcp": "T"})
+    if not opts.args:
+        await process.error('Specify "host" missing argument.\n')
+        return 2
+    name, most = opts.args[0], int(kit.decimal(opts.get("m"), MAX_HOPS))
+    try:
+        address = (await resolve(process, name))[0]
+        way = await network(process).path(address)
+    except NetworkError:
+        await process.error(f'{name}: {UNKNOWN}\nCannot handle "host" cmdline arg `{name}\' on position 1 (argc 1)\n')
+        return 2
+    await process.write(f"traceroute to {name} ({address}), {most} hops max, 60 byte packets\n")
+    reached = bool(way) and way[-1].address == address
+    for number, each in enumerate(way[:most], 1):
+        shown = (
+            each.address if "n" in opts else f"{name if each.address == address else each.address} ({each.address})"
+        )
+        times = "  ".join(f"{each.measured(number * 3 + at):.3f} ms" for at in range(3))
+        await process.write(f"{number:2d}  {shown}  {times}\n")
+        await process.sleep(each.rtt / 1000)
+    for number in range(len(way) + 1, 1 if reached else most + 1):
+        await process.write(f"{number:2d}  * * *\n")
+        await process.sleep(kit.decimal(opts.get("w"), 5.0))
+    return 0
+
+
+async def mtr(process: Process) -> int:
+    """Report the routers on the way to a host, and how many answers of each got lost."""
+    long = {"report": "r", "report-wide": "w", "report-cycles=": "c", "no-dns": "n", "tcp": "T", "udp": "u"}
+    opts = await kit.options(process, "rwnbc:i:TuP:m:46z", long)
+    if not opts.args:
+        await process.error("mtr: usage error: hostname missing\n")
+        return 1
+    if "r" not in opts and "w" not in opts:
+        await process.error("mtr: unable to open the terminal; use --report\n")
+        return 1
+    name, cycles = opts.args[0], int(kit.decimal(opts.get("c"), MTR_TRIES))
+    try:
+        address = (await resolve(process, name))[0]
+        way = await network(process).path(address)
+    except NetworkError:
+        await process.error(f"mtr: Failed to resolve host: {name}: {UNKNOWN}\n")
+        return 1
+    begun = process.machine.clock.now()
+    await process.sleep(float(cycles))
+    host = process.machine.hostname
+    head = f"HOST: {host[:28]:<28}"
+    await process.write(
+        f"Start: {begun:%Y-%m-%dT%H:%M:%S+0000}\n{head}  Loss%   Snt   Last   Avg  Best  Wrst StDev\n"
+    )
+    for number, each in enumerate(way, 1):
+        shown = name if each.address == address and "n" not in opts else each.address
+        times = [each.measured(number * 100 + at) for at in range(cycles)]
+        stats = f"{times[-1]:6.1f} {fmean(times):5.1f} {min(times):5.1f} {max(times):5.1f} {pstdev(times):5.1f}"
+        await process.write(f"{number:3d}.|-- {shown:<26}  0.0% {cycles:5d} {stats}\n")
+    if not way or way[-1].address != address:
+        await process.write(f"{len(way) + 1:3d}.|-- {'???':<26} 100.0 {cycles:5d}    0.0   0.0   0.0   0.0   0.0\n")
+    return 0
+
+
+TOOLS: dict[str, Tool] = {"ping": ping, "traceroute": traceroute, "mtr": mtr}
