@@ -43,7 +43,7 @@ def _run_dir() -> Path:
 
 RUN_DIR = env.folder("RUN_DIR", _run_dir())
 DEBUG = env.flag("DEBUG")
-WORKERS = env.number("WORKERS", 4, low=1, high=32)  # lanes of the worker process
+WORKERS = env.number("WORKERS", 10, low=1, high=32)  # lanes of the worker process, at most
 
 
 SECRET_KEY = env.secret("SECRET_KEY") or secret_key.kept_in(DATA_DIR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from django.db import close_old_connections
@@ -49,14 +51,17 @@ class Lane(_Known, SimpleWorker):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "worker_ttl": TTL_S})
+        self.at_work: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Makes what is entered for the time of each job."""
 
     def perform_job(self, job: Job, queue: Any) -> bool:
         """Do the job, and keep no connection to the database that it broke."""
-        close_old_connections()
-        try:
-            return super().perform_job(job, queue)
-        finally:
+        with self.at_work():
             close_old_connections()
+            try:
+                return super().perform_job(job, queue)
+            finally:
+                close_old_connections()
 
     def stop(self) -> None:
         """Take no further job."""
@@ -70,6 +75,10 @@ class Lane(_Known, SimpleWorker):
 
     def procline(self, message: str) -> None:
         """Leave the process its name: it is not this lane's alone."""
+
+    def _set_ip_address(self, connection: Any) -> None:
+        """Give no address: the lanes share their connections, of which rq would ask for a list of all clients."""
+        self.ip_address = "unknown"
 
     def _install_signal_handlers(self) -> None:
         """Leave signals to the process."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from uuid import uuid4
 
 import pytest
 import redis
@@ -57,22 +59,27 @@ def hang(number: int) -> None:
 
 
 @pytest.fixture
-def lanes(connection):
-    """Two lanes of this process on the test's Redis."""
+def queue(connection):
+    """A queue from which no lane takes that an earlier test has stopped."""
+    return Queue(uuid4().hex, connection=connection, serializer=JSONSerializer)
+
+
+@pytest.fixture
+def lanes(connection, queue):
+    """Up to four lanes of this process on the test's Redis."""
 
     def make() -> Lane:
-        return Lane([Queue("default", connection=connection, serializer=JSONSerializer)], connection=connection)
+        return Lane([queue], connection=connection)
 
     HANGING.clear()
-    lanes = Lanes(1, make)
+    lanes = Lanes(4, make, idle_s=1)
     yield lanes
     HANGING.set()
     lanes.close(2)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_that_hangs_leaves_another_lane_to_the_others(connection, lanes):
-    queue = Queue("default", connection=connection, serializer=JSONSerializer)
+def test_a_job_that_hangs_leaves_another_lane_to_the_others(queue, lanes):
     for number in range(2):
         queue.enqueue(f"{__name__}.hang", number)
     lanes.start()
@@ -81,9 +88,31 @@ def test_a_job_that_hangs_leaves_another_lane_to_the_others(connection, lanes):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_lane_notes_what_it_has_begun(connection, lanes):
+def test_lanes_are_made_while_all_are_at_work_and_end_when_they_have_nothing_to_do(connection, queue, lanes):
+    lanes.start()
+    assert len(lanes) == 2
+    for number in range(5):
+        queue.enqueue(f"{__name__}.hang", number)
+    for _ in range(4):
+        assert STARTED.acquire(timeout=60)
+    assert len(lanes) == 4
+    assert not STARTED.acquire(timeout=0.1), "four jobs at a time, and no more"
+    HANGING.set()
+    assert STARTED.acquire(timeout=60)
+    _wait_until(lambda: len(lanes) == 2)
+    _wait_until(lambda: Worker.count(connection=connection) == 2)
+
+
+def _wait_until(holds) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lane_notes_what_it_has_begun(queue, lanes):
     row = Outbox.objects.create(job=f"{__name__}.hang", args=[1])
-    queue = Queue("default", connection=connection, serializer=JSONSerializer)
     queue.enqueue(row.job, *row.args, job_id=f"outbox-{row.pk}")
     lanes.start()
     assert STARTED.acquire(timeout=60)
