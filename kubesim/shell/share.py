@@ -6,6 +6,7 @@ process must not notice.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -104,6 +105,8 @@ class Disk(Room):
 CLUSTER_RATE, CLUSTER_BURST_S = 0.4, 2.0
 CONTAINER_RATE, CONTAINER_BURST_S = 0.2, 1.0
 CLUSTER_ROOM, CONTAINER_ROOM = 256 << 20, 64 << 20
+MAX_WORKERS = 2
+"""Processes of the host that compute for a cluster's containers at a time."""
 
 
 @dataclass(slots=True)
@@ -113,3 +116,4 @@ class Share:
     computing: Allowance = field(default_factory=lambda: Allowance(CLUSTER_RATE, CLUSTER_BURST_S))
     disk: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
     memory: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
+    workers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_WORKERS))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from kubesim.data import Bounded
 from kubesim.shell.errors import FileError, Leave
+from kubesim.shell.jq_process import run_filter
+from kubesim.shell.jq_worker import mentions
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.jq_names import Break
-from kubesim.shell.tools.jq_parse import JqSyntaxError, Parser
-from kubesim.shell.tools.jq_run import Runner
-from kubesim.shell.tools.jq_values import JqError, dumps, truth
 
 LARGEST = 8 << 20
 FLAGS = "rjacesnSRCMhVif:L:"
@@ -73,7 +73,7 @@ async def _bound(process: Process, flag: str, name: str, text: str) -> Any:
         if flag == "--argjson":
             return json.loads(text)
         data = kit.text(process.view.read(text))
-        return data if flag == "--rawfile" else list(_documents(data))
+        return data if flag == "--rawfile" else _values(data)
     except FileError as error:
         raise Leave(
             await process.fail(
@@ -83,7 +83,7 @@ async def _bound(process: Process, flag: str, name: str, text: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise Leave(
             await process.fail(
-                f"error: Invalid JSON text passed to --argjson\n"
+                f"error: Invalid JSON text passed to {flag}\n"
                 f"Use {process.name} --help for help with command-line options,\n"
                 f"or see the jq manpage, or online docs  at https://jqlang.github.io/jq",
                 2,
@@ -91,104 +91,85 @@ async def _bound(process: Process, flag: str, name: str, text: str) -> Any:
         ) from error
 
 
-def _documents(text: str) -> list[Any]:
-    """Parse JSON values one after the other; raises ValueError with what could be read as its second argument."""
-    decoder = json.JSONDecoder()
-    found: list[Any] = []
-    at = 0
-    space = re.compile(r"[ \t\r\n]*")
-    while True:
-        match = space.match(text, at)
-        at = match.end() if match else at
-        if at >= len(text):
-            return found
-        try:
-            value, at = decoder.raw_decode(text, at)
-        except ValueError as error:
-            line = text.count("\n", 0, at) + 1
-            column = len(text[:at].rpartition("\n")[2]) + 1
-            reason = (
-                "Invalid numeric literal"
-                if text[at].isalnum()
-                else "Unfinished JSON term"
-                if text[at] in '[{"'
-                else "Invalid literal"
-            )
-            raise ValueError(f"{reason} at line {line}, column {column}", found) from error
+def _values(text: str) -> list[Any]:
+    """Parse JSON values one after the other. Raises ValueError."""
+    decoder, found = json.JSONDecoder(), []
+    while text := text.lstrip():
+        value, at = decoder.raw_decode(text)
         found.append(value)
+        text = text[at:]
+    return found
 
 
 async def jq(process: Process) -> int:
-    """Run a filter over JSON."""
+    """Run a filter over JSON, or over YAML as yq."""
     variables: dict[str, Any] = {}
+    yq = process.name == "yq"
     opts = await kit.options(
-        process, FLAGS + ("yPp:o:" if process.name == "yq" else ""), LONG, argv=await _arguments(process, variables)
+        process, FLAGS + ("yPp:o:" if yq else ""), LONG, argv=await _arguments(process, variables)
     )
     if "V" in opts:
-        await process.write(
-            "jq-1.7.1\n" if process.name == "jq" else "yq (https://github.com/mikefarah/yq/) version v4.44.3\n"
-        )
+        await process.write("yq (https://github.com/mikefarah/yq/) version v4.44.3\n" if yq else "jq-1.8.2\n")
         return 0
-    args = opts.args
-    if process.name == "yq" and args[:1] in (["e"], ["eval"], ["ea"], ["eval-all"]):
+    source, names = _source(process, opts, opts.args)
+    if source is None:
+        await process.error(
+            "jq - commandline JSON processor [version 1.8.2]\n\nUsage:\tjq [OPTIONS] FILTER [FILES...]\n"
+        )
+        return 2
+    unread = "n" in opts and not mentions("inputs?", source)
+    texts, status = ([], 0) if unread else await _texts(process, names)
+    request = {
+        "program": source,
+        "variables": variables,
+        "null": "n" in opts,
+        "slurp": "s" in opts and "R" not in opts,
+        "stream": "stream" in opts,
+        "environment": dict(process.env),
+        "now": process.machine.now(),
+    }
+    try:
+        request |= _inputs(opts, texts, yaml_in=yq and opts.get("p") != "json")
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        return await _plain(process, f"Error: bad file '-': {str(error)[:200]}")
+    place = "<unknown>" if "n" in opts else f"<stdin>:{''.join(texts).count(chr(10))}"
+    return await _run(process, opts, request, Run(names, place, status))
+
+
+def _source(process: Process, opts: kit.Options, args: list[str]) -> tuple[str | None, list[str]]:
+    """Return the filter, None where there is none, and the names of files."""
+    yq = process.name == "yq"
+    if yq and args[:1] in (["e"], ["eval"], ["ea"], ["eval-all"]):
         args = args[1:]
     if "f" in opts:
-        source = kit.text(process.view.read(opts.get("f"))) if process.view.find(opts.get("f")) else "."
-    elif process.name == "yq" and args and process.view.find(args[0]) and not args[0].startswith("."):
-        source = "."
-    else:
-        if not args and process.name == "jq":
-            await process.error(
-                "jq - commandline JSON processor [version 1.7.1]\n\nUsage:\tjq [OPTIONS] FILTER [FILES...]\n"
-            )
-            return 2
-        source = args.pop(0) if args else "."
-    try:
-        node = Parser(source).parse()
-    except JqSyntaxError as error:
-        text = f"syntax error, unexpected {error} at <top-level>, line 1:\n{source}"
-        await process.error(
-            f"jq: error: {text}\njq: 1 compile error\n" if process.name == "jq" else f"Error: {error}\n"
-        )
-        return 3 if process.name == "jq" else 1
-    runner = Runner(process, variables)
-    return await _run(process, opts, runner, node, args)
+        return kit.text(process.view.read(opts.get("f"))), args
+    if yq and (not args or process.view.find(args[0]) and not args[0].startswith(".")):
+        return ".", args
+    return (args[0], args[1:]) if args else (None, [])
 
 
-async def _inputs(process: Process, opts: kit.Options, names: list[str]) -> tuple[list[Any], int]:
-    """Read the input; 2 after a message where it is no JSON."""
-    if "n" in opts and not names:
-        names = []
+async def _texts(process: Process, names: list[str]) -> tuple[list[str], int]:
+    """Read the input files; 2 after a message where one cannot be read."""
     texts: list[str] = []
     status = 0
-    for name in names or ([] if "n" in opts else ["-"]):
+    for name in names or ["-"]:
         try:
             handle = process.fds[0] if name == "-" else process.open(name)
             texts.append(kit.text(await kit.everything(process, handle, LARGEST)))
         except FileError as error:
-            text = (
-                f"error: Could not open {name}: {error.text}"
-                if process.name == "jq"
-                else f"Error: open {name}: {error.text.lower()}"
-            )
-            status = await (process.fail(text, 2) if process.name == "jq" else _plain(process, text))
+            if process.name == "yq":
+                status = await _plain(process, f"Error: open {name}: {error.text.lower()}")
+            else:
+                status = await process.fail(f"error: Could not open {name}: {error.text}", 2)
+    return texts, status
+
+
+def _inputs(opts: kit.Options, texts: list[str], *, yaml_in: bool) -> dict[str, Any]:
+    """Return the inputs as the worker takes them: texts of JSON, or values. Raises ValueError or yaml.YAMLError."""
     if "R" in opts:
         whole = "".join(texts)
-        return ([whole] if "s" in opts else whole.splitlines()), status
-    found: list[Any] = []
-    for text in texts:
-        try:
-            found += documents(text) if process.name == "yq" and opts.get("p") != "json" else _documents(text)
-        except (ValueError, yaml.YAMLError, RecursionError) as error:
-            if isinstance(error, ValueError) and len(error.args) > 1:
-                found += error.args[1]
-            await process.error(
-                f"jq: parse error: {error.args[0] if error.args else 'Exceeds depth limit for parsing'}\n"
-                if process.name == "jq"
-                else f"Error: bad file '-': {str(error)[:200]}\n"
-            )
-            status = 2 if process.name == "jq" else 1
-    return ([found] if "s" in opts else found), status
+        return {"values": [whole] if "s" in opts else whole.splitlines()}
+    return {"values": [each for text in texts for each in documents(text)]} if yaml_in else {"texts": texts}
 
 
 async def _plain(process: Process, text: str) -> int:
@@ -242,45 +223,62 @@ def _jsonable(value: Any, depth: int) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-async def _run(process: Process, opts: kit.Options, runner: Runner, node: Any, names: list[str]) -> int:
-    runner.inputs, status = await _inputs(process, opts, names)
+@dataclass
+class Run:
+    """One run of a filter, and what has come of it so far."""
+
+    names: list[str]
+    place: str
+    """The place in the input that errors name."""
+    status: int
     last: Any = None
-    some = False
-    out: list[str] = []
-    while runner.inputs or "n" in opts:
-        value = None if "n" in opts else runner.inputs.pop(0)
-        try:
-            async for found in runner.run(node, value):
-                some, last = True, found
-                text = _shown(process, found, opts)
+    some: bool = False
+    kept: list[str] = field(default_factory=list)
+
+
+async def _run(process: Process, opts: kit.Options, request: dict[str, Any], run: Run) -> int:
+    async with aclosing(run_filter(process, request)) as events:
+        async for kind, *told in events:
+            if kind == "value":
+                run.some, run.last = True, told[0]
+                text = _shown(process, told[0], opts)
                 if "i" in opts and process.name == "yq":
-                    out.append(text)
+                    run.kept.append(text)
                 else:
                     await process.write(text)
-        except JqError as error:
-            runner.depth = 0
-            status = await _report(process, error)
-        except (Break, RecursionError):
-            status = await process.fail("error: stack overflow", 5)
-        if "n" in opts:
-            break
-    if "i" in opts and process.name == "yq" and names:
-        process.view.write(names[0], kit.data("---\n".join(out)))
-    if "e" in opts and not status:
-        return 4 if not some else int(not truth(last))
-    return status
+            elif kind == "halt":
+                await process.error(told[0] if isinstance(told[0], str) else dumps(told[0]) + "\n")
+                return int(told[1])
+            else:
+                run.status = await _report(process, kind, told, run.place)
+    if "i" in opts and process.name == "yq" and run.names:
+        process.view.write(run.names[0], kit.data("---\n".join(run.kept)))
+    if "e" in opts and not run.status:
+        return 4 if not run.some else int(run.last is None or run.last is False)
+    return run.status
 
 
-async def _report(process: Process, error: JqError) -> int:
+async def _report(process: Process, kind: str, told: list[Any], place: str) -> int:
+    """Word what went wrong; return the status."""
+    if kind == "killed":
+        await process.error("Killed\n")
+        return 137
+    value = told[0]
+    shown = f": {value}" if isinstance(value, str) else f" (not a string): {dumps(value)}"
     if process.name == "yq":
-        return await _plain(process, f"Error: {error.value}")
-    if "is not defined" in str(error.value):
-        await process.error(f"jq: error: {error.value} at <top-level>, line 1:\njq: 1 compile error\n")
+        return await _plain(process, f"Error{shown}")
+    if kind == "refused":
+        await process.error(f"{value}\n")
         return 3
-    shown = error.value if isinstance(error.value, str) else f"(not a string): {dumps(error.value)}"
-    joint = "" if isinstance(error.value, str) else " "
-    await process.error(f"jq: error (at <stdin>:1){':' if not joint else ''} {shown}\n")
-    return 5
+    await process.error(f"jq: {value}\n" if kind == "broken" else f"jq: error (at {place}){shown}\n")
+    return 2 if kind == "broken" else 5
+
+
+def dumps(value: Any, *, indent: int | str | None = None, sort: bool = False, ascii_only: bool = False) -> str:
+    """Return a value as JSON, compact unless indented."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    text = json.dumps(value, indent=indent, sort_keys=sort, ensure_ascii=ascii_only, separators=separators)
+    return text.replace("\x7f", "\\u007f")
 
 
 def _shown(process: Process, value: Any, opts: kit.Options) -> str:
