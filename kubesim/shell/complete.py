@@ -10,14 +10,16 @@ from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Device, Directory, File
 from kubesim.shell.handles import Capture, Handle, OpenFile
 from kubesim.shell.interp import Shell
+from kubesim.shell.kubectl.about import told
 from kubesim.shell.lineedit import Completion
 from kubesim.shell.machine import Process
 
 WAIT_S = 3.0
 """After so long an answer is not waited for."""
 MOST_BYTES = 1 << 20
-NO_SPACE, NO_FILES, BY_ENDING = 2, 4, 8
-"""Directives of https://pkg.go.dev/github.com/spf13/cobra#ShellCompDirective."""
+OF_PODS = frozenset({"exec", "logs", "attach", "port-forward"})
+VALUED = frozenset({"-n", "--namespace", "--context", "-c", "-o", "-l", "-f"})
+"""Flags whose values are words of their own."""
 FUNCTION = "__start_kubectl"
 BREAK = re.compile(r"(?<!\\)[\s;&|()<>`]")
 
@@ -74,7 +76,7 @@ def _commands(shell: Shell, word: str) -> list[str]:
     return sorted(name for name in found if name.startswith(word) and (word or name.isalnum()))
 
 
-def _files(shell: Shell, word: str, *, folders: bool = False, endings: tuple[str, ...] = ()) -> Completion:
+def _files(shell: Shell, word: str, *, folders: bool = False) -> Completion:
     head, slash, tail = word.rpartition("/")
     plain = (head + slash).replace("\\", "")
     folder = plain or "."
@@ -90,10 +92,8 @@ def _files(shell: Shell, word: str, *, folders: bool = False, endings: tuple[str
             node = shell.process.view.find(f"{folder.rstrip('/')}/{name}" if folder != "." else name)
             if isinstance(node, Directory):
                 found.append(head + slash + _escaped(name) + "/")
-            elif not isinstance(node, File) or not folders and (not endings or name.lower().endswith(endings)):
+            elif not isinstance(node, File) or not folders:
                 found.append(head + slash + _escaped(name))
-    if endings and not found:
-        return _files(shell, word)
     return Completion(word, found, files=True)
 
 
@@ -102,43 +102,35 @@ def _escaped(name: str) -> str:
 
 
 async def _kubectl(shell: Shell, words: list[str], word: str) -> Completion:
-    """Ask kubectl itself, as its script does, with the rights that whoever types has."""
-    answer = await _asked(shell, [words[0], "__complete", *words[1:], word.replace("\\", "")])
-    *lines, last = answer.rstrip("\n").split("\n")
-    directive = int(last[1:]) if last[:1] == ":" and last[1:].isdecimal() else 0
-    value = word.partition("=")[2] if re.match(r"-.*=", word) else word
-    if directive & BY_ENDING:
-        return _files(shell, value, endings=tuple(f".{each}" for each in lines))
-    found = sorted(line for line in lines if _escaped(line.partition("\t")[0]).startswith(value))
-    if not found:
-        return Completion(value, []) if directive & NO_FILES else _files(shell, value)
-    return Completion(
-        value,
-        [_escaped(line.partition("\t")[0]) for line in found],
-        shown=_described(found, _columns(shell)),
-        spaced=not directive & NO_SPACE,
-    )
+    """Complete commands, kinds and names: kubectl itself lists them, with the rights that whoever types has."""
+    last, scope = words[-1], _scope(words)
+    said = [each for at, each in enumerate(words[1:]) if not each.startswith("-") and words[at] not in VALUED]
+    if last in ("-n", "--namespace"):
+        return Completion(word, await _named(shell, ["get", "namespaces"], word))
+    if last in VALUED or word.startswith("-") or said[:1] in (["apply"], ["cp"]):
+        return _files(shell, word)
+    if not said:
+        return Completion(word, sorted(name for name in told() if name.startswith(word) and " " not in name))
+    if said[0] in OF_PODS:
+        said[1:1] = ["pods"]
+    if len(said) > 1:
+        found = await _named(shell, ["get", said[1], *scope], word)
+    elif f"{said[0]} " in "".join(told()):
+        found = [name.split()[1] for name in told() if name.startswith(f"{said[0]} {word}")]
+    else:
+        found = [name.partition(".")[0] for name in await _named(shell, ["api-resources"], word)]
+    return Completion(word, sorted(set(found))) if found else _files(shell, word)
 
 
-def _columns(shell: Shell) -> int:
-    return shell.process.terminal.size[1] if shell.process.terminal else 80
+def _scope(words: list[str]) -> list[str]:
+    """Return the flags that say which namespace and which cluster is meant."""
+    pairs = (words[at : at + 2] for at, word in enumerate(words) if word in ("-n", "--namespace", "--context"))
+    return [word for pair in pairs for word in pair] + [word for word in words if word.startswith("--namespace=")]
 
 
-def _described(found: list[str], columns: int) -> list[str]:
-    """Return choices as they are listed, those with descriptions in two columns."""
-    longest = max(len(line.partition("\t")[0]) for line in found)
-    shown = []
-    for line in found:
-        name, tab, about = line.partition("\t")
-        room = columns - longest - 4
-        if room > 8:
-            name = name.ljust(longest) if tab else name
-        else:
-            room = columns - len(name) - 4
-        if len(about) > room > 0:
-            about = about[: room - 1] + "…"
-        shown.append(f"{name}  ({about})" if tab and room > 0 else name)
-    return shown
+async def _named(shell: Shell, asked: list[str], word: str) -> list[str]:
+    names = [line.rpartition("/")[2] for line in (await _asked(shell, ["kubectl", *asked, "-o", "name"])).split()]
+    return [name for name in names if name.startswith(word)]
 
 
 async def _asked(shell: Shell, argv: list[str]) -> str:

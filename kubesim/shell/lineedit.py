@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kubesim.shell.machine import Process
 from kubesim.shell.terminal import Terminal
@@ -16,12 +16,10 @@ ASK_ABOVE = 100
 
 @dataclass
 class Completion:
-    """The word before the cursor and what it may become; ``shown`` is how the choices are listed."""
+    """The word before the cursor and what it may become."""
 
     word: str
     choices: list[str]
-    shown: list[str] = field(default_factory=list)
-    spaced: bool = True
     files: bool = False
 
 
@@ -340,7 +338,7 @@ class LineEditor:
         word, choices = found.word, found.choices
         common = _common(choices) if choices else ""
         if len(choices) == 1:
-            end = " " if found.spaced and not (found.files and common.endswith("/")) else ""
+            end = "" if found.files and common.endswith("/") else " "
             await self._insert((choices[0] + end)[len(word) :])
             await self._draw()
         elif len(common) > len(word):
@@ -353,7 +351,7 @@ class LineEditor:
 
     async def _show(self, found: Completion) -> None:
         """List what a word may become, in columns and by the page."""
-        names = found.shown or found.choices
+        names = found.choices
         if found.files:
             names = [name.rstrip("/").rpartition("/")[2] + "/" * name.endswith("/") for name in names]
         await self.process.write("\n")

@@ -97,17 +97,11 @@ async def session():
         ("kubectl desc\t", "kubectl describe "),
         ("kubectl get names\t", "kubectl get namespaces "),
         ("kubectl get po web-\t0", "kubectl get po web-0"),
-        ("kubectl get pod/web-1\t", "kubectl get pod/web-1 "),
-        ("kubectl get pod/w\t1", "kubectl get pod/web-1"),
         ("kubectl get pods -n b\t", "kubectl get pods -n bank "),
-        ("kubectl --namespace=b\t", "kubectl --namespace=bank "),
         ("kubectl get pods -n bank v\t", "kubectl get pods -n bank vault-0 "),
         ("kubectl --context there get pods v\t", "kubectl --context there get pods vault-0 "),
-        ("kubectl exec web-0 -c p\t", "kubectl exec web-0 -c proxy "),
-        ("kubectl logs web-0 n\t", "kubectl logs web-0 nginx "),
-        ("kubectl config use-context t\t", "kubectl config use-context there "),
-        ("kubectl get pods -o js\tp\t-a\t", "kubectl get pods -o jsonpath-as-json "),
-        ("kubectl get pods --all-n\t", "kubectl get pods --all-namespaces "),
+        ("kubectl exec web-\t0 -- l", "kubectl exec web-0 -- l"),
+        ("kubectl rollout st\t", "kubectl rollout status "),
         ("kubectl apply -f w\t", "kubectl apply -f web.yaml "),
         ("kubectl apply -f not\t", "kubectl apply -f notes.txt "),
         ("kubectl apply -f de\t", "kubectl apply -f deploy/"),
@@ -139,10 +133,8 @@ async def test_the_completion_script_can_be_sourced(session):
     await session.does("source <(kubectl completion bash); complete -p\r", "-F __start_kubectl kubectl\r\n")
 
 
-async def test_two_tabs_list_the_commands_with_what_they_do(session):
-    text = await session.does("kubectl ro\t\t\x15kubectl co\t\t", "cordon")
-    assert "config   (Modify kubeconfig files)" not in text
-    await session.screen.shows("config      (Modify kubeconfig files)\r\n")
+async def test_two_tabs_list_the_commands(session):
+    await session.does("kubectl ro\t\t\x15kubectl co\t\t", "\r\ncompletion  config      cordon")
 
 
 async def test_names_are_listed_in_columns(session):
@@ -152,8 +144,8 @@ async def test_names_are_listed_in_columns(session):
 async def test_many_choices_come_by_the_page_and_after_a_question():
     made = Session(size=(6, 40))
     await made.screen.shows("# ")
-    await made.does("kubectl get pods --\t\t", "--More--")
-    await made.does("q", "kubectl get pods --")
+    await made.does("kubectl \t\t", "--More--")
+    await made.does("q", "kubectl ")
     await made.does("\x15\t\t", "possibilities? (y or n)")
     await made.does("n", "# ")
     made.machine.stop()

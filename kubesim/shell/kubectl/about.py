@@ -173,16 +173,6 @@ async def cluster_info(process: Process, client: Client, opts: Flags) -> int:
 
 SCRIPT = """\
 # bash completion for kubectl                              -*- shell-script -*-
-
-__start_kubectl()
-{
-    local line
-    COMPREPLY=()
-    while IFS=$'\\t' read -r line _; do
-        [[ ${line} == :* ]] || COMPREPLY+=("${line}")
-    done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-}
-
 complete -o default -F __start_kubectl kubectl
 """
 

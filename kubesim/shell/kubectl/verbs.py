@@ -11,7 +11,6 @@ from kubesim.shell.kubectl import (
     about,
     applying,
     changing,
-    completing,
     configuring,
     copying,
     debugging,
@@ -131,8 +130,6 @@ MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 async def run(process: Process) -> int:
     """Run a command line."""
     try:
-        if process.argv[1:2] in (["__complete"], ["__completeNoDesc"]):
-            return await completing.answer(process, _client)
         opts = parse(process.argv[1:])
         _check_left_out(opts)
         if opts.command not in {*VERBS, *LOCAL} or opts.on("help") and opts.command != "alpha":

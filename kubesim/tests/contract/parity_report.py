@@ -81,7 +81,9 @@ def report(findings: list[Finding]) -> str:
         "containers in `transcripts_containers.yaml`: there, kubesim's own nodes have joined the real control "
         "plane. Not applicable is what a kubectl does not know yet. The kubectl inside containers is a program of "
         "its own: it has no kustomize, go-template, auth reconcile, cluster-info dump, proxy, apply --prune, "
-        "last-applied commands, set selector, serviceaccount and subject, and config but for contexts.",
+        "last-applied commands, set selector, serviceaccount and subject, and config but for contexts. jq and yq in "
+        "containers run libjq 1.8.2: the messages of `debug` and `stderr`, a second `input`, `import` and `include` "
+        "are missing. Tab completes commands, kinds and names there, neither flags nor containers.",
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
