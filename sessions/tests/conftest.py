@@ -51,19 +51,23 @@ def pack_files() -> dict[str, str]:
     return dict(packs.load_folder(CATALOG / SLUG))
 
 
+@pytest.fixture(scope="session")
+def first_pack(pack_files) -> packs.Pack:
+    return packs.parse(pack_files)
+
+
 @pytest.fixture
-def scenario_version(db, pack_files) -> ScenarioVersion:
+def scenario_version(db, pack_files, first_pack) -> ScenarioVersion:
     """The first scenario of the catalogue."""
-    pack = packs.parse(pack_files)
     return ScenarioVersion.objects.create(
-        scenario=Scenario.objects.create(slug=pack.slug),
-        number=pack.version,
+        scenario=Scenario.objects.create(slug=first_pack.slug),
+        number=first_pack.version,
         digest=packs.digest(pack_files),
         files=pack_files,
-        title=pack.title,
-        category=pack.category,
-        difficulty=pack.difficulty,
-        minutes=pack.minutes,
+        title=first_pack.title,
+        category=first_pack.category,
+        difficulty=first_pack.difficulty,
+        minutes=first_pack.minutes,
     )
 
 

@@ -40,13 +40,13 @@ class Forwarder:
     async def _pass(self, connection: Duplex, socket: object) -> None:
         async def out() -> None:
             while data := await connection.read():
-                await socket.send(DATA, data)  # type: ignore[attr-defined]
-            await socket.send(CLOSE, bytes([DATA]))  # type: ignore[attr-defined]
+                await socket.send(DATA, data)
+            await socket.send(CLOSE, bytes([DATA]))
 
         sending = asyncio.ensure_future(out())
         heard: set[int] = set()
         try:
-            while message := await socket.receive():  # type: ignore[attr-defined]
+            while message := await socket.receive():
                 channel, data = message
                 if channel not in heard:  # each channel begins with the port's number
                     heard.add(channel)
@@ -142,7 +142,7 @@ async def port_forward(process: Process, client: Client, opts: Flags) -> int:
             await process.sleep(FOREVER_S)
     finally:
         for local, forwarder in opened:
-            network.close(local, forwarder)  # type: ignore[attr-defined]
+            network.close(local, forwarder)
 
 
 async def _target(client: Client, word: str) -> tuple[Obj, Obj]:
