@@ -40,13 +40,13 @@ class Forwarder:
     async def _pass(self, connection: Duplex, socket: object) -> None:
         async def out() -> None:
             while data := await connection.read():
-                await socket.send(DATA, data)
-            await socket.send(CLOSE, bytes([DATA]))
+                await socket.send(DATA, data)  # type: ignore[attr-defined]
+            await socket.send(CLOSE, bytes([DATA]))  # type: ignore[attr-defined]
 
         sending = asyncio.ensure_future(out())
         heard: set[int] = set()
         try:
-            while message := await socket.receive():
+            while message := await socket.receive():  # type: ignore[attr-defined]
                 channel, data = message
                 if channel not in heard:  # each channel begins with the port's number
                     heard.add(channel)

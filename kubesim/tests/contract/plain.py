@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import ssl
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -63,6 +65,8 @@ class Plain:
     port: int = field(init=False)
     context: ssl.SSLContext = field(init=False)
     credentials: dict[str, str] = field(init=False)
+    idle: list[HTTPConnection] = field(init=False, repr=False, compare=False, default_factory=list)
+    """Connections that have been answered whole: a handshake costs more than most requests."""
 
     def __post_init__(self) -> None:
         config = data.read(self.kubeconfig)
@@ -74,6 +78,7 @@ class Plain:
         if "client-certificate" in user or "client-certificate-data" in user:
             with _as_file(user, "client-certificate") as certificate, _as_file(user, "client-key") as key:
                 self.context.load_cert_chain(certificate, key)
+        weakref.finalize(self, _close_all, self.idle)
 
     def anonymous(self) -> ssl.SSLContext:
         """Return a context without the user's certificate."""
@@ -99,9 +104,34 @@ class Plain:
         credentials = {} if anonymous else self.credentials
         sent = {**credentials, **({"Content-Type": kind} if body is not None and kind else {}), **(headers or {})}
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        with closing(self.connect(anonymous=anonymous)) as connection:
-            response = self._exchange(connection, method, path, data, sent)
-            return Answer(response.status, response.headers, response.read())
+        if anonymous:
+            with closing(self.connect(anonymous=True)) as connection:
+                return _whole(self._exchange(connection, method, path, data, sent))
+        return self._kept(method, path, data, sent)
+
+    def _kept(self, method: str, path: str, data: Body, headers: Mapping[str, str]) -> Answer:
+        """Send a request on a connection that is kept afterwards where the server keeps it, too."""
+        connection = self._at_hand()
+        try:
+            response = self._exchange(connection, method, path, data, headers)
+            answer = _whole(response)
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self.idle.append(connection)
+        return answer
+
+    def _at_hand(self) -> HTTPConnection:
+        """Return a connection from before, unless the server has hung up meanwhile, or a new one."""
+        while self.idle:
+            connection = self.idle.pop()
+            if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+                return connection
+            connection.close()
+        return self.connect()
 
     def _exchange(
         self, connection: HTTPConnection, method: str, path: str, data: Body, headers: Mapping[str, str]
@@ -125,6 +155,15 @@ class Plain:
         """Return the first ``count`` events of a watch, or fewer where the server ends it."""
         with self.watching(path, **headers) as found:
             return [event for _, event in zip(range(count), found, strict=False)]
+
+
+def _whole(response: HTTPResponse) -> Answer:
+    return Answer(response.status, response.headers, response.read())
+
+
+def _close_all(connections: list[HTTPConnection]) -> None:
+    for connection in connections:
+        connection.close()
 
 
 def _events(response: HTTPResponse) -> Iterator[dict[str, Any]]:
