@@ -197,15 +197,21 @@ class Cuda:
             raise CudaError(INVALID_DEVICE)
         return found[ordinal]
 
+    def failure(self, ordinal: int) -> tuple[int, float]:
+        """Return CUDA's error with which a context on a device fails, and after how many seconds; 0: with none."""
+        seen = self.device(ordinal)
+        if seen.device.trouble.stalled:
+            return UNKNOWN, GSP_TIMEOUT_S
+        return seen.device.context_error(alone=not seen.tasks(self._now())), 0.0
+
     def open(self, ordinal: int) -> CudaDevice:
         """Make a context on a device, where there is none yet. Raises ``CudaError``."""
         seen = self.device(ordinal)
         if ordinal in self._held:
             return seen
-        if seen.device.trouble.stalled:
-            raise CudaError(UNKNOWN, GSP_TIMEOUT_S)
-        if code := seen.device.context_error(alone=not seen.tasks(self._now())):
-            raise CudaError(code)
+        code, after_s = self.failure(ordinal)
+        if code:
+            raise CudaError(code, after_s)
         context = loads()["small"]
         if context.mib * MIB > self.memory(ordinal)[0]:
             raise CudaError(OUT_OF_MEMORY)
@@ -220,6 +226,14 @@ class Cuda:
         """Return the bytes that are free on a device, and all (cudaMemGetInfo). Raises ``CudaError``."""
         seen = self.device(ordinal)
         return max(seen.total - seen.held(self._now()), 0), seen.total
+
+    def processes(self, ordinal: int) -> list[tuple[int, int]]:
+        """Return the numbers on the node of the processes on a device, with the bytes that each holds, as NVML tells.
+
+        In a container PyTorch does not find its own number among them, so that it speaks of itself as of another.
+        """
+        seen = self.device(ordinal)
+        return [(task.pid, seen.device.held(task, self._now()) * MIB) for task in seen.tasks(self._now())]
 
     def allocated(self, ordinal: int) -> int:
         """Return the bytes that this process has allocated on a device."""

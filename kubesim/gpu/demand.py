@@ -26,14 +26,26 @@ _WEIGHTS = ((re.compile(r"awq|gptq|int4|4bit|q4", re.I), 0.25), (re.compile(r"fp
 _CPU = re.compile(
     r"(?:^|[-_ ])device[= ]cpu$|^(?:force|use)[-_]cpu=(?:1|true|yes)$|^--(?:cpu|no-cuda|no_cuda|use_cpu)$", re.I
 )
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+DEFAULT_BILLIONS, USED_SHARE, ACTIVATIONS_GIB = 0.6, 0.9, 1.4
+"""The model that vLLM serves where nobody names one; the share of a device that it uses; what running it takes."""
 
 
 def on_cpu(argv: Iterable[str], env: Mapping[str, str]) -> bool:
-    """Whether a program is told to leave the GPUs alone."""
-    return env.get(VISIBLE, "0").strip() in ("", "-1", "none", "NoDevFiles") or any(
-        map(_CPU.search, _said(argv, env))
-    )
+    """Whether a program is told by its own options to leave the GPUs alone."""
+    return any(map(_CPU.search, _said(argv, env)))
+
+
+def model_gib(argv: Iterable[str], env: Mapping[str, str]) -> float:
+    """Return the GiB of one device that the weights of a served model take."""
+    said = [*_said(argv, env)]
+    billions = _greatest(_MODEL, said) or DEFAULT_BILLIONS
+    share = next((factor for pattern, factor in _WEIGHTS if pattern.search(" ".join(said))), 1.0)
+    return billions * SERVING_BYTES * share * 1e9 / 2**30 / max(_greatest(_PARALLEL, said) or 1, 1)
+
+
+def kv_cache(weights_gib: float, total_gib: float) -> float:
+    """Return the GiB that vLLM has for its cache of keys and values beside the weights."""
+    return max(total_gib * USED_SHARE - weights_gib - ACTIVATIONS_GIB, 0.0)
 
 
 def wanted_mib(argv: Iterable[str], env: Mapping[str, str], devices: int, *, training: bool) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kubesim import data
 
+H100_TFLOPS, H100_BANDWIDTH = 989.4, 3350
 _FILE = Path(__file__).with_name("products.yaml")
 
 
@@ -87,6 +88,11 @@ class Product:
     bus: tuple[str, ...]
     numa: tuple[str, ...]
     mig: dict[str, MigProfile] = field(default_factory=dict)
+
+    @property
+    def speed(self) -> float:
+        """How fast it trains a common model beside an H100, which is neither bound by memory nor by compute alone."""
+        return float((self.tflops["fp16"] / H100_TFLOPS) ** 0.5 * (self.bandwidth / H100_BANDWIDTH) ** 0.25)
 
     def numa_node(self, index: int, count: int) -> int:
         """Return the NUMA node of the ``index``-th of ``count`` devices: the first half on the first node."""

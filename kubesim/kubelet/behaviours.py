@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -12,10 +12,13 @@ from typing import Any
 
 from kubesim import data
 from kubesim.gpu.collectives import membership, processes
-from kubesim.gpu.demand import on_cpu
-from kubesim.kubelet import python
+from kubesim.gpu.cuda import INSUFFICIENT_DRIVER
+from kubesim.gpu.demand import kv_cache, model_gib, on_cpu
+from kubesim.gpu.found import Found
+from kubesim.kubelet import failures, python
 from kubesim.kubelet.environment import LONGEST_WORD, expand
 from kubesim.kubelet.images import Image
+from kubesim.kubelet.libraries import libraries, release
 from kubesim.kubelet.programs import FOREVER_S, Exit, Line, Output, Program, fixed
 from kubesim.shell.tools import TOOLS
 
@@ -36,6 +39,17 @@ SERVERS = frozenset(
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""
+NOTHING = Found()
+BATCH, LOGGED_STEPS = 64, 100
+"""How many samples a step of training takes; after how many steps it logs."""
+GPU_SERVERS = frozenset({"inference", "tritonserver", "text-generation-launcher"})
+NO_DEVICE_AT_S = 4.9
+"""When an inference server has found that it has no GPU."""
+MODEL_LENGTH, BYTES_PER_TOKEN = 8192, 131072
+H100_RATE, CORE_RATE, MAX_CORES = 2507.0, 6.1, 7.9
+"""Samples per second of training on an H100, and on one core of a processor; so many cores it keeps busy."""
+DEFAULTS = {"world": 1, "pace": H100_RATE, "rate": H100_RATE, "speed": 1.0}
+"""What the lines of a program tell of that nobody has told of its devices."""
 
 
 @lru_cache(maxsize=1024)
@@ -47,10 +61,11 @@ def program(
     *,
     seed: str,
     memory: int = 0,
+    found: Found = NOTHING,
 ) -> Program:
     """Return what ``argv`` does in ``image`` on a node of ``architecture``; ``seed`` varies the numbers it prints.
 
-    ``memory`` is the limit of what it may hold, in bytes; 0: none.
+    ``memory`` is the limit of what it may hold, in bytes; 0: none. ``found``: the GPUs that it has found.
     """
     if not argv:
         return Program(fixed(), start_error="no command specified")
@@ -63,7 +78,7 @@ def program(
     if any(len(word.encode()) >= LONGEST_WORD for word in argv):
         line = Line(0.005, f"exec {path}: argument list too long", "stderr")
         return Program(fixed(line, Exit(0.008, EXEC_FORMAT_CODE)))
-    return _native(image, argv, env, seed, memory)
+    return _native(image, argv, env, seed, memory, found)
 
 
 def stand_in(seed: str, *, ends: bool) -> Program:
@@ -146,19 +161,21 @@ def _not_found(word: str) -> str:
     return f'"{word}": executable file not found in $PATH'
 
 
-def _native(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int) -> Program:
+def _native(
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
+) -> Program:
     """Return what a known program does; one that is only known to be there ends at once."""
-    return _known(image, argv, env, seed, memory) or Program(fixed(Exit(0.01, 0)))
+    return _known(image, argv, env, seed, memory, found) or Program(fixed(Exit(0.01, 0)))
 
 
 def _known(
-    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
 ) -> Program | None:
     name = argv[0].rpartition("/")[2]
     if name.startswith("python"):
-        return _python(image, argv, env, seed, memory)
+        return _python(image, argv, env, seed, memory, found)
     if _is_server(image, name) or name.endswith(".sh"):
-        return _work(image, argv, env, seed, "server")
+        return _work(image, argv, env, seed, found, "server")
     if name == "tail" and "-f" in argv:
         return Program(fixed())
     if name == "sleep" and len(argv) == 2 and argv[1].isdecimal():
@@ -166,7 +183,9 @@ def _known(
     return None
 
 
-def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int) -> Program:
+def _python(
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
+) -> Program:
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
     unbuffered = "-u" in argv
     if not words:
@@ -178,9 +197,9 @@ def _python(image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...
     if words[0] in ("--version", "-V"):
         return Program(fixed(Line(0.02, f"Python {image.env.get('PYTHON_VERSION', '3.11.2')}"), Exit(0.03, 0)))
     if words[0] == "-m" and len(words) > 1:
-        return _module(image, words[1], modules, seed, argv, env)
+        return _module(image, words[1], modules, seed, argv, env, found)
     if image.scripts:
-        return _work(image, argv, env, seed)
+        return _work(image, argv, env, seed, found)
     error = f"{argv[0]}: can't open file '{words[0]}': [Errno 2] No such file or directory"
     return Program(fixed(Line(0.03, error, "stderr"), Exit(0.04, 2)))
 
@@ -192,50 +211,102 @@ def _module(
     seed: str,
     argv: tuple[str, ...],
     env: tuple[tuple[str, str], ...],
+    found: Found,
 ) -> Program:
     if module.split(".")[0] in modules:
-        return _work(image, argv, env, seed)
+        return _work(image, argv, env, seed, found)
     path = _path(image, argv[0]) or argv[0]
     return Program(fixed(Line(0.03, f"{path}: No module named {module}", "stderr"), Exit(0.04, 1)))
 
 
 def _work(
-    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, fallback: str = ""
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, found: Found, fallback: str = ""
 ) -> Program:
-    """Return the work that an image is for, as its command line and environment want it."""
+    """Return the work that an image is for, as its command line, its environment and its devices want it."""
     variables, name = dict(env), argv[0].rpartition("/")[2]
-    if name in _table():
+    if name in _table() and image.behaviour != name:
         return workload(name, seed)
-    if image.behaviour == "training" and on_cpu(argv, variables):
-        return workload("training-cpu", seed)
-    if image.behaviour == "training" and membership(argv, variables) is not None:
-        return workload("rank", seed)
-    talks = image.behaviour == "training" and variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")
-    return workload(image.behaviour or fallback, seed, "nccl" if talks else "", world=processes(argv, variables))
+    if image.behaviour == "training":
+        return _training(image, argv, variables, seed, found)
+    if image.behaviour in GPU_SERVERS:
+        return _server(image, argv, variables, seed, found)
+    return workload(image.behaviour or fallback, seed, world=processes(argv, variables))
 
 
-def workload(name: str, seed: str, also: str = "", *, world: int = 1, first: int = 0) -> Program:
+def _training(image: Image, argv: tuple[str, ...], variables: dict[str, str], seed: str, found: Found) -> Program:
+    """Return what a training script does: with the GPUs that it has found, on the CPU without one, or fail."""
+    own, libs = libraries(image), failures.of(image, argv)
+    if argv[0].rpartition("/")[2] == "mpirun":  # its ranks compute elsewhere
+        return workload("training", seed, torch=own["torch"])
+    several, world = membership(argv, variables) is not None, processes(argv, variables)
+    values: dict[str, Any] = {
+        "world": world,
+        "torch": own["torch"],
+        "rate": H100_RATE * found.speed * len(found.names),
+    }
+    cpu = on_cpu(argv, variables)
+    if cpu or (found.absent and not several):
+        rate = CORE_RATE * min(found.cores or MAX_CORES, MAX_CORES)
+        return workload("training-cpu", seed, **{**values, "pace": rate, "rate": rate})
+    if found.absent:
+        return failures.cut(workload("rank", seed), failures.BEGUN_S, libs.no_nccl())
+    if found.error:
+        begun = workload("rank" if several else "training", seed, **values)
+        return failures.cut(begun, failures.BEGUN_S + found.after_s, libs.begin(found.error))
+    if several:
+        return workload("rank", seed, **values)
+    talks = variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")
+    return workload("training", seed, "nccl" if talks else "", **values)
+
+
+def _server(image: Image, argv: tuple[str, ...], variables: dict[str, str], seed: str, found: Found) -> Program:
+    """Return what an inference server does with the GPUs that it has found."""
+    own, libs = libraries(image), failures.of(image, argv)
+    name, old = image.behaviour, image.behaviour == "inference" and release(own["vllm"]) < (0, 8)
+    if image.behaviour == "tritonserver" and found.absent:
+        return workload("tritonserver-cpu", seed)
+    values = {**own, "speed": found.speed, **_model(argv, variables, found)}
+    begun = workload(f"{name}-0.6" if old else name, seed, **values)
+    if found.absent:
+        undetected = name == "inference" and found.error == INSUFFICIENT_DRIVER
+        begun = workload(f"{name}-none", seed, **values) if undetected else begun
+        return failures.cut(begun, NO_DEVICE_AT_S, libs.no_device(driver=found.error != INSUFFICIENT_DRIVER))
+    if found.error:
+        return failures.cut(begun, failures.BEGUN_S + found.after_s, libs.begin(found.error))
+    return begun
+
+
+def _model(argv: tuple[str, ...], variables: dict[str, str], found: Found) -> dict[str, Any]:
+    """Return how large the weights of a served model are, and how much room they leave on a GPU."""
+    weights = model_gib(argv, variables)
+    free = kv_cache(weights, found.mib[0] / 1024) if found.mib else 0.0
+    tokens = int(free * 2**30 / BYTES_PER_TOKEN) // 16 * 16
+    return {"weights": weights, "free": free, "kv": tokens, "blocks": tokens // 16, "users": tokens / MODEL_LENGTH}
+
+
+def workload(name: str, seed: str, also: str = "", *, first: int = 0, **values: Any) -> Program:
     """Return a long-running program of ``behaviours.yaml``, with the lines of another entry among its own.
 
-    ``first`` is the number that its repeated line begins with.
+    ``first`` is the number that its repeated line begins with; ``values`` are what its lines tell of.
     """
-    data = _table()[name or "silent"]
+    entry = _table()[name or "silent"]
     more = _table()[also]["lines"] if also else []
-    lines = sorted([*data["lines"], *more], key=lambda entry: entry.get("at", FOREVER_S))
+    lines = sorted([*entry["lines"], *more], key=lambda each: each.get("at", FOREVER_S))
+    known = {**DEFAULTS, **values}
 
     def run(horizon: float, limit: int) -> Iterator[Output]:
         repeated = None
-        for entry in lines:
-            if "every" in entry:
-                repeated = entry
-            elif entry["at"] <= horizon:
-                yield Line(entry["at"], entry["text"].format(world=world))
+        for each in lines:
+            if "at" not in each:
+                repeated = each
+            elif each["at"] <= horizon:
+                yield Line(each["at"], each["text"].format(**known))
         if repeated is not None:
-            yield from _repeat(repeated, horizon, limit, seed, first)
-        if "ends" in data:
-            yield Exit(*data["ends"])
+            yield from _repeat(repeated, horizon, limit, seed, first, known)
+        if "ends" in entry:
+            yield Exit(*entry["ends"])
 
-    return Program(run, term_code=data.get("term"), load=data.get("load", name), stamped=True)
+    return Program(run, term_code=entry.get("term"), load=entry.get("load", name), stamped=True, values=known)
 
 
 def following(program: Program, course: Sequence[tuple[float, str]], seed: str) -> Program:
@@ -243,8 +314,8 @@ def following(program: Program, course: Sequence[tuple[float, str]], seed: str) 
     ends = [*(at for at, _ in course), FOREVER_S * 100]
     parts, told = [(0.0, program)], dict[str, int]()
     for (begins, name), end in zip(course, ends[1:], strict=True):
-        parts.append((begins, workload(name, seed, first=told.get(name, 0))))
-        told[name] = told.get(name, 0) + _repeats(name, end - begins)
+        parts.append((begins, workload(name, seed, first=told.get(name, 0), **program.values)))
+        told[name] = told.get(name, 0) + _repeats(name, end - begins, program.values)
 
     def run(horizon: float, limit: int) -> Iterator[Output]:
         for (begins, part), end in zip(parts, ends, strict=True):
@@ -255,30 +326,42 @@ def following(program: Program, course: Sequence[tuple[float, str]], seed: str) 
     return replace(program, run=run)
 
 
-def _repeat(entry: dict[str, Any], horizon: float, limit: int, seed: str, first: int) -> Iterator[Output]:
+def _repeat(
+    entry: dict[str, Any], horizon: float, limit: int, seed: str, first: int, known: Mapping[str, Any]
+) -> Iterator[Output]:
+    begins, every = _times(entry, known)
     for n in range(limit):
-        at = entry["from"] + n * entry["every"]
+        at = begins + n * every
         if at > horizon:
             return
-        yield Line(at, entry["text"].format(**_values(first + n, seed)))
+        yield Line(at, entry["text"].format(**{**known, **_values(first + n, seed, known)}))
 
 
-def _repeats(name: str, seconds: float) -> int:
+def _times(entry: dict[str, Any], known: Mapping[str, Any]) -> tuple[float, float]:
+    """Return when a line comes first and how often: every so many seconds, or as often as the work gets on."""
+    if "every" in entry:
+        return entry["from"], entry["every"]
+    every = LOGGED_STEPS * BATCH / max(known["pace"], 0.1)
+    return entry["from"] + every, every
+
+
+def _repeats(name: str, seconds: float, known: Mapping[str, Any]) -> int:
     """Return how often a behaviour's repeated line comes in some seconds."""
-    repeated = [entry for entry in _table()[name]["lines"] if "every" in entry]
-    return sum(max(math.ceil((seconds - entry["from"]) / entry["every"]), 0) for entry in repeated)
+    repeated = [_times(entry, {**DEFAULTS, **known}) for entry in _table()[name]["lines"] if "at" not in entry]
+    return sum(max(math.ceil((seconds - begins) / every), 0) for begins, every in repeated)
 
 
-def _values(n: int, seed: str) -> dict[str, float]:
-    noise = zlib.crc32(f"{seed}/{n}".encode()) / 2**32
+def _values(n: int, seed: str, known: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of the ``n``-th repetition: no two jobs have the same."""
+    noise, own, other = (zlib.crc32(f"{seed}/{part}".encode()) / 2**32 for part in (n, "floor", "speed"))
+    falls = math.exp(-n / (150 + 300 * other))
     return {
         "n": n,
-        "step": (n + 1) * 50,
-        "loss": 0.21 + 2.1 * math.exp(-n / 300) + 0.04 * noise,
-        "rate": 2480 + 60 * noise,
-        "cpu_rate": 12.4 + 0.8 * noise,
-        "tokens": 180 + 40 * noise,
-        "prompt": 410 + 900 * (noise * 7 % 1),
+        "step": (n + 1) * LOGGED_STEPS,
+        "loss": 0.17 + 0.09 * own + (1.9 + 0.5 * other) * falls + (0.02 + 0.1 * falls) * (noise - 0.5),
+        "rate": known["rate"] * (0.985 + 0.03 * noise),
+        "tokens": known["speed"] * (180 + 40 * noise) * (0.85 + 0.3 * own),
+        "prompt": known["speed"] * (410 + 900 * (noise * 7 % 1)) * (0.85 + 0.3 * own),
         "requests": 1 + int(noise * 6),
         "cache": 0.4 * (1 + int(noise * 6)) + noise * 3 % 0.4,
     }

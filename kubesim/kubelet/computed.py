@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.gpu import collectives
-from kubesim.gpu.board import SYSTEM_NOT_READY
+from kubesim.gpu import found as gpu_found
+from kubesim.gpu.cuda import CudaDevice
 from kubesim.kubelet import behaviours, failures, usage
 from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.gpus import User
@@ -51,28 +52,41 @@ def users(sandbox: Sandbox, container: Container) -> list[User]:
     return [each for each in found if each.device != -1] or [User(number(1), argv[0] if argv else "")]
 
 
+def look(sandbox: Sandbox, container: Container) -> tuple[CudaDevice, ...]:
+    """Let a computed process find out which GPUs it has, when it starts; returns those that it can use."""
+    instance, box, record = container.instance, sandbox.boxes[container.name], sandbox.worker.record
+    spec, gpus, owner = record.spec(container), sandbox.host.node.gpus, sandbox.owner(container)
+    assert instance is not None
+    if owner not in gpus.given and not record.images[spec["image"]].scripts:
+        return ()
+    access = gpus.access(owner, privileged=bool((spec.get("securityContext") or {}).get("privileged")))
+    env = {**dict(behaviours.environment(spec, record.pod)), **box.env}
+    found, devices = gpu_found.look(access, env, instance.started_at, usage.cpu_limit(spec))
+    instance.found = instance.found or found
+    return devices if not instance.found.error else ()
+
+
 def use_devices(sandbox: Sandbox, container: Container) -> None:
     """Let a computed process work its GPUs."""
     instance, box, host = container.instance, sandbox.boxes[container.name], sandbox.host
     if instance is None or box.machine is not None or instance.cut is not None:
         return
+    if not (devices := look(sandbox, container)):
+        return
     program, argv, gpus = sandbox.worker.program(container), sandbox.worker.argv(container), host.node.gpus
     owner, record = sandbox.owner(container), sandbox.worker.record
-    if owner not in gpus.given:
-        return
+    libraries = failures.of(record.images[record.spec(container)["image"]], argv)
 
     def die(error: int) -> None:
-        sandbox.cut(container, failures.cuda(error))
+        sandbox.cut(container, libraries.cuda(error))
 
-    if not gpus.start(owner, program, users(sandbox, container), instance.started_at, die):
+    first, *_ = found = users(sandbox, container)
+    if not gpus.start(owner, program, found, instance.started_at, die, devices):
         return
-    if not gpus.board.usable:
-        instance.cut = (failures.BEGUN_S, failures.first_call(SYSTEM_NOT_READY), failures.KILLED_CODE)
     if instance.course:
         gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, host.clock.now())
-    if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at)) is not None:
-        image = record.images[record.spec(container)["image"]]
-        text = failures.memory(image, *short, image.behaviour)
+    if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at, devices)) is not None:
+        text = libraries.memory(*short, first.pid, instance.id)
         instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
 
 

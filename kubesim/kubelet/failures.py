@@ -1,15 +1,17 @@
-"""How a program dies of its GPUs: an error of CUDA, or memory that does not suffice, as PyTorch tells of it."""
+"""How a program dies of its GPUs: an error of CUDA, or memory that does not suffice, as its libraries tell of it."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.kubelet.images import Image
+from kubesim.kubelet.libraries import libraries, release
 from kubesim.kubelet.programs import Exit, Line, Output, Program
 
 KILLED_CODE = 1
@@ -18,43 +20,112 @@ BEGUN_S = 1.6
 MEMORY_AT_S = 7.5
 """When a program that wants too much has loaded so much that nothing is left."""
 MIB_PER_GIB = 1024
-TRIED_GIB, FREE_GIB, LOST_GIB, OVERHEAD_GIB, RESERVED_GIB = 2.0, 1.06, 0.01, 1.02, 0.5
-FIRST_WITH_SHORT_NAME = {"nvcr.io/nvidia/pytorch": (24, 9), "docker.io/pytorch/pytorch": (2, 5)}
-"""The releases since which PyTorch says torch.OutOfMemoryError; older ones say torch.cuda.OutOfMemoryError."""
+CONTEXT_MIB, MAX_CACHED_MIB = 522, 1400
+"""What CUDA's context takes beside tensors; up to so much PyTorch has reserved and not used."""
+TRIED_MIB = (256, 384, 512, 768, 1024, 1536, 2048, 2560)
+"""How large the tensor is for which there is no room any more."""
+CONTAINED, ECC, FIRST_WITH_CONTAINED = 226, 214, (12, 8)
+"""Which of CUDA's errors an older release has where a newer one tells a contained error."""
+SHORT_NAME, ACCELERATOR, PER_PROCESS = (2, 5), (2, 8), (2, 1)
+"""Since when PyTorch says torch.OutOfMemoryError and torch.AcceleratorError, and names all processes."""
+UNKNOWN = 999
 
 
-def cuda(error: int) -> str:
-    """Return what is printed for an error of CUDA."""
-    return _texts()["cuda"].format(error=CUDA_ERRORS[error])
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The libraries of a program that may fail: those of its image, its script, and what it is there for."""
+
+    image: Image
+    script: str = "/workspace/train.py"
+    serves: bool = False
+
+    def _text(self, key: str, **values: object) -> str:
+        known = {"packages": libraries(self.image)["packages"], "script": self.script, **values}
+        return _texts()[key].format(**known)
+
+    def _last(self, key: str, error: str) -> str:
+        """Return the text of an error that ends a program: its traceback, or what a server makes of it."""
+        if not self.serves:
+            return self._text(key, error=error)
+        if self.image.behaviour != "inference":
+            return f"ERROR: {error.splitlines()[0]}\n"
+        old = release(libraries(self.image)["vllm"]) < (0, 8)
+        where = self._text(f"engine-{key}" if key in ("cuda", "memory") else "engine-context")
+        what = "EngineCore encountered a fatal error." if key == "cuda" else "EngineCore failed to start."
+        return self._text("engine-0.6" if old else "engine", what=what, where=where, error=error.splitlines()[0])
+
+    def _cuda(self, code: int) -> str:
+        known = libraries(self.image)
+        code = ECC if code == CONTAINED and release(known["cuda"]) < FIRST_WITH_CONTAINED else code
+        kind = "torch.AcceleratorError" if release(known["torch"]) >= ACCELERATOR else "RuntimeError"
+        return self._text("error", kind=kind, error=CUDA_ERRORS[code])
+
+    def cuda(self, code: int) -> str:
+        """Return what is printed where an error of CUDA strikes in the middle of the work."""
+        return self._last("cuda", self._cuda(code))
+
+    def begin(self, code: int) -> str:
+        """Return what is printed where CUDA refuses the first call or the first context."""
+        if code in (46, ECC):
+            return self._last("context", self._cuda(code))
+        key = "unknown" if code == UNKNOWN else "unexpected"
+        return self._last("first", self._text(key, number=code, error=CUDA_ERRORS[code]))
+
+    def no_nccl(self) -> str:
+        """Return what is printed where a job of several pods has no GPU for NCCL."""
+        return self._text("no-nccl")
+
+    def no_device(self, *, driver: bool) -> str:
+        """Return what is printed by a server that cannot do without a GPU; ``driver``: its libraries are there."""
+        if self.image.behaviour != "inference":
+            return self._last("first", self._text("no-gpu" if driver else "no-driver"))
+        if driver:
+            return self._last("first", self._text("no-gpu"))
+        old = release(libraries(self.image)["vllm"]) < (0, 8)
+        return self._text("undetected-0.6" if old else "undetected")
+
+    def memory(self, total_mib: int, others: Sequence[tuple[int, int]], pid: int, seed: str) -> str:
+        """Return what is printed where a device's memory does not suffice for process ``pid`` of the node.
+
+        ``others``: number and MiB of the processes that hold memory on it, too.
+        """
+        noise = zlib.crc32(f"{seed}/{total_mib}".encode())
+        held = sum(size for _, size in others)
+        tried = TRIED_MIB[noise % len(TRIED_MIB)]
+        free = min(tried * (20 + noise // 8 % 70) // 100, max(total_mib - held, 0) // 4)
+        used = max(total_mib - held - free, 0)
+        cached = min(40 + noise // 512 % MAX_CACHED_MIB, max(used - CONTEXT_MIB, 0) // 8)
+        torch = release(libraries(self.image)["torch"])
+        text = self._text(
+            "memory-error" if torch > PER_PROCESS else "memory-error-2.0",
+            kind="torch.OutOfMemoryError" if torch >= SHORT_NAME else "torch.cuda.OutOfMemoryError",
+            tried=size(tried),
+            total=size(total_mib),
+            free=size(free),
+            allocated=size(max(used - CONTEXT_MIB - cached, 0)),
+            cached=size(cached),
+            reserved=size(max(used - CONTEXT_MIB, 0)),
+            processes="".join(
+                f"Process {number} has {size(mib)} memory in use. " for number, mib in [*others, (pid, used)]
+            ),
+        )
+        return self._last("memory", text)
 
 
-def first_call(error: int) -> str:
-    """Return what is printed where already the first call of CUDA fails."""
-    return _texts()["first"].format(error=CUDA_ERRORS[error], number=error)
+def size(mib: float) -> str:
+    """Return an amount of memory as PyTorch's allocator prints it."""
+    return f"{mib / MIB_PER_GIB:.2f} GiB" if mib > MIB_PER_GIB else f"{mib:.2f} MiB"
 
 
-def memory(image: Image, total_mib: int, others_mib: int, behaviour: str) -> str:
-    """Return what is printed where a device's memory does not suffice; ``others_mib`` is held by other processes."""
-    total, others = total_mib / MIB_PER_GIB, others_mib / MIB_PER_GIB
-    free = min(FREE_GIB, max(total - others, 0.0) / 4)
-    used = max(total - others - free - LOST_GIB, 0.0)
-    text = f"Process 1234 has {others:.2f} GiB memory in use. " if others_mib else ""
-    key = "memory-serving" if behaviour == "inference" else "memory"
-    return _texts()[key].format(
-        kind="torch.OutOfMemoryError" if _is_new(image) else "torch.cuda.OutOfMemoryError",
-        tried=TRIED_GIB,
-        total=total,
-        free=free,
-        used=used,
-        allocated=max(used - OVERHEAD_GIB - RESERVED_GIB, 0.0),
-        others=text,
-    )
+def script_of(image: Image, argv: Sequence[str]) -> str:
+    """Return the path of the script that a command line runs, as a traceback names it."""
+    name = next((word for word in argv if word.endswith(".py")), "train.py")
+    return name if name.startswith("/") else f"{image.workdir.rstrip('/')}/{name}"
 
 
-def _is_new(image: Image) -> bool:
-    first = FIRST_WITH_SHORT_NAME.get(image.reference.repository)
-    match = re.match(r"(\d+)\.(\d+)", image.reference.tag)
-    return first is None or match is None or (int(match[1]), int(match[2])) >= first
+def of(image: Image, argv: Sequence[str]) -> Library:
+    """Return the libraries of the program that a command line starts."""
+    return Library(image, script_of(image, argv), image.behaviour not in ("training", ""))
 
 
 def cut(program: Program, at: float, text: str, code: int = KILLED_CODE, reason: str = "") -> Program:

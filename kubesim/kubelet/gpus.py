@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -11,6 +11,7 @@ from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, SHORT, Board
+from kubesim.gpu.cuda import CudaDevice, visible
 from kubesim.gpu.demand import wanted_mib
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.loads import loads
@@ -196,24 +197,39 @@ class NodeGpus:
         return {}
 
     def start(
-        self, owner: str, program: Program, users: Sequence[User], at: datetime, die: Callable[[int], None]
+        self,
+        owner: str,
+        program: Program,
+        users: Sequence[User],
+        at: datetime,
+        die: Callable[[int], None],
+        devices: Sequence[CudaDevice] | None = None,
     ) -> list[int]:
-        """Let processes of a container use its devices, if they are such as do; returns their numbers."""
-        if owner not in self.given or program.load == ON_CPU or not users:
-            return []
-        load = loads().get(program.load) or (loads()["small"] if "python" in users[0].name else None)
-        if load is None:
+        """Let processes of a container use devices, if they are such as do; return their numbers.
+
+        ``devices`` are those that they see; without them all that the container was given.
+        """
+        devices = visible(self.board.visible(owner), {}) if devices is None else devices
+        load = loads().get(program.load) or (loads()["small"] if users and "python" in users[0].name else None)
+        if load is None or program.load == ON_CPU or not devices:
             return []
         for user in users:
             self.board.clients[user.pid] = die
-            self.board.start(Task(user.pid, user.name, owner, load, at), user.device)
+            for seen in devices if user.device is None else devices[user.device : user.device + 1]:
+                number = seen.instance.id if seen.instance else None
+                seen.device.start(Task(user.pid, user.name, owner, load, at, number))
         return [user.pid for user in users]
+
+    def _tasks(self, owner: str) -> Iterator[tuple[Device, Task]]:
+        """Yield the processes of a container that use devices."""
+        for device in self.board.devices if "board" in self.__dict__ else ():
+            for task in [task for task in device.tasks.values() if task.owner == owner]:
+                yield device, task
 
     def turn(self, owner: str, load: str, at: datetime) -> None:
         """Let the processes of a container do something else to their devices from now on."""
-        for device in self.board.devices if owner in self.given else ():
-            for task in [task for task in device.tasks.values() if task.owner == owner]:
-                device.turn(task.pid, loads()[load], at)
+        for device, task in self._tasks(owner):
+            device.turn(task.pid, loads()[load], at)
 
     def stop(self, pids: Iterable[int], at: datetime) -> None:
         """Processes are gone."""
@@ -229,23 +245,29 @@ class NodeGpus:
 
     def end(self, owner: str, at: datetime) -> None:
         """The container's processes are gone."""
-        for device in self.board.devices if owner in self.given else ():
-            for task in [task for task in device.tasks.values() if task.owner == owner]:
-                self.board.clients.pop(task.pid, None)
-                device.end(task.pid, at)
+        for device, task in self._tasks(owner):
+            self.board.clients.pop(task.pid, None)
+            device.end(task.pid, at)
 
     def shortage(
-        self, owner: str, program: Program, argv: tuple[str, ...], env: Mapping[str, str], at: datetime
-    ) -> tuple[int, int] | None:
-        """Return (total, held by others) in MiB of a container's GPU where its program wants more, else None."""
-        if owner not in self.given or program.load not in loads():
+        self,
+        owner: str,
+        program: Program,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        at: datetime,
+        devices: Sequence[CudaDevice],
+    ) -> tuple[int, list[tuple[int, int]]] | None:
+        """Return how large a container's first GPU is where its program wants more than others leave, else None.
+
+        In MiB, with the numbers of the other processes and what each of them holds.
+        """
+        if program.load not in loads() or not devices:
             return None
-        visible = self.board.visible(owner)
-        wanted = wanted_mib(argv, env, len(visible), training=program.load != "inference")
-        device, instance = visible[0]
-        total = device.total(instance) - device.product.reserved
-        others = sum(device.held(task, at) for task in device.tasks.values() if task.owner != owner)
-        return (total, others) if wanted > total - others else None
+        wanted = wanted_mib(argv, env, len(devices), training=program.load != "inference")
+        first, total = devices[0], devices[0].total >> 20
+        others = [(task.pid, first.device.held(task, at)) for task in first.tasks(at) if task.owner != owner]
+        return (total, others) if wanted > total - sum(size for _, size in others) else None
 
     def release(self, owner: str, at: datetime) -> None:
         """Take back what a container had."""

@@ -245,10 +245,14 @@ class PodWorker:
             return behaviours.stand_in(self.record.uid, ends=container.init and not self.record.is_sidecar(container))
         env = behaviours.environment(spec, self.record.pod)
         limit, uid = memory.limit_of(spec), self.record.uid
-        program = behaviours.program(image, self.argv(container), env, self._architecture, seed=uid, memory=limit)
         instance = instance or container.instance
+        found = (instance.found if instance is not None else None) or behaviours.NOTHING
+        seed = f"{uid}/{container.name}"
+        program = behaviours.program(
+            image, self.argv(container), env, self._architecture, seed=seed, memory=limit, found=found
+        )
         if instance is not None and instance.course:
-            program = behaviours.following(program, instance.course, uid)
+            program = behaviours.following(program, instance.course, seed)
         if instance is not None and instance.notes:
             program = noted(program, instance.notes)
         if instance is not None and instance.cut is not None:

@@ -6,10 +6,11 @@ container that has logged for three hours costs nothing until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import merge
+from typing import Any
 
 FOREVER_S = 30 * 24 * 3600.0
 SCAN_LIMIT = 5000
@@ -52,6 +53,8 @@ class Program:
     """What it does to the GPUs that it has (``gpu/loads.yaml``)."""
     stamped: bool = False
     """Whether its lines say when they were printed (``stamps.py``)."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What its lines tell of: versions, devices, how fast it is."""
     start_error: str = ""
     """The runtime's text if the process cannot even be started."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kubesim.errors import Obj
+from kubesim.gpu.found import Found
 from kubesim.kubelet.backoff import Backoff
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.timings import BACKOFF_CAP_S, BACKOFF_FIRST_S
@@ -26,6 +27,8 @@ class Instance:
     message: str = ""
     image: str = ""
     """What it was started from: the pod may ask for another by now."""
+    found: Found | None = None
+    """The GPUs that a computed process has found when it started; None: nobody has looked."""
     cut: tuple[float, str, int] | None = None
     """(seconds after the start, what is printed, exit code) where a fault ends a computed process."""
     course: list[tuple[float, str]] = field(default_factory=list)
@@ -47,7 +50,7 @@ class Instance:
     def dump(self) -> dict[str, Any]:
         """Return what ``load`` takes. A process that still runs prints its log again when it is run again."""
         kept = self.log.dump() if self.log is not None and self.finished_at is not None else None
-        return {**vars(self), "log": kept}
+        return {**vars(self), "log": kept, "found": self.found.dump() if self.found else None}
 
     @classmethod
     def load(cls, data: dict[str, Any] | None) -> Instance | None:
@@ -59,6 +62,7 @@ class Instance:
         }
         kept, cut = data.get("log"), data.get("cut")
         times["cut"] = (cut[0], str(cut[1]), cut[2] if len(cut) > 2 else 1) if cut else None
+        times["found"] = Found.load(data.get("found"))
         times["course"] = [(at, str(name)) for at, name in data.get("course") or ()]
         return cls(**{**data, **times, "log": None if kept is None else LogFile.load(kept)})
 

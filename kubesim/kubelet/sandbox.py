@@ -128,8 +128,10 @@ class Sandbox:
             error = self._spawn(container, box, self.host.clock)
             if error:
                 return error
-        elif error := self.worker.program(container).start_error:
-            return error
+        else:
+            computed.look(self, container)
+            if error := self.worker.program(container).start_error:
+                return error
         box.started = True
         self.listen(container)
         computed.use_devices(self, container)

@@ -13,6 +13,7 @@ from typing import Any
 from kubesim import data
 from kubesim.errors import Obj
 from kubesim.kubelet.images import Image
+from kubesim.kubelet.libraries import libraries
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.fabric import Duplex, HttpServer, Request, Response, Server
 from kubesim.shell.errors import NetworkError
@@ -85,7 +86,7 @@ def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]
     entry = _table().get(image.behaviour) or _table()["server"]
     declared = [port["containerPort"] for port in spec.get("ports") or () if port.get("protocol", "TCP") == "TCP"]
     opens = float(entry.get("opens", 0))
-    pages = _named(entry["pages"], _model(spec))
+    pages = _named(entry["pages"], _model(spec), libraries(image).get("vllm", ""))
     server: Server = Pages(pages, entry.get("headers", {}), lambda: not opens or age() >= opens)
     if "root" in entry:
         paths = [mount["mountPath"].rstrip("/") + "/" for mount in spec.get("volumeMounts") or ()]
@@ -104,10 +105,11 @@ def _model(spec: Obj) -> str:
     return DEFAULT_MODEL
 
 
-def _named(pages: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return pages with the name of the model in them; it comes from whoever made the pod."""
+def _named(pages: dict[str, Any], model: str, version: str) -> dict[str, Any]:
+    """Return pages with the server's version and the name of the model, which comes from whoever made the pod."""
     word = json.dumps(model)[1:-1]
-    return {path: {**page, "body": page.get("body", "").replace("$MODEL", word)} for path, page in pages.items()}
+    bodies = {path: page.get("body", "").replace("$VERSION", version) for path, page in pages.items()}
+    return {path: {**page, "body": bodies[path].replace("$MODEL", word)} for path, page in pages.items()}
 
 
 def files(image: Image) -> dict[str, str]:

@@ -21,7 +21,7 @@ FORMS = (
     (re.compile(r'{("severity":"[a-z]+",)'), f'{{{{{{0}}"timestamp":"{_MILLI}",'),
     (re.compile(r"(?=\[[a-z]+\] \d+#\d+: )"), "{at:%Y/%m/%d %H:%M:%S} "),
     (re.compile(r"(?=\[[a-z_]+:[a-z]+\] )"), "[{at:%a %b %d %H:%M:%S.%f %Y}] "),
-    (re.compile(r"(INFO|WARNING|ERROR) (?=\[)"), "{0} {at:%m-%d %H:%M:%S} "),
+    (re.compile(r"(INFO|WARNING|ERROR) (?=\[|\w+\.py:\d+\] )"), "{0} {at:%m-%d %H:%M:%S} "),
 )
 """The beginning of a line, and what stands there instead; {0} is its first group."""
 

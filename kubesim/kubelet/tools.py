@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from kubesim.errors import Obj
+from kubesim.gpu.cuda import CudaDevice
+from kubesim.gpu.found import look
 from kubesim.kubelet import behaviours, computed, failures, ranks, usage
 from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.duties import Post
@@ -64,13 +66,17 @@ class Work:
     async def play(self, process: Process) -> int:
         """Do what a command line does in the image, until it ends or a GPU ends it."""
         argv, env, gpus, now = tuple(process.argv), dict(process.env), self.host.node.gpus, self.host.clock.now()
+        most = process.machine.meter.most
+        assert process.machine.devices is not None
+        found, devices = look(process.machine.devices, env, now, most)
         program = behaviours.program(
-            self.image, argv, tuple(env.items()), self.host.node.architecture, seed=self.seed
+            self.image, argv, tuple(env.items()), self.host.node.architecture, seed=self.seed, found=found
         )
+        libraries = failures.of(self.image, argv)
         if program.start_error:
             return await process.fail("not found", 127)
         if program.load == "rank":
-            return await self._take_part(process, program)
+            return await self._take_part(process, program, devices)
         dead: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def die(text: str) -> None:
@@ -78,9 +84,9 @@ class Work:
                 dead.set_result(text)
 
         users = self._users(process)
-        used = gpus.start(self.owner, program, users, now, lambda error: die(failures.cuda(error)))
-        if used and (short := gpus.shortage(self.owner, program, argv, env, now)) is not None:
-            text = failures.memory(self.image, *short, self.image.behaviour)
+        used = gpus.start(self.owner, program, users, now, lambda error: die(libraries.cuda(error)), devices)
+        if used and (short := gpus.shortage(self.owner, program, argv, env, now, devices)) is not None:
+            text = libraries.memory(*short, users[0].pid, f"{self.seed}/{process.pid}")
             program = failures.cut(program, failures.MEMORY_AT_S, text)
         try:
             with self._using(process, program.load), self._ranks(process, die):
@@ -132,7 +138,7 @@ class Work:
         finally:
             machine.meter.occupy(machine.now(), -used.mean)
 
-    async def _take_part(self, process: Process, program: Program) -> int:
+    async def _take_part(self, process: Process, program: Program, devices: Sequence[CudaDevice]) -> int:
         """Be one of several pods' processes, until something ends it."""
         gpus, clock, argv = self.host.node.gpus, self.host.clock, tuple(process.argv)
         since, told, course = clock.now(), asyncio.Event(), [(0.0, "rank")]
@@ -152,7 +158,9 @@ class Work:
             gpus.turn(self.owner, behaviours.workload(behaviour, "").load, clock.now())
             told.set()
 
-        used = gpus.start(self.owner, program, self._users(process), since, lambda error: die(failures.cuda(error)))
+        libraries = failures.of(self.image, argv)
+        users = self._users(process)
+        used = gpus.start(self.owner, program, users, since, lambda error: die(libraries.cuda(error)), devices)
         post = replace(
             self.post(), argv=argv, work="rank", env=dict(process.env), die=die, say=note, go_on=go_on, doing=""
         )

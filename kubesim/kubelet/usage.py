@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubesim import data
 from kubesim.api.quantity import parse
+from kubesim.errors import Obj
 from kubesim.kubelet.records import Container
 from kubesim.shell.meter import Use
 
@@ -105,6 +106,11 @@ def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: flo
 def held_mib(workload: str) -> float:
     """Return the MiB that a workload holds in the end, if nothing keeps it down."""
     return float((_table().get(workload) or _table()[""])["memory"])
+
+
+def cpu_limit(spec: Obj) -> float:
+    """Return the cores that a container may use at once; 0: no limit."""
+    return float(parse(str(((spec.get("resources") or {}).get("limits") or {}).get("cpu", 0))))
 
 
 def of(worker: PodWorker, container: Container) -> Usage:

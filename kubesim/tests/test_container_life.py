@@ -12,6 +12,7 @@ from kubesim.kubelet.reporting import Reporter
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.seam import Refused
 from kubesim.tests.containers import Sink, agnhost, log, state
+from kubesim.tests.test_gpu_containers import trainer
 from kubesim.tests.world import container, pod, world
 
 
@@ -197,7 +198,7 @@ async def test_a_process_that_is_over_cannot_be_joined_even_while_its_pod_still_
 
 async def test_attaching_to_a_computed_process_shows_what_it_prints():
     async with world() as w:
-        await w.create("pods", pod("train", container("nvcr.io/nvidia/pytorch:24.01-py3", "python", "train.py")))
+        await w.create("pods", pod("train", trainer(1, "nvcr.io/nvidia/pytorch:24.01-py3")))
         await w.tick(9)
         out = Sink()
         run = asyncio.ensure_future(w.kubelets.containers.attach(await w.pod(), "main")(Stdio(None, out, out)))
@@ -205,7 +206,7 @@ async def test_attaching_to_a_computed_process_shows_what_it_prints():
         await w.client.delete("pods", "train", "default", grace_seconds=0)
         await w.tick(2)
         await run
-        assert b"step 50 " in out.data
+        assert b"step 100 " in out.data
         assert b"Starting training" not in out.data
 
 

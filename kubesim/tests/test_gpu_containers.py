@@ -99,7 +99,7 @@ async def test_an_event_ends_the_process_with_the_error_that_cuda_gives(code, te
         assert (ended["exitCode"], ended["reason"]) == (1, "Error")
         lines = log(w, "train").splitlines()
         assert any(line.startswith("INFO:root:step") for line in lines)
-        assert any(line.startswith("torch.AcceleratorError: CUDA error: ") and text in line for line in lines)
+        assert any(line.startswith("RuntimeError: CUDA error: ") and text in line for line in lines)
         await w.check_models()
 
 

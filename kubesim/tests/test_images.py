@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubesim.gpu.found import Found
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import behaviours, images
 from kubesim.kubelet.images import PullError, parse_reference, pull
@@ -114,7 +115,8 @@ def test_python_scripts_end_as_they_would(code, last, status):
 
 
 def test_training_logs_over_time():
-    run = program("nvcr.io/nvidia/pytorch:24.05-py3", "python", "/workspace/train.py")
+    image, found = pull("nvcr.io/nvidia/pytorch:24.05-py3", "amd64"), Found(("NVIDIA H100",), (81003,), 1.0, error=0)
+    run = behaviours.program(image, ("python", "/workspace/train.py"), (), "amd64", seed="pod", found=found)
     assert run.ending is None
     assert len(printed(run, 600)) > 100
     assert printed(run, 100) == printed(run, 600)[: len(printed(run, 100))]

@@ -54,8 +54,8 @@ async def readings(w, number):
 
 async def test_ranks_that_meet_work_together(two):
     await begin(two, rank(0, NCCL_DEBUG="INFO"), rank(1), seconds=120)
-    assert "INFO:root:step 50 loss" in log(two, 0)
-    assert "INFO:root:step 50 loss" in log(two, 1)
+    assert "INFO:root:step 100 loss" in log(two, 0)
+    assert "INFO:root:step 100 loss" in log(two, 1)
     address = (await two.pod("train-0"))["status"]["podIP"]
     assert f"train-0:1:98 [0] NCCL INFO Bootstrap: Using eth0:{address}<0>" in log(two, 0)
     assert "rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 4000 commId 0x8a1f2b3c4d5e6f70 - Init COMPLETE" in log(two, 0)
@@ -143,7 +143,7 @@ async def test_a_way_that_opens_again_in_time_is_as_if_nothing_had_been(two):
     await two.tick(60)
     after = log(two, 0).splitlines()
     step = int(last.split()[1])
-    assert after[after.index(last) + 1].startswith(f"INFO:root:step {step + 50} ")
+    assert after[after.index(last) + 1].startswith(f"INFO:root:step {step + 100} ")
     assert state(await two.pod("train-0"))["restartCount"] == 0
 
 

@@ -20,10 +20,22 @@ CASES = {
     "[notice] 1#1: start": "2026/03/09 07:05:01 [notice] 1#1: start",
     "[core:notice] [pid 1] x": "[Mon Mar 09 07:05:01.020300 2026] [core:notice] [pid 1] x",
     "INFO [config.py] x": "INFO 03-09 07:05:01 [config.py] x",
+    "INFO api_server.py:528] x": "INFO 03-09 07:05:01 api_server.py:528] x",
     "I server.cc:611] x": "I0309 07:05:01.020300 1 server.cc:611] x",
     " INFO launcher: x": "2026-03-09T07:05:01.020300Z  INFO launcher: x",
     "[INFO] plugin/reload: x": "[INFO] plugin/reload: x",
     "INFO:     Uvicorn": "INFO:     Uvicorn",
+}
+
+
+VALUES = {
+    "torch": "2.7.0",
+    "vllm": "0.10.1",
+    "weights": 15.0,
+    "free": 50.0,
+    "kv": 400_000,
+    "blocks": 25_000,
+    "users": 48.8,
 }
 
 
@@ -36,7 +48,7 @@ def test_no_known_program_prints_a_line_whose_logger_nobody_knows():
     unstamped = [
         line.text
         for name in behaviours._table()
-        for line in behaviours.workload(name, "a").lines(60)
+        for line in behaviours.workload(name, "a", **VALUES).lines(60)
         if line.text.startswith(("I ", "level=", "{", "[notice]")) and stamped(line.text, AT) == line.text
     ]
     assert unstamped == []

@@ -91,8 +91,8 @@ class World:
 
 
 @asynccontextmanager
-async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
-    """Run a cluster of ``count`` nodes with ``gpus`` devices each."""
+async def world(count: int = 3, gpus: int = 8, product: str = "H100") -> AsyncIterator[World]:
+    """Run a cluster of ``count`` nodes with ``gpus`` devices of a product each."""
     clock = ManualClock()
     store = Store(clock)
     client = InProcessClient(Operations(store, clock), store)
@@ -100,7 +100,7 @@ async def world(count: int = 3, gpus: int = 8) -> AsyncIterator[World]:
     made = World(clock, store, client)
     for name in ("default", "kube-system", "kube-node-lease"):
         await client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    fleet = [nodes.node(index, gpus, clock.now(), nodes.PRODUCTS["H100"]) for index in range(count)]
+    fleet = [nodes.node(index, gpus, clock.now(), nodes.PRODUCTS[product]) for index in range(count)]
     made.node_names = await nodes.register(client, fleet)
     running: list[Any] = [await controllers.start(client, clock, controllers.Keys("the authority", signer=SIGNER))]
     running.append(await scheduler.start(client, clock))

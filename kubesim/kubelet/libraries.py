@@ -1,0 +1,50 @@
+"""Versions of the libraries that images for machine learning contain (``libraries.yaml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from kubesim import data
+from kubesim.kubelet.images import Image
+
+_FILE = Path(__file__).with_name("libraries.yaml")
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(data.read(_FILE))
+
+
+@lru_cache(maxsize=256)
+def _of(repository: str, tag: str) -> Mapping[str, str]:
+    table = _table()
+    found = dict(table["default"])
+    for pattern, versions in (table["images"].get(repository) or {}).items():
+        if fnmatchcase(tag, pattern):
+            found |= versions
+    release = tag.removeprefix("v").partition("-")[0]
+    found = {name: str(value).replace("{tag}", release) for name, value in found.items()}
+    found["packages"] = (
+        table["packages"]
+        .get(repository, table["packages"]["default"])
+        .format(python=".".join(found["python"].split(".")[:2]))
+    )
+    return found
+
+
+def libraries(image: Image) -> Mapping[str, str]:
+    """Return what an image contains: ``python``, ``torch``, ``cuda``, ``cudnn``, ``nccl`` and what else it is for.
+
+    ``packages`` is the folder that Python imports them from. Patterns of tags that stand later add to earlier ones.
+    """
+    return _of(image.reference.repository, image.reference.tag)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version that can be compared: (2, 7) of 2.7.0a0+7c8ec84dab."""
+    parts = version.split("+")[0].split(".")[:2]
+    return tuple(int(part) for part in parts if part.isdecimal())

@@ -1,0 +1,203 @@
+"""Workloads follow from what their container was given: no GPU, one that has failed, a small one, a slow one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kubesim.gpu.readings import read
+from kubesim.kubelet import consumption
+from kubesim.tests.containers import log, run, state
+from kubesim.tests.test_gpu_containers import PYTORCH, trainer
+from kubesim.tests.world import container, pod, world
+
+VLLM = "vllm/vllm-openai:v0.10.1"
+TRAIN = ("python", "/workspace/train.py")
+RATE = re.compile(r"step (\d+) loss ([\d.]+) lr 3.00e-04 ([\d.]+) samples/s")
+
+
+def board(w):
+    return w.kubelets.gpus(w.node_names[0]).board
+
+
+def rates(w, name):
+    return [float(rate) for _, _, rate in RATE.findall(log(w, name))]
+
+
+def env(**values):
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+@pytest.mark.parametrize(("gpus", "variables"), [(8, {}), (0, {}), (8, {"NVIDIA_VISIBLE_DEVICES": "all"})])
+@pytest.mark.parametrize("command", [TRAIN, ("sh", "-c", "python /workspace/train.py")])
+async def test_a_pod_without_limits_trains_on_the_processor(gpus, variables, command):
+    """With the operator's CDI the runtime looks at the device plugin's grant alone (GPU Operator 25.10, "CDI")."""
+    async with world(count=1, gpus=gpus) as w:
+        await w.create("pods", pod("plain", container(PYTORCH, *command, env=env(**variables))))
+        await w.tick(300)
+        assert all(40 < rate < 60 for rate in rates(w, "plain"))
+        assert len(rates(w, "plain")) == 2
+        assert not any(device.tasks for device in board(w).devices)
+        assert (await run(w, "plain", "sh", "-c", "nvidia-smi"))[0] == 127
+
+
+async def test_an_inference_server_without_a_gpu_fails_in_its_own_words():
+    async with world(count=1) as w:
+        for name, image in (("old", "vllm/vllm-openai:v0.6.3"), ("new", VLLM)):
+            await w.create("pods", pod(name, container(image, args=["--model", "a/b-7b"]), restartPolicy="Never"))
+        await w.tick(30)
+        assert log(w, "new").splitlines()[-1] == (
+            "RuntimeError: Failed to infer device type, please set the environment variable "
+            "`VLLM_LOGGING_LEVEL=DEBUG` to turn on verbose logging to help debug the issue."
+        )
+        assert "No platform detected, vLLM is running on UnspecifiedPlatform" in log(w, "new")
+        assert log(w, "old").splitlines()[-1] == "RuntimeError: Failed to infer device type"
+        assert state(await w.pod("new"))["state"]["terminated"]["exitCode"] == 1
+
+
+async def test_triton_without_a_gpu_serves_on_the_processor():
+    async with world(count=1, gpus=0) as w:
+        main = container("nvcr.io/nvidia/tritonserver:25.03-py3", args=["tritonserver", "--model-repository=/m"])
+        await w.create("pods", pod("serve", main))
+        await w.tick(30)
+        assert "CUDA driver version is insufficient for CUDA runtime version" in log(w, "serve")
+        assert "(CPU device 0)" in log(w, "serve")
+
+
+@pytest.mark.parametrize("value", ["", "-1", "7"])
+async def test_cuda_visible_devices_hides_gpus_from_cuda_and_not_from_nvidia_smi(value):
+    async with world(count=1) as w:
+        await w.create("pods", pod("blind", trainer(2, env=env(CUDA_VISIBLE_DEVICES=value))))
+        await w.create("pods", pod("serve", trainer(1, VLLM, (), env=env(CUDA_VISIBLE_DEVICES=value))))
+        await w.tick(200)
+        assert (await run(w, "blind", "nvidia-smi", "-L"))[1].count("NVIDIA H100 80GB HBM3") == 2
+        assert all(40 < rate < 60 for rate in rates(w, "blind"))
+        assert [read(device, w.clock.now()).util for device in board(w).devices[:3]] == [0, 0, 0]
+        assert "RuntimeError: No CUDA GPUs are available" in log(w, "serve", previous=True)
+
+
+async def test_cuda_visible_devices_from_a_config_map_chooses_the_gpu():
+    async with world(count=1) as w:
+        await w.create("configmaps", {"metadata": {"name": "settings"}, "data": {"CUDA_VISIBLE_DEVICES": "1"}})
+        main = trainer(2, envFrom=[{"configMapRef": {"name": "settings"}}])
+        await w.create("pods", pod("train", main))
+        await w.tick(60)
+        assert [bool(device.tasks) for device in board(w).devices[:3]] == [False, True, False]
+
+
+async def test_training_on_the_processor_keeps_processors_busy_in_every_view():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1, env=env(CUDA_VISIBLE_DEVICES=""))))
+        await w.tick(300)
+        now = w.clock.now().timestamp()
+        (worker,) = w.kubelets._workers.values()
+        (used,) = consumption.processes(worker)
+        cores = used.usage.cpu(now - used.started)
+        assert 7 < cores < 8
+        assert used.usage.cpu_seconds(now - used.started) == pytest.approx(7.6 * 300, rel=0.05)
+        top = (await run(w, "train", "sh", "-c", "ps aux | grep train.py"))[1]
+        assert float(top.split()[2]) == pytest.approx(cores * 100, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (48, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+        (95, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+        (74, "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
+        (119, "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment"),
+    ],
+)
+async def test_a_restarted_container_fails_on_a_failed_gpu_until_it_is_reset(code, words):
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(60)
+        board(w).xid(0, code, w.clock.now())
+        await w.tick(150)
+        assert state(await w.pod("train"))["restartCount"] >= 2
+        assert words in log(w, "train", previous=True)
+        assert not board(w).devices[0].tasks
+        await w.tick(3600)
+        assert not board(w).devices[0].tasks
+        (board(w).repair if code == 119 else board(w).reset)(0, w.clock.now())
+        await w.tick(400)
+        assert read(board(w).devices[0], w.clock.now()).util > 85
+
+
+async def test_an_error_of_the_application_lets_the_next_start_work():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(60)
+        board(w).xid(0, 31, w.clock.now())
+        await w.tick(60)
+        assert state(await w.pod("train"))["restartCount"] == 1
+        assert read(board(w).devices[0], w.clock.now()).util > 85
+
+
+async def test_throughput_and_memory_follow_from_the_product():
+    speeds = {}
+    for product in ("T4", "L4", "A100", "H100"):
+        async with world(count=1, gpus=1, product=product) as w:
+            await w.create("pods", pod("train", trainer(1)))
+            await w.create("pods", pod("two", trainer(1)))
+            await w.tick(120)
+            speeds[product] = sum(rates(w, "train")) / len(rates(w, "train"))
+    assert speeds["T4"] < speeds["L4"] < speeds["A100"] < speeds["H100"]
+    assert speeds["T4"] == pytest.approx(357, rel=0.03)
+    assert speeds["H100"] == pytest.approx(2507, rel=0.03)
+
+
+async def test_two_jobs_never_log_the_same_numbers():
+    async with world(count=1) as w:
+        for name in ("one", "two"):
+            await w.create("pods", pod(name, trainer(1)))
+        await w.tick(120)
+        one, two = ({loss for _, loss, _ in RATE.findall(log(w, name))} for name in ("one", "two"))
+        assert len(one) > 20
+        assert len(one & two) < 4
+
+
+async def test_a_server_tells_its_own_version_and_the_room_of_its_gpu():
+    async with world(count=1, gpus=1, product="A100-40GB") as w:
+        await w.create("pods", pod("serve", trainer(1, "vllm/vllm-openai:v0.6.3", (), args=["--model", "a/b-7b"])))
+        await w.tick(60)
+        assert "vLLM API server version 0.6.3" in log(w, "serve")
+        assert "0.10.1" not in log(w, "serve")
+        assert "Loading model weights took 13.0385 GB" in log(w, "serve")
+
+
+async def test_a_job_of_several_pods_has_no_nccl_without_gpus():
+    async with world(count=1) as w:
+        values = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+        await w.create("pods", pod("rank", container(PYTORCH, *TRAIN, env=env(**values))))
+        await w.tick(4)
+        assert log(w, "rank").endswith("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!\n")
+
+
+@pytest.mark.parametrize(
+    ("tag", "kind"), [("24.05", "RuntimeError"), ("25.03", "RuntimeError"), ("25.06", "torch.AcceleratorError")]
+)
+async def test_an_error_of_cuda_has_the_name_of_the_images_release(tag, kind):
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1, f"nvcr.io/nvidia/pytorch:{tag}-py3"), restartPolicy="Never"))
+        await w.tick(60)
+        board(w).xid(0, 94, w.clock.now())
+        await w.tick(5)
+        text = (
+            "uncorrectable ECC error encountered"
+            if tag == "24.05"
+            else "Invalid access of peer GPU memory over nvlink"
+        )
+        assert f"\n{kind}: CUDA error: {text}" in log(w, "train")
+
+
+async def test_a_model_for_32_gb_dies_on_16_gb_in_pytorchs_words():
+    async with world(count=1, gpus=4, product="T4") as w:
+        main = trainer(1, command=("python", "train.py", "--memory-gb", "32"))
+        await w.create("pods", pod("train", main, restartPolicy="Never"))
+        await w.tick(30)
+        ended = state(await w.pod("train"))["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (1, "Error")
+        assert "GPU 0 has a total capacity of 14.56 GiB of which" in log(w, "train")
+        assert "Process 1234" not in log(w, "train")
