@@ -5,11 +5,13 @@ Objects, labels, conditions and events are those of mpi-operator 0.6.
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import re
-from functools import partial
+import hashlib
+from functools import lru_cache
 from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubesim.addons.operator import Operator, ensure
 from kubesim.conditions import condition_of
@@ -20,45 +22,26 @@ from kubesim.controllers.base import (
     owner_reference,
 )
 from kubesim.errors import ApiError, Obj, tolerating
-from kubesim.gpu.collectives import TIMEOUT_S, watchdog
-from kubesim.kubelet.behaviours import workload
-from kubesim.kubelet.crew import Member, mpi_ranks
 from kubesim.kubelet.duties import Post
-from kubesim.kubelet.gpus import User
-from kubesim.kubelet.ranks import HANGING, WORKING
-from kubesim.network.gate import Gate
-from kubesim.shell.signals import DEATHS, NUMBERS
 from kubesim.times import stamp
 
 RESOURCE = "mpijobs.kubeflow.org"
 LABELS = "training.kubeflow.org/"
 OPERATOR = "mpi-operator"
-SSH_PORT = 22
 MOUNT = "/etc/mpi"
 WORKER_COMMAND = ["/usr/sbin/sshd", "-De"]
-NCCL_PORT = 45193
-LOOK_S = 5.0
-"""How often the launcher looks whether its ranks reach each other."""
+ROOT_SSH = "/root/.ssh"
+KEY_FILES = [
+    {"key": "ssh-privatekey", "path": "id_rsa"},
+    {"key": "ssh-publickey", "path": "id_rsa.pub"},
+    {"key": "ssh-publickey", "path": "authorized_keys"},
+]
+CONFIG_FILES = [
+    {"key": "hostfile", "path": "hostfile", "mode": 0o444},
+    {"key": "discover_hosts.sh", "path": "discover_hosts.sh", "mode": 0o555},
+]
 TRIES = 10
-"""How often ssh knocks, once a second, as the operator tells it."""
-LOST = (
-    "--------------------------------------------------------------------------\n"
-    "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:\n\n"
-    "* not finding the required libraries and/or binaries on\n  one or more nodes. Please check your PATH and "
-    "LD_LIBRARY_PATH\n  settings, or configure OMPI with --enable-orterun-prefix-by-default\n"
-    "--------------------------------------------------------------------------"
-)
-SIGNALLED = (
-    "--------------------------------------------------------------------------\n"
-    "mpirun noticed that process rank {rank} with PID {pid} on node {pod} exited on signal {signal}.\n"
-    "--------------------------------------------------------------------------"
-)
-ABORTED = (
-    "--------------------------------------------------------------------------\n"
-    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
-    "the job to be terminated. The first process to do so was:\n\n  Process name: [[{family},1],{rank}]\n"
-    "  Exit code:    1\n--------------------------------------------------------------------------"
-)
+"""How often ssh knocks, as the operator tells it."""
 
 
 class MPIJobController(Controller):
@@ -184,66 +167,78 @@ def surroundings(job: Obj) -> list[tuple[str, Obj]]:
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     slots = job["spec"].get("slotsPerWorker", 1)
     hosts = [f"{name}-worker-{index}.{name}.{namespace}.svc" for index in range(count(job))]
-    lines = {"hostfile": "".join(f"{host} slots={slots}\n" for host in hosts)}
+    mark = " slots=" if job["spec"].get("mpiImplementation", "OpenMPI") == "OpenMPI" else ":"
+    lines = {"hostfile": "".join(f"{host}{mark}{slots}\n" for host in hosts)}
     lines["discover_hosts.sh"] = "#!/bin/sh\n" + "".join(f"echo {host}\n" for host in hosts)
-    key = base64.b64encode(f"{job['metadata']['uid']}\n".encode()).decode()
     meta = {"namespace": namespace, "labels": {"app": name}, "ownerReferences": [owner_reference(job)]}
     spec = {"clusterIP": "None", "selector": _labels(job), "publishNotReadyAddresses": True}
+    secret = {"type": "kubernetes.io/ssh-auth", "data": _keys(job["metadata"]["uid"])}
+    config = {"metadata": {"name": f"{name}-config", **meta}, "data": lines}
     return [
         ("services", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, **meta}, "spec": spec}),
-        (
-            "configmaps",
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}-config", **meta}, "data": lines},
-        ),
-        (
-            "secrets",
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "type": "kubernetes.io/ssh-auth",
-                "metadata": {"name": f"{name}-ssh", **meta},
-                "data": {"ssh-privatekey": key, "ssh-publickey": key},
-            },
-        ),
+        ("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", **config}),
+        ("secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{name}-ssh", **meta}, **secret}),
     ]
+
+
+@lru_cache(maxsize=64)
+def _keys(uid: str) -> dict[str, str]:
+    """Return a job's key pair as its secret has it."""
+    number = int.from_bytes(hashlib.sha512(uid.encode()).digest(), "big")
+    key = ec.derive_private_key(number, ec.SECP521R1())
+    pem = (serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    pair = {"ssh-privatekey": key.private_bytes(*pem), "ssh-publickey": public + b"\n"}
+    return {name: base64.b64encode(text).decode() for name, text in pair.items()}
 
 
 def worker_of(job: Obj, index: int) -> Obj:
     """Return a worker's pod."""
     template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
-    meta, spec = job["metadata"], {**template["spec"]}
+    meta = job["metadata"]
     name = f"{meta['name']}-worker-{index}"
-    first, *others = [{**item} for item in spec["containers"]]
+    spec = _with_keys(job, {**template["spec"], "hostname": name, "subdomain": meta["name"]})
+    first, *others = spec["containers"]
     if not first.get("command") and not first.get("args"):
         first["command"] = WORKER_COMMAND
-    spec |= {"containers": [first, *others], "hostname": name, "subdomain": meta["name"]}
+    first["env"] = [*(first.get("env") or ()), {"name": "K_MPI_JOB_ROLE", "value": "worker"}]
     spec["restartPolicy"] = _restart(job, "Worker")
     labels = {**_given(template), **_labels(job), f"{LABELS}job-role": "worker", f"{LABELS}replica-index": str(index)}
     own = {"name": name, "namespace": meta["namespace"], "labels": labels, "ownerReferences": [owner_reference(job)]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec}
 
 
+def _with_keys(job: Obj, spec: Obj) -> Obj:
+    """Return a pod's specification with the job's keys where its first container's ssh looks for them."""
+    path = job["spec"].get("sshAuthMountPath") or ROOT_SSH
+    secret: Obj = {"secretName": f"{job['metadata']['name']}-ssh", "items": KEY_FILES}
+    secret |= {"defaultMode": 0o600} if path == ROOT_SSH else {}
+    first, *others = [{**item} for item in spec["containers"]]
+    first["volumeMounts"] = [*(first.get("volumeMounts") or ()), {"name": "ssh-auth", "mountPath": path}]
+    volumes = [*(spec.get("volumes") or ()), {"name": "ssh-auth", "secret": secret}]
+    return {**spec, "containers": [first, *others], "volumes": volumes}
+
+
 def launcher_of(job: Obj) -> Obj:
-    """Return the launcher's job: its container finds the host file that the operator has written."""
+    """Return the launcher's job: its container finds the host file that the operator has written, and no GPUs."""
     template = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
-    meta, spec, policy = job["metadata"], {**template["spec"]}, job["spec"].get("runPolicy") or {}
+    meta, policy = job["metadata"], job["spec"].get("runPolicy") or {}
     env = [
         {"name": "K_MPI_JOB_ROLE", "value": "launcher"},
         {"name": "OMPI_MCA_orte_keep_fqdn_hostnames", "value": "true"},
         {"name": "OMPI_MCA_orte_default_hostfile", "value": f"{MOUNT}/hostfile"},
         {"name": "OMPI_MCA_plm_rsh_args", "value": f"-o ConnectionAttempts={TRIES}"},
+        {"name": "OMPI_MCA_orte_set_default_slots", "value": str(job["spec"].get("slotsPerWorker", 1))},
+        {"name": "NVIDIA_VISIBLE_DEVICES"},
+        {"name": "NVIDIA_DRIVER_CAPABILITIES"},
     ]
-    mount = {"name": "mpi-job-config", "mountPath": MOUNT}
-    first, *others = spec["containers"]
-    first = {**first, "env": [*(first.get("env") or ()), *env]}
-    first["volumeMounts"] = [*(first.get("volumeMounts") or ()), mount]
-    volume = {"name": "mpi-job-config", "configMap": {"name": f"{meta['name']}-config"}}
-    spec |= {"containers": [first, *others], "volumes": [*(spec.get("volumes") or ()), volume]}
-    spec |= {
-        "restartPolicy": _restart(job, "Launcher"),
-        "subdomain": meta["name"],
-        "hostname": f"{meta['name']}-launcher",
-    }
+    names = {"subdomain": meta["name"], "hostname": f"{meta['name']}-launcher"}
+    spec = _with_keys(job, {**template["spec"], "restartPolicy": _restart(job, "Launcher"), **names})
+    first = spec["containers"][0]
+    first["env"] = [*(first.get("env") or ()), *env]
+    first["volumeMounts"].append({"name": "mpi-job-config", "mountPath": MOUNT})
+    config = {"name": f"{meta['name']}-config", "items": CONFIG_FILES}
+    spec["volumes"].append({"name": "mpi-job-config", "configMap": config})
     labels = {**_given(template), **_labels(job), f"{LABELS}job-role": "launcher"}
     limits = {
         key: policy[key]
@@ -256,130 +251,9 @@ def launcher_of(job: Obj) -> Obj:
     return {**body, "metadata": {**own, "ownerReferences": [owner_reference(job)]}}
 
 
-class Launch:
-    """mpirun in a launcher: sets the workers of its job to work, and fails with them."""
-
-    def __init__(self, post: Post) -> None:
-        self._post = post
-        self._running: list[tuple[str, str, list[int]]] = []
-        """(node, container, processes) of each worker's ranks that use GPUs."""
-        self._task = asyncio.ensure_future(self._run())
-
-    def stop(self) -> None:
-        """End every rank."""
-        self._task.cancel()
-        for node, owner, pids in self._running:
-            gpus = self._post.machines.gpus(node)
-            gpus.stop(pids, self._post.clock.now())
-            gpus.guests.pop(owner, None)
-            gpus.lost.pop(owner, None)
-
-    async def _run(self) -> None:
-        labels = self._post.pod["metadata"].get("labels") or {}
-        name, namespace = labels.get(f"{LABELS}job-name"), self._post.pod["metadata"]["namespace"]
-        hosts = await self._hosts(str(name), namespace) if name else []
-        workers = [await self._reach(host) for host in hosts]
-        for rank, worker in enumerate(workers):
-            if worker is None:
-                return
-            self._set_to_work(rank, worker)
-        if any(pids for *_, pids in self._running) and len(workers) > 1:
-            await self._look_after([worker for worker in workers if worker is not None])
-
-    async def _look_after(self, workers: list[Obj]) -> None:
-        """See whether each worker reaches the next, as in the ring of NCCL: where one does not, none goes on."""
-        clock, since = self._post.clock, None
-        ring = [*zip(workers, [*workers[1:], workers[0]], strict=True)]
-        while True:
-            await clock.sleep(LOOK_S)
-            opened = all([await self._reaches(one, other) for one, other in ring])
-            if since is not None and not opened and (ran := (clock.now() - since).total_seconds()) >= TIMEOUT_S:
-                texts = [watchdog(rank, clock.now(), TIMEOUT_S, ran, 1042) for rank in range(len(workers))]
-                self._post.die("\n".join([*texts, ABORTED.format(family=27281, rank=0)]))
-                return
-            if opened is not (since is None):
-                since = None if opened else clock.now()
-                self._turn(workers, WORKING if opened else HANGING)
-
-    async def _reaches(self, one: Obj, other: Obj) -> bool:
-        gate = Gate(self._post.client, self._post.fabric, one["status"].get("podIP", ""))
-        return await gate.opens(other["status"].get("podIP", ""), NCCL_PORT)
-
-    def _turn(self, workers: list[Obj], behaviour: str) -> None:
-        """Let all ranks go on as another behaviour."""
-        self._post.go_on(behaviour)
-        for worker in workers:
-            for container in worker["spec"]["containers"]:
-                owner = f"{worker['metadata']['namespace']}/{worker['metadata']['name']}/{container['name']}"
-                gpus = self._post.machines.gpus(worker["spec"]["nodeName"])
-                gpus.turn(owner, workload(behaviour, "").load, self._post.clock.now())
-
-    async def _hosts(self, name: str, namespace: str) -> list[str]:
-        try:
-            found = await self._post.client.get("configmaps", f"{name}-config", namespace)
-        except ApiError:
-            return []
-        return re.findall(r"^(\S+) slots", (found.get("data") or {}).get("hostfile", ""), re.M)
-
-    async def _reach(self, host: str) -> Obj | None:
-        """Return the pod of a host, once ssh gets to it; dies and returns None where it never does."""
-        name, _, namespace, _ = host.split(".")
-        why = ""
-        for _ in range(TRIES):
-            try:
-                pod = await self._post.client.get("pods", name, namespace)
-            except ApiError:
-                pod = {}
-            address = pod.get("status", {}).get("podIP", "")
-            if _is_running(pod) and await Gate(self._post.client, self._post.fabric, self._post.address).opens(
-                address, SSH_PORT
-            ):
-                return pod
-            lost = f"ssh: connect to host {host} port {SSH_PORT}: Connection timed out"
-            why = lost if address else f"ssh: Could not resolve hostname {host}: Name or service not known"
-            await self._post.clock.sleep(1)
-        self._post.die(f"{why}\n{LOST}")
-        return None
-
-    def _set_to_work(self, rank: int, worker: Obj) -> None:
-        meta, node = worker["metadata"], worker["spec"]["nodeName"]
-        try:
-            gpus = self._post.machines.gpus(node)
-        except KeyError:
-            return
-        program, now = workload("training", meta["uid"]), self._post.clock.now()
-        ids = {each["name"]: each["containerID"] for each in worker["status"].get("containerStatuses") or ()}
-        for container in worker["spec"]["containers"]:
-            owner = f"{meta['namespace']}/{meta['name']}/{container['name']}"
-            key, count = ids.get(container["name"], "").rpartition("/")[2], gpus.seen_by(owner)
-            found = mpi_ranks(self._post.argv, rank, count)
-            gpus.guests[owner], gpus.lost[owner] = found, partial(self._lose, meta["name"])
-            users = [
-                User(gpus.numbers.of(key, each.pid, now), each.argv[0], each.device)
-                for each in found
-                if each.device != -1
-            ]
-            pids = gpus.start(owner, program, users, now, lambda error: self._fail(rank))
-            self._running.append((node, owner, pids))
-
-    def _lose(self, pod: str, member: Member, name: str) -> None:
-        """End with the ranks, one of which a signal has ended."""
-        words = f"{NUMBERS[name]} ({DEATHS.get(name, name)})"
-        self._post.die(SIGNALLED.format(rank=max(member.rank, 0), pid=member.pid, pod=pod, signal=words))
-
-    def _fail(self, rank: int) -> None:
-        """End with the ranks, one of which has died."""
-        self._post.die(ABORTED.format(family=27281, rank=rank))
-
-
 def begin(post: Post) -> Operator:
     """Begin to run MPIJobs."""
     return Operator(post, MPIJobController)
-
-
-def launch(post: Post) -> Launch:
-    """Begin mpirun."""
-    return Launch(post)
 
 
 def _labels(job: Obj) -> dict[str, str]:

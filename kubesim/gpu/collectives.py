@@ -56,7 +56,7 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
     wait = next((_number(value, 0) for key, value in given.items() if key in WAITS), 0) or TIMEOUT_S
     if is_launcher(argv):
         return _launched(argv, env, devices, wait, script)
-    size = _number(env.get("WORLD_SIZE", ""), 1)
+    size = _number(env.get("WORLD_SIZE") or env.get("OMPI_COMM_WORLD_SIZE", ""), 1)
     if size < 2 or not name.startswith("python"):
         return None
     own = {"RANK": env.get("JOB_COMPLETION_INDEX", ""), **{k: env[k] for k in NEEDED if k in env}}

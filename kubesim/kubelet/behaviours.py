@@ -32,7 +32,7 @@ OCI_ERROR = (
 INTERPRETED = frozenset({"nnp", "sysctl"})
 SERVERS = frozenset(
     {
-        "torchrun", "mpirun", "sshd", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
+        "torchrun", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
         "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus",
         "nvidia-device-plugin", "gpu-feature-discovery", "gpu-operator", "metrics-server", "coredns", "kube-proxy",
         "nvidia-mig-manager", "agnhost",

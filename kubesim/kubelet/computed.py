@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def members(sandbox: Sandbox, container: Container) -> tuple[Member, ...]:
-    """Return the processes beside a container's own: what it has started, or what another pod has started in it."""
-    gpus, owner = sandbox.host.node.gpus, sandbox.owner(container)
-    if owner in gpus.guests:
-        return gpus.guests[owner]
+    """Return the processes that a container's own has started beside it."""
     box = sandbox.boxes.get(container.name)
     if box is None or box.main is not None or container.instance is None:
         return ()
@@ -40,7 +37,7 @@ def members(sandbox: Sandbox, container: Container) -> tuple[Member, ...]:
         return ()
     spec = sandbox.worker.record.spec(container)
     named = {**dict(behaviours.environment(spec, sandbox.worker.record.pod)), **box.env}
-    return crew(argv, named, gpus.seen_by(owner))
+    return crew(argv, named, sandbox.host.node.gpus.seen_by(sandbox.owner(container)))
 
 
 def users(sandbox: Sandbox, container: Container) -> list[User]:
@@ -146,8 +143,7 @@ def use(sandbox: Sandbox, container: Container, ranks: int, *, first: bool) -> U
     whole = usage.of(sandbox.worker, container).at(elapsed)
     if not ranks:
         return whole
-    waits = Use() if sandbox.owner(container) in sandbox.host.node.gpus.guests else LAUNCHER
-    return waits if first else whole.part(ranks)
+    return LAUNCHER if first else whole.part(ranks)
 
 
 LAUNCHER = Use(0.01, 3.4, 402 << 20)
@@ -172,11 +168,8 @@ def _end(sandbox: Sandbox, container: Container, name: str) -> None:
 
 
 def _lose(sandbox: Sandbox, container: Container, member: Member, host: str, name: str) -> None:
-    """A rank is killed: torchrun notices, tells and ends; mpirun in another pod does."""
-    if (lost := sandbox.host.node.gpus.lost.get(sandbox.owner(container))) is not None:
-        lost(member, name)
-    else:
-        sandbox.cut(container, last_words(member, host, sandbox.host.clock.now(), name), 1)
+    """A rank is killed: torchrun notices, tells and ends."""
+    sandbox.cut(container, last_words(member, host, sandbox.host.clock.now(), name), 1)
 
 
 def last_words(member: Member, host: str, at: datetime, name: str) -> str:

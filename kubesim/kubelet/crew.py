@@ -16,13 +16,6 @@ FIRST_NUMBER, NUMBERS_PER_S, HIGHEST_NUMBER = 4200, 2, 4_194_303
 SHIM, PAUSE = -2, -1
 """Stand for the shim and the first process of a pod, where others stand by their number in the container."""
 PYTHON = "/usr/bin/python3"
-
-
-VALUES = dict.fromkeys(
-    ("np", "n", "c", "H", "host", "hostfile", "machinefile", "x", "bind-to", "map-by", "npernode", "N", "wdir"), 1
-) | {"mca": 2}
-"""The options of mpirun that take words: how many."""
-ORTED = ("orted", "-mca", "ess", "env", "-mca", "ess_base_jobid", "1787887616", "-mca", "ess_base_num_procs", "3")
 SCRIPTS = frozenset({"torchrun", "vllm"})
 """Programs that Python interprets: the kernel puts it before their names."""
 
@@ -72,26 +65,6 @@ def crew(argv: Sequence[str], env: Mapping[str, str], devices: int, parent: int 
         more = tuple((name, str(value)) for name, value in named.items())
         found.append(Member(parent + CHILD_PID - 1 + local, parent, words, device, more, max(first, 0) + local))
     return tuple(found)
-
-
-def mpi_ranks(argv: Sequence[str], place: int, count: int) -> tuple[Member, ...]:
-    """Return what mpirun starts in a worker over ssh: its daemon, and a process for each of the worker's GPUs."""
-    words = iter(argv[1:])
-    command: tuple[str, ...] = ()
-    for word in words:
-        if word.startswith("-"):
-            for _ in range(VALUES.get(word.lstrip("-"), 0)):
-                next(words, "")
-        else:
-            command = (word, *words)
-    daemon = Member(31, 1, ("sshd: root@notty",), rank=-1), Member(33, 31, ORTED, rank=-1)
-    each = max(count, 1)
-    found = []
-    for local in range(each):
-        named = {"RANK": place * each + local, "LOCAL_RANK": local, "LOCAL_SIZE": each}
-        env = tuple((f"OMPI_COMM_WORLD_{name}", str(value)) for name, value in named.items())
-        found.append(Member(40 + local, 33, command, local if count else -1, env, place * each + local))
-    return (*daemon, *found)
 
 
 class Numbers:

@@ -27,7 +27,6 @@ KNOWN = {
     "cnrm-manager": "kubesim.addons.cnrm",
     "mpi-operator": "kubesim.addons.mpi",
     "prometheus-operator": "kubesim.addons.prometheus_operator",
-    "mpirun": "kubesim.addons.mpi:launch",
     "rank": "kubesim.kubelet.ranks",
     "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
     "fault-quarantine": "kubesim.addons.sentinel:quarantine",

@@ -16,7 +16,7 @@ from kubesim.gpu.demand import wanted_mib
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import Product, products
-from kubesim.kubelet.crew import Member, Numbers
+from kubesim.kubelet.crew import Numbers
 from kubesim.kubelet.programs import Program
 from kubesim.times import micro, parse
 
@@ -73,10 +73,6 @@ class NodeGpus:
     """The containers whose device plugin speaks for the devices now; each is called with what it logs."""
     numbers: Numbers = field(default_factory=Numbers)
     """Those of the pods' processes on the node."""
-    guests: dict[str, tuple[Member, ...]] = field(default_factory=dict)
-    """Container -> the processes that another pod has started in it (the ranks of mpirun)."""
-    lost: dict[str, Callable[[Member, str], None]] = field(default_factory=dict)
-    """Container -> called with one of them and the signal that has ended it."""
     stopped_at: datetime | None = None
     """When the last of them went; None where one is there, or never was: then nobody's pod manages the devices."""
     changed: Callable[[], None] = lambda: None

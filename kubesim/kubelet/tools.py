@@ -20,6 +20,8 @@ from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
 from kubesim.kubelet.stamps import stamped
+from kubesim.mpi import job as mpi
+from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import TOOLS, settings
 
@@ -65,7 +67,11 @@ class Work:
 
     async def play(self, process: Process) -> int:
         """Do what a command line does in the image, until it ends or a GPU ends it."""
-        argv, env, gpus, now = tuple(process.argv), dict(process.env), self.host.node.gpus, self.host.clock.now()
+        argv, env, gpus, now = tuple(process.argv), process.env, self.host.node.gpus, self.host.clock.now()
+        try:
+            env |= await mpi.environment(process)
+        except NetworkError:
+            return await process.fail("MPI_Init failed: mpirun cannot be reached")
         most = process.machine.meter.most
         assert process.machine.devices is not None
         found, devices = look(process.machine.devices, env, now, most)
@@ -99,7 +105,8 @@ class Work:
         number, argv = process.machine.on_node, process.argv
         ranks = crew(argv, process.env, self.host.node.gpus.seen_by(self.owner), process.pid)
         found = [User(number(each.pid), each.argv[0], each.device) for each in ranks if each.device != -1]
-        return found or [User(number(process.pid), shown(argv)[0])]
+        local = process.env.get(mpi.LOCAL_RANK)
+        return found or [User(number(process.pid), shown(argv)[0], int(local) if local else None)]
 
     @contextmanager
     def _ranks(self, process: Process, die: Callable[[str], None]) -> Iterator[None]:
@@ -172,7 +179,7 @@ class Work:
             while not last:
                 at = (clock.now() - since).total_seconds()
                 for line in [*behaviours.following(program, course, self.seed).lines(at)]:
-                    if line.at > shown:
+                    if line.at > shown and (process.env.get(mpi.RANK, "0") == "0"):
                         await process.write(line.text + "\n")
                 shown, fresh, said = at, said[:], []
                 for line in fresh:
@@ -180,6 +187,9 @@ class Work:
                 told.clear()
                 await _either(told.wait(), process.sleep(LOOK_S))
             await process.error(last[0][0] + "\n")
+            if last[0][1] == ranks.ABORTED:
+                process.die("ABRT")
+                await asyncio.sleep(0)
             return last[0][1]
         finally:
             using.close()

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 WARM_S = 12.0
 """How long memory takes to be filled."""
-GUESTS = "training"
-"""What the processes do that mpirun has started from another pod."""
 SYSTEM_CPU, SYSTEM_MEMORY_MIB = 0.19, 1480
 """What a node's own services use, beside its pods."""
 _FILE = Path(__file__).with_name("usage.yaml")
@@ -118,8 +116,7 @@ def of(worker: PodWorker, container: Container) -> Usage:
     limits = (worker.record.spec(container).get("resources") or {}).get("limits") or {}
     cpu, memory = (float(parse(str(limits.get(name, 0)))) for name in ("cpu", "memory"))
     seed = f"{worker.record.uid}/{container.name}"
-    busy = worker.sandbox.owner(container) in worker.node.gpus.guests
-    return usage(GUESTS if busy else worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)
+    return usage(worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)
 
 
 @cache

@@ -50,6 +50,9 @@ class Network(Protocol):
     async def path(self, address: str) -> list[Hop]:
         """Return the routers on the way to an address, and itself last where echo requests are answered."""
 
+    async def find(self, host: str, port: int) -> Any:
+        """Return the server that answers at a host's port, through a service where it is one."""
+
     async def http(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, dict[str, str], bytes]:

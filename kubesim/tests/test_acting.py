@@ -46,11 +46,11 @@ async def test_an_operator_without_its_binding_does_nothing_until_it_is_back():
 async def test_a_binding_that_is_taken_away_stops_the_next_work():
     async with world(count=2) as w:
         await install(w, "mpi-operator")
-        await w.create(JOBS, mpi_job("first", gpus=0))
+        await w.create(JOBS, mpi_job("first", gpus=0, command=("sleep", "1000")))
         await w.tick(30)
         assert len(await w.items("pods")) == 3
         await w.client.delete(BINDINGS, "mpi-operator", "")
-        await w.create(JOBS, mpi_job("second", gpus=0))
+        await w.create(JOBS, mpi_job("second", gpus=0, command=("sleep", "1000")))
         await w.tick(60)
         assert len(await w.items("pods")) == 3
         assert "cannot list resource" in await log(w, "mpi-operator", "mpi-operator")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubesim.kubelet.crew import Numbers, crew, mpi_ranks
+from kubesim.kubelet.crew import Numbers, crew
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_rooted import chrooted, debugger
 from kubesim.tests.world import container, pod, world
@@ -166,12 +166,6 @@ def test_a_command_line_tells_what_it_starts(argv, ranks, words):
     found = crew(argv, {}, 8)
     assert len(found) == ranks
     assert {" ".join(each.argv) for each in found} == ({words} if ranks else set())
-
-
-def test_mpirun_starts_a_daemon_and_a_process_for_each_gpu():
-    found = mpi_ranks(("mpirun", "-np", "4", "-x", "NCCL_DEBUG=INFO", "--mca", "a", "b", "python", "t.py"), 1, 2)
-    assert [each.argv[0] for each in found] == ["sshd: root@notty", "orted", "python", "python"]
-    assert [each.rank for each in found] == [-1, -1, 2, 3]
 
 
 def test_a_number_is_given_once_and_kept(clock):

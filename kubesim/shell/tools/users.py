@@ -22,3 +22,8 @@ def number_of(view: View, name: str, path: str = "/etc/passwd") -> int | None:
     if name.isdecimal():
         return int(name)
     return next((int(row[2]) for row in _table(view, path) if row[0] == name and len(row) > 2), None)
+
+
+def home_of(view: View, name: str) -> str:
+    """Return a user's home; the root where the container knows no such user."""
+    return next((row[5] for row in _table(view, "/etc/passwd") if row[0] == name and len(row) > 5), "/")

@@ -1,0 +1,96 @@
+"""The command line of mpirun. Source: mpirun(1) of Open MPI 4.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NAMES = {"n": "np", "c": "np", "machinefile": "hostfile", "H": "host", "npernode": "N", "wd": "wdir", "gmca": "mca"}
+"""Other spellings of an option."""
+VALUED = {
+    "np", "N", "hostfile", "default-hostfile", "host", "x", "bind-to", "map-by", "rank-by", "wdir", "prefix", "path",
+    "output-filename", "timeout", "cpu-list", "cpu-set", "cpus-per-proc", "launch-agent", "rankfile", "rf", "tune",
+    "am", "max-restarts", "stdin", "npersocket",
+}  # fmt: skip
+FLAGS = {
+    "allow-run-as-root", "oversubscribe", "nooversubscribe", "use-hwthread-cpus", "tag-output", "timestamp-output",
+    "display-map", "display-allocation", "report-bindings", "v", "verbose", "q", "quiet", "bynode", "byslot",
+    "pernode", "nolocal", "merge-stderr-to-stdout", "mca", "V", "version", "h", "help", "bind-to-core",
+    "bind-to-socket", "bind-to-none", "display-topo", "do-not-launch", "debug-daemons", "d", "continuous",
+}  # fmt: skip
+
+
+class UsageError(Exception):
+    """A command line that mpirun does not take; the message is what it prints."""
+
+
+@dataclass
+class Call:
+    """One application of a command line: the options before a program, and the program with its arguments."""
+
+    given: dict[str, str] = field(default_factory=dict)
+    forwarded: list[str] = field(default_factory=list)
+    """The words of -x."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """Of the modular component architecture: --mca, or OMPI_MCA_... in the environment."""
+    argv: list[str] = field(default_factory=list)
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options was given."""
+        return any(name in self.given for name in names)
+
+    def number(self, name: str) -> int | None:
+        """Return the whole number of an option. Raises ``UsageError``."""
+        text = self.given.get(name)
+        if text is not None and not text.lstrip("-").isdecimal():
+            raise UsageError(WRONG_NUMBER.format(name=name, value=text))
+        return int(text) if text is not None else None
+
+    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that -x sends to every process: with a value, or as they are here."""
+        pairs = [word.partition("=") for word in self.forwarded]
+        sent = {name: value if equals else own[name] for name, equals, value in pairs if equals or name in own}
+        mca = {name: value for name, value in own.items() if name.startswith("OMPI_")}
+        return {**mca, **{f"OMPI_MCA_{name}": value for name, value in self.parameters.items()}, **sent}
+
+
+HINT = "\nType 'mpirun --help' for usage.\n"
+WRONG_NUMBER = (
+    "----------------------------------------------------------------------------\n"
+    "Open MPI has detected that a parameter given to a command line\noption does not match the expected format:\n\n"
+    "  Option: {name}\n  Param:  {value}\n\n"
+    "This is frequently caused by omitting to provide the parameter\n"
+    "to an option that requires one. Please check the command line and try again.\n"
+    "----------------------------------------------------------------------------\n"
+)
+
+
+def parse(words: list[str], own: Mapping[str, str]) -> Call:
+    """Return what a command line says; ``own`` is mpirun's environment. Raises ``UsageError``."""
+    call = Call()
+    call.parameters = {
+        name.removeprefix("OMPI_MCA_"): value for name, value in own.items() if name.startswith("OMPI_MCA_")
+    }
+    rest = [*words]
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        name = word.lstrip("-")
+        name = NAMES.get(name, name)
+        if name not in VALUED | FLAGS:
+            raise UsageError(f'mpirun: Error: unknown option "{word}"{HINT}')
+        if len(rest) < (2 if name == "mca" else name in VALUED):
+            raise UsageError(f'mpirun: Error: option "{word}" did not have enough parameters (1){HINT}')
+        _take(call, name, rest)
+    call.argv = rest
+    return call
+
+
+def _take(call: Call, name: str, rest: list[str]) -> None:
+    if name == "mca":
+        call.parameters[rest.pop(0)] = rest.pop(0)
+    elif name == "x":
+        call.forwarded.append(rest.pop(0))
+    elif name == "host":
+        call.given[name] = ",".join(filter(None, [call.given.get(name, ""), rest.pop(0)]))
+    else:
+        call.given[name] = rest.pop(0) if name in VALUED else ""
