@@ -146,6 +146,20 @@ def use(sandbox: Sandbox, container: Container, ranks: int, *, first: bool) -> U
     return LAUNCHER if first else whole.part(ranks)
 
 
+def used(sandbox: Sandbox, container: Container, machine: Machine) -> Use:
+    """Return what all processes of a container use now, as the kubelet measures it."""
+    if container.instance is None:
+        return Use()
+    now = sandbox.host.clock.now()
+    elapsed = (now - container.instance.started_at).total_seconds()
+    own, meter, at = usage.of(sandbox.worker, container), machine.meter, now.timestamp()
+    return Use(
+        own.cpu(elapsed) + meter.cores(at),
+        own.cpu_seconds(elapsed) + meter.seconds(at),
+        int(own.memory(elapsed)) + machine.held,
+    )
+
+
 LAUNCHER = Use(0.01, 3.4, 402 << 20)
 """What torchrun itself uses, whose ranks compute."""
 

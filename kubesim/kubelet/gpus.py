@@ -182,10 +182,14 @@ class NodeGpus:
         return LOST if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""
 
     def allocate(self, owner: str, spec: Obj, now: datetime) -> dict[str, str]:
-        """Give a container what its limits ask for and return the variables that come with it. Raises NoDevice."""
+        """Give a container what its limits ask for and return the variables that come with it. Raises NoDevice.
+
+        A resource that no plugin of the node has ever spoken for is passed over: who binds a pod to such a node past
+        the scheduler gets a container without devices (removeMissingExtendedResources and isDevicePluginResource).
+        """
         limits = (spec.get("resources") or {}).get("limits") or {}
         for resource, amount in limits.items():
-            if resource == GPU or resource.startswith(MIG_PREFIX):
+            if _is_device(resource) and resource in self.board.resources():
                 count = int(quantity.parse(str(amount)))
                 if count:
                     self.board.allocate(owner, resource, count, now)
@@ -290,12 +294,16 @@ class NodeGpus:
                 say(line)
 
 
+def _is_device(resource: str) -> bool:
+    return resource == GPU or resource.startswith(MIG_PREFIX)
+
+
 def _wanted(pod: Obj) -> dict[str, int]:
     """Return the devices that the containers of a pod ask for, by resource."""
     found: dict[str, int] = {}
     for spec in pod["spec"].get("containers") or ():
         for resource, amount in ((spec.get("resources") or {}).get("limits") or {}).items():
-            if (resource == GPU or resource.startswith(MIG_PREFIX)) and (count := int(quantity.parse(str(amount)))):
+            if _is_device(resource) and (count := int(quantity.parse(str(amount)))):
                 found[resource] = found.get(resource, 0) + count
     return found
 

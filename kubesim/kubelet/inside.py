@@ -45,7 +45,6 @@ DISK = ("/dev/sda1", "ext4")
 WORKSPACE = "/workspace"
 """Where images for machine learning keep their scripts."""
 MOST_COLLECTED = 1 << 20
-CPU_PERIOD_US = 100_000
 HOST_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 HOSTS_HEAD += "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
@@ -105,7 +104,6 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.cpus = int(quantity.parse(host.node.capacity.get("cpu", "2")))
     made.meter.most = float(quantity.parse(str(limits["cpu"]))) if "cpu" in limits else float(made.cpus)
     made.memory_limit = memory.limit_of(spec)
-    _add_limits(made, limits)
     made.address = record.ip
     _connect(made, record, host)
     made.up_since = host.node.gpus.board.log.booted.timestamp()
@@ -144,20 +142,6 @@ def _connect(made: Machine, record: PodRecord, host: Host) -> None:
     made.wires = pods
     if record.pod["spec"].get("hostNetwork"):
         made.wires, made.rules = nodes, lambda: chains.read(host.client)
-
-
-def _add_limits(made: Machine, limits: Obj) -> None:
-    """Show a container's limits as its control group (version 2) does; the node's own size is in /proc."""
-    most, cpu = limits.get("memory"), limits.get("cpu")
-    quota = f"{int(quantity.parse(str(cpu)) * CPU_PERIOD_US)}" if cpu else "max"
-    rows = {
-        "memory.max": str(int(quantity.parse(str(most)))) if most else "max",
-        "memory.oom.group": "1",
-        "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0",
-        "cpu.max": f"{quota} {CPU_PERIOD_US}",
-    }
-    for name, text in rows.items():
-        _put(made.files, f"/sys/fs/cgroup/{name}", text + "\n")
 
 
 def _asks_for_driver(variables: dict[str, str], spec: Obj) -> bool:

@@ -22,6 +22,7 @@ from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
 from kubesim.kubelet import (
     behaviours,
+    cgroups,
     companions,
     computed,
     disposal,
@@ -433,6 +434,7 @@ class Sandbox:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
+        cgroups.mount(machine, spec, lambda: computed.used(self, container, machine))
         await companions.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
         watch, machine.files.disk = self.host.node.watch, self.host.node.disk.room

@@ -8,7 +8,7 @@ import pytest
 
 from kubesim.gpu.readings import read
 from kubesim.kubelet import consumption
-from kubesim.tests.containers import log, run, state
+from kubesim.tests.containers import cat, log, run, state
 from kubesim.tests.test_gpu_containers import PYTORCH, trainer
 from kubesim.tests.world import container, pod, world
 
@@ -98,6 +98,11 @@ async def test_training_on_the_processor_keeps_processors_busy_in_every_view():
         assert used.usage.cpu_seconds(now - used.started) == pytest.approx(7.6 * 300, rel=0.05)
         top = (await run(w, "train", "sh", "-c", "ps aux | grep train.py"))[1]
         assert float(top.split()[2]) == pytest.approx(cores * 100, rel=0.1)
+        stat = dict(line.split() for line in (await cat(w, "train", "/sys/fs/cgroup/cpu.stat")).splitlines())
+        assert int(stat["usage_usec"]) / 1e6 == pytest.approx(used.usage.cpu_seconds(now - used.started), rel=0.01)
+        current = await cat(w, "train", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat")
+        inactive = int(re.search(r"inactive_file (\d+)", current)[1])
+        assert int(current.split()[0]) - inactive == pytest.approx(used.usage.memory(now - used.started), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -201,3 +206,30 @@ async def test_a_model_for_32_gb_dies_on_16_gb_in_pytorchs_words():
         assert (ended["exitCode"], ended["reason"]) == (1, "Error")
         assert "GPU 0 has a total capacity of 14.56 GiB of which" in log(w, "train")
         assert "Process 1234" not in log(w, "train")
+
+
+async def test_a_pod_that_is_bound_to_a_node_without_gpus_runs_without_one():
+    """Upstream's kubelet lets it pass: pkg/kubelet/lifecycle/predicate.go, removeMissingExtendedResources."""
+    async with world(count=1, gpus=0) as w:
+        await w.create("pods", pod("train", trainer(1), nodeName=w.node_names[0]))
+        await w.create("pods", pod("serve", trainer(1, VLLM, ()), nodeName=w.node_names[0], restartPolicy="Never"))
+        await w.tick(200)
+        assert (await w.pod("train"))["status"]["phase"] == "Running"
+        assert all(40 < rate < 60 for rate in rates(w, "train"))
+        assert (await run(w, "train", "printenv", "NVIDIA_VISIBLE_DEVICES"))[1] == "all\n"
+        assert (await w.pod("serve"))["status"]["phase"] == "Failed"
+        assert "RuntimeError: Failed to infer device type" in log(w, "serve")
+
+
+async def test_a_pod_that_is_bound_to_a_node_whose_devices_are_taken_is_refused():
+    async with world(count=1, gpus=2) as w:
+        await w.create("pods", pod("first", trainer(2)))
+        await w.tick(20)
+        await w.create("pods", pod("late", trainer(1), nodeName=w.node_names[0]))
+        await w.tick(5)
+        status = (await w.pod("late"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "UnexpectedAdmissionError")
+        assert status["message"] == (
+            "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
+            "Requested: 1, Available: 0, which is unexpected"
+        )

@@ -26,8 +26,8 @@ Legend:
 def matrix(view: View) -> str:
     """Return the matrix with the CPU and NUMA affinity of each device."""
     seen = view.present()
-    heads = [f"{_UNDERLINED}GPU{item.number}" for item in seen]
-    lines = ["\t" + "\t".join([*heads, "CPU Affinity", "NUMA Affinity", f"GPU NUMA ID{_PLAIN}"])]
+    heads = [*(f"GPU{item.number}" for item in seen), "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+    lines = [f"\t{_UNDERLINED}" + "\t".join(heads) + _PLAIN]
     lines += [_row(item, seen) for item in seen]
     return "\n".join(lines) + "\n" + _LEGEND
 
