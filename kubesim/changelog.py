@@ -14,6 +14,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -125,7 +126,7 @@ class ChangeLog:
 
 def _batch(changes: State, at: datetime) -> bytes:
     """Return a batch: its line, then one line for each key."""
-    body = b"".join([b"%b\t%b\n" % item for item in changes.items()])
+    body = b"".join(chain.from_iterable((key, b"\t", value, b"\n") for key, value in changes.items()))
     head = {"format": FORMAT, "at": micro(at), "size": len(body), "crc32": zlib.crc32(body)}
     return orjson.dumps(head) + b"\n" + body
 

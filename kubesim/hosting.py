@@ -44,7 +44,8 @@ STANDARD: Obj = {
     "gpus": 8,
     "addons": ["coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring"],
 }
-"""What clusters are mostly asked to be: an image of one is kept. Others are made step by step."""
+PLAIN: Obj = {**STANDARD, "addons": []}
+"""What clusters are mostly asked to be: an image is kept of one of each. Others are made step by step."""
 ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 """Parts of the names of modules that no cluster's process needs."""
 
@@ -81,9 +82,10 @@ def _note_sockets(link: Path, folder: Path) -> None:
 
 
 def _chores(authority: CertificateAuthority, images: list[Image]) -> Iterator[object]:
-    """Take the image of a cluster, which computes what every cluster computes first; then read all modules."""
-    yield from image.take(STANDARD, authority, images)
-    yield gc.collect()
+    """Take images of clusters, which computes what every cluster computes first; then read all modules."""
+    for asked in (STANDARD, PLAIN):
+        yield from image.take(asked, authority, images)
+        yield gc.collect()
     yield from _read_modules()
 
 
