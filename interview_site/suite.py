@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
@@ -30,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--store-durations", action="store_true", help=f"write each file's seconds into {DURATIONS.name}"
     )
+
+
+def pytest_configure() -> None:
+    """Let WhiteNoise look for a file when it is asked for: it would list all of them for each client of a test."""
+    settings.WHITENOISE_AUTOREFRESH = True
 
 
 @pytest.hookimpl(tryfirst=True)
