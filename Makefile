@@ -6,8 +6,8 @@ RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 INSTALL_FAILED = echo "error: not everything could be installed; the lines above say why. Run: make clean $(or $(MAKECMDGOALS),run)"; exit 1
-# Tests start their own servers and wait for them a third of the time: three workers keep two cores busy.
-TEST_WORKERS ?= 3
+# Tests wait for servers, timers and browsers more than half of the time: four workers keep two cores busy.
+TEST_WORKERS ?= 4
 
 # Where the real control plane's programs are looked for, and built; PATH where it has none.
 export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
