@@ -26,7 +26,6 @@ from kubesim.admission import (
 from kubesim.admission.requests import Request
 from kubesim.admission.validation import (
     check_finalizers,
-    devices,
     inplace,
     validate_new,
     validate_status,
@@ -36,7 +35,6 @@ from kubesim.api import meta, status
 from kubesim.api.convert import to_stored
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
-from kubesim.api.status import FieldError
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
 from kubesim.schema.kinds import registry as builtin
@@ -170,7 +168,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
         _mutate(ops, kind, new, options)
     if kind.resource == "persistentvolumeclaims":
         limits.check_claim(ops, kind, new)
-    validate_new(kind, new, options.served, _of_namespace(ops, kind, None, new))
+    validate_new(kind, new, options.served)
     prepare.settle(kind, new)
     if kind.resource in (webhooks.MUTATING, webhooks.VALIDATING):
         webhooks.check_conditions(kind, new)
@@ -179,13 +177,6 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     podsecurity.check(ops, kind, None, new, "", options)
     validate(ops, kind, None, new, "", options)
     quota.check(ops, kind, new)
-
-
-def _of_namespace(ops: Operations, kind: Kind, old: Obj | None, new: Obj) -> list[FieldError]:
-    """Return what is wrong with an object where it is."""
-    if kind.resource not in devices.ADMIN:
-        return []
-    return devices.admin_errors(kind, old, new, lambda: namespaces.labels(ops, new["metadata"]["namespace"]))
 
 
 def _complete(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
@@ -275,7 +266,7 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
         if kind.resource in CHANGING:
             quota.check(ops, kind, new, old)
     elif subresource == "status":
-        validate_status(kind, old, new, options.warnings, _of_namespace(ops, kind, old, new))
+        validate_status(kind, old, new, options.warnings)
     elif subresource in IN_PLACE:
         errors = IN_PLACE[subresource](old, new)
         if errors:

@@ -26,13 +26,6 @@ RESULTS = {"messageExpression": ("string",), "valueExpression": ("string", "null
 OWN = re.compile(r"spec\.variables\[(\d+)\]\.expression")
 
 
-DEVICE = {
-    "driver": "string", "attributes": ("map", "string", ("map", "string", "any")),
-    "capacity": ("map", "string", ("map", "string", "kubernetes.Quantity")),
-}  # fmt: skip
-"""What expressions of claims to devices may speak of: a device."""
-
-
 def fields(**known: Type) -> Type:
     """Return the type of an object with these fields."""
     return ("object", known.get)
@@ -72,20 +65,6 @@ def errors(text: str, where: str, policy: Obj) -> Iterator[FieldError]:
     elif own is None and found.type != UNKNOWN and found.type not in wanted:
         shown = wanted[0] if len(wanted) == 1 else f"one of [{' '.join(wanted)}]"
         yield invalid_value(where, text, f"must evaluate to {shown} but got {show_whole(found.type)}")
-
-
-def device_errors(text: str, where: str) -> Iterator[FieldError]:
-    """Yield what is wrong with an expression that tells of a device whether it is wanted."""
-    try:
-        compiled(text)
-    except CelError as error:
-        yield invalid_value(where, text, f"compilation failed: {error}")
-        return
-    found = checked(text, {"device": ("object", DEVICE.get, "kubernetes.DRADevice"), "cel": UNKNOWN})
-    if found.faults:
-        yield invalid_value(where, text, f"compilation failed: {found.text(text)}")
-    elif found.type not in ("bool", "any", UNKNOWN):
-        yield invalid_value(where, text, f"must evaluate to bool or the unknown type, not {show_whole(found.type)}")
 
 
 class _Variables:

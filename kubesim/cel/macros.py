@@ -182,20 +182,6 @@ def _has(node: Node) -> Step | None:
     return step
 
 
-def _bind(node: Node) -> Step | None:
-    """Return ``cel.bind``, which only the expressions of devices know."""
-    if not node.method or len(node.parts) != 4 or node.parts[0].text != "cel" or node.parts[1].kind != "name":
-        return None
-    name, value, body = node.parts[1].text, compiled(node.parts[2]), compiled(node.parts[3])
-
-    def step(run: Run) -> Any:
-        run.meter.add(NEW_LIST)
-        for _ in _rounds(run, [value(run)], [name]):
-            return body(run)
-
-    return step
-
-
 def _optional_map(flat: bool) -> Callable[[Node], Step | None]:
     def macro(node: Node) -> Step | None:
         found = _loop(node, 1)
@@ -237,7 +223,7 @@ MACROS: dict[str, Callable[[Node], Step | None]] = {
     "all": _deciding(enough=False), "exists": _deciding(enough=True), "exists_one": _exists_one,
     "existsOne": _exists_one, "filter": _filter, "map": _gathering(1, list, KEPT, _append),
     "transformList": _gathering(2, list, KEPT, _append), "transformMap": _gathering(2, dict, 2, dict.__setitem__),
-    "transformMapEntry": _gathering(2, dict, 2, _insert), "has": _has, "bind": _bind,
+    "transformMapEntry": _gathering(2, dict, 2, _insert), "has": _has,
     "optMap": _optional_map(flat=False), "optFlatMap": _optional_map(flat=True), "or": _otherwise,
     "orValue": _otherwise,
 }  # fmt: skip

@@ -239,9 +239,6 @@ class _Checker:
             return self.may_be(node, names)
         if node.text[0] in "_!-@":
             return self.operator(node, [self.type_of(part, names) for part in node.parts])
-        if node.text == "bind" and "cel" in names and len(node.parts) == 4 and node.parts[1].kind == "name":
-            bound = {**names, node.parts[1].text: self.type_of(node.parts[2], names)}
-            return self.type_of(node.parts[3], bound)
         if node.text == "has" and not node.method and len(node.parts) == 1:
             self.type_of(replace(node.parts[0], at=node.at), names)
             return "bool"

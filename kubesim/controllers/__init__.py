@@ -29,7 +29,6 @@ from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.ranges import RangeController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
-from kubesim.controllers.resourceclaims import ClaimReleaseController, ResourceClaimController
 from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.controllers.tokens import TokenController
@@ -86,8 +85,6 @@ class Controllers:
             AutoscalerController(context),
             VolumeController(context),
             EphemeralVolumeController(context),
-            ResourceClaimController(context),
-            ClaimReleaseController(context),
             Provisioner(context),
             PolicyStatusController(context),
             FlowSchemaController(context),

@@ -31,6 +31,7 @@ IN_USE = Refusal(
 OUT_OF_ZONE = Refusal(("node(s) had no available volume zone",), "VolumeZone")
 
 TOO_MANY = Refusal(("node(s) exceed max volume count",), "NodeVolumeLimits", resolvable=True)
+NO_DEVICES = Refusal(("cannot allocate all claims",), "DynamicResources")
 
 Filter = Callable[[PodInfo, Cluster], Check | None]
 
@@ -135,17 +136,8 @@ def node_volume_limits(pod: PodInfo, cluster: Cluster) -> Check | None:
 
 
 def dynamic_resources(pod: PodInfo, cluster: Cluster) -> Check | None:
-    """The devices that a pod claims. Raises ``HinderedError`` for claims that nobody can fulfil."""
-    if not pod.spec.get("resourceClaims"):
-        return None
-    if hindrance := cluster.devices.hindrance(pod.obj):
-        raise HinderedError(hindrance, "DynamicResources")
-    return partial(_devices, pod, cluster)
-
-
-def _devices(pod: PodInfo, cluster: Cluster, node: NodeState) -> Refusal | None:
-    why = cluster.devices.refusal(pod.obj, node)
-    return Refusal((why,), "DynamicResources") if why else None
+    """Claims of devices, which no node can fulfil: there is no driver for them."""
+    return (lambda node: NO_DEVICES) if pod.spec.get("resourceClaims") else None
 
 
 FILTERS: tuple[Filter, ...] = (

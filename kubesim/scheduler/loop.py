@@ -10,7 +10,6 @@ from kubesim.controllers.eviction import disruption
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.informer import Informers, WorkQueue
 from kubesim.recorder import Recorder
-from kubesim.scheduler.claims import DeviceClaims
 from kubesim.scheduler.filters import prepare, refuse
 from kubesim.scheduler.preemption import BY_US, Candidate
 from kubesim.scheduler.refusal import HinderedError
@@ -36,8 +35,7 @@ class Scheduler:
         self._pods = self._informers["pods"]
         self._nodes = self._informers["nodes"]
         self._volumes = Volumes(self._informers)
-        self._devices = DeviceClaims(self._informers)
-        self._cluster = Cluster(self._volumes, Watched(self._informers), self._devices)
+        self._cluster = Cluster(self._volumes, Watched(self._informers))
         self._judge = Judge(self._cluster)
         self._recorder = Recorder(client, clock, NAME, series=True)
         self._waiting = Waiting()
@@ -47,7 +45,6 @@ class Scheduler:
         """Fill the caches and begin."""
         await self._informers.start()
         self._volumes.on_change(self._volumes_changed)
-        self._devices.on_change(lambda: self._look_again("claims"))
         self._nodes.add_handler(self._node_changed)
         self._pods.add_handler(self._pod_changed)
         self._queue.start()
@@ -142,14 +139,10 @@ class Scheduler:
         pod = self._pod(key)
         if pod is None:
             return
-        if not self._devices.complete(pod.obj):
-            self._waiting.put(key, frozenset({"DynamicResources"}))
-            return
         verdict = self._judge.decide(pod, self._clock.now())
         if verdict.node is None:
             await self._refuse(pod, verdict)
         elif await self._volumes.choose(pod.obj, verdict.node):
-            await self._devices.choose(pod.obj, verdict.node)
             await self._bind(pod.obj, verdict.node.name)
         else:
             self._waiting.put(key, frozenset({"VolumeBinding"}))
@@ -233,8 +226,7 @@ def _fits(pod: PodInfo, node: str, cluster: Cluster) -> bool:
 
 
 def _wishes(pod: Obj) -> tuple[object, ...]:
-    made = (pod.get("status") or {}).get("resourceClaimStatuses")
-    return pod["spec"], pod["metadata"].get("labels"), made, wants_us(pod)
+    return pod["spec"], pod["metadata"].get("labels"), wants_us(pod)
 
 
 def _claims(pod: Obj) -> tuple[object, ...]:

@@ -31,9 +31,3 @@ def hindered(nodes: int, why: str) -> str:
 def unhelped(text: str, preemption: str, claims: str = NO_CLAIMS) -> str:
     """Return the text for a pod for which no room can be made, either; ``claims``: what the plugin of claims says."""
     return f"{text} {claims}, preemption: {preemption}"
-
-
-def unclaimed(nodes: int, why: str) -> str:
-    """Return the text for a pod whose claims let it be on no node, whatever the nodes are."""
-    unhelpful = f"0/{nodes} nodes are available: {nodes} {NOT_HELPFUL}."
-    return unhelped(f"0/{nodes} nodes are available: {why}.", unhelpful)

@@ -137,16 +137,6 @@ class Reach(Protocol):
         """Return a pod's claims that only one pod may use."""
 
 
-class Devices(Protocol):
-    """What the filters ask of claims of devices."""
-
-    def hindrance(self, pod: Obj) -> str:
-        """Return why a pod's claims let it be on no node at all."""
-
-    def refusal(self, pod: Obj, node: NodeState) -> str:
-        """Return why a pod's claims keep it from a node."""
-
-
 class Relations(Protocol):
     """What the filters and scores ask of namespaces, services, owners and budgets."""
 
@@ -163,9 +153,8 @@ class Relations(Protocol):
 class Cluster:
     """The nodes and pods of one cluster, kept up to date by ``set_node`` and ``set_pod``."""
 
-    def __init__(self, volumes: Reach, relations: Relations, devices: Devices) -> None:
+    def __init__(self, volumes: Reach, relations: Relations) -> None:
         self.volumes = volumes
-        self.devices = devices
         self.relations = relations
         self.nodes: dict[str, NodeState] = {}
         self.nominated: dict[str, PodInfo] = {}

@@ -43,8 +43,7 @@ class Judge:
         try:
             checks = prepare(pod, cluster)
         except HinderedError as hindrance:
-            told = messages.unclaimed if hindrance.plugin == "DynamicResources" else messages.hindered
-            text = told(len(cluster.nodes), str(hindrance))
+            text = messages.hindered(len(cluster.nodes), str(hindrance))
             return Verdict(text=text, plugins=frozenset({hindrance.plugin}))
         named = cluster.nodes.get(pod.nominated)
         if named is not None and refuse(pod, named, cluster, checks) is None:

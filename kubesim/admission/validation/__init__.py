@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
     access,
@@ -12,7 +12,6 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     checks,
     containers,
     definitions,
-    devices,
     events,
     fairness,
     forms,
@@ -49,11 +48,7 @@ from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind
 
 ROLES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
-DEVICES = ("resourceclaims", "deviceclasses", "resourceclaimtemplates")
-TWICE = (
-    *(f"{name}.resource.k8s.io" for name in DEVICES),
-    *(f"{name}.rbac.authorization.k8s.io" for name in ROLES),
-)
+TWICE = tuple(f"{name}.rbac.authorization.k8s.io" for name in ROLES)
 """Kinds of which a change is asked what a new object is asked, and then all of it again."""
 
 
@@ -96,7 +91,6 @@ UNCHANGED = {"endpoints": "subsets", "endpointslices.discovery.k8s.io": "endpoin
 STATUS_CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podstatus.errors,
     "jobs.batch": statuses.job_errors,
-    "resourceclaims.resource.k8s.io": devices.status_errors,
     **dict.fromkeys(("deployments.apps", "statefulsets.apps", "daemonsets.apps"), statuses.decremented),
 }
 """What a new status must fulfil beside the rules of statuses."""
@@ -111,13 +105,13 @@ ASKED_TWICE = (
 """Kinds whose own rules for a status say nothing of metadata."""
 
 
-def validate_new(kind: Kind, obj: Obj, served: Kind | None = None, first: Sequence[FieldError] = ()) -> None:
-    """Raise 422 with everything that is wrong with a new object that was sent as ``served``; ``first`` is known."""
+def validate_new(kind: Kind, obj: Obj, served: Kind | None = None) -> None:
+    """Raise 422 with everything that is wrong with a new object that was sent as ``served``."""
     errors = [*_content_errors(served or kind, kind, obj), *_custom_errors(kind, obj, None, [])]
     errors += errors_of("created", kind.resource, Place(obj))
     if not errors or kind.resource not in METADATA_LAST:
         errors = metadata_errors(kind, obj, served) + errors
-    _raise(kind, obj, [*first, *errors])
+    _raise(kind, obj, errors)
 
 
 def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None, told: list[str]) -> None:
@@ -151,8 +145,8 @@ def _changed_errors(served: Kind, kind: Kind, old: Obj, new: Obj) -> list[FieldE
     return fixed + content if kind.resource in FIXED_FIRST else content + fixed
 
 
-def validate_status(kind: Kind, old: Obj, new: Obj, told: list[str], first: Sequence[FieldError] = ()) -> None:
-    """Raise 422 with everything that is wrong with a change of a status; ``first`` is known, ``told`` as above."""
+def validate_status(kind: Kind, old: Obj, new: Obj, told: list[str]) -> None:
+    """Raise 422 with everything that is wrong with a change of a status; ``told`` as above."""
     errors = (
         [] if _same_metadata(old, new) else _metadata_errors(kind, old, new, 1 + (kind.resource not in ASKED_TWICE))
     )
@@ -161,7 +155,7 @@ def validate_status(kind: Kind, old: Obj, new: Obj, told: list[str], first: Sequ
     if extra is not None:
         errors += extra(old, new)
     errors += _custom_errors(kind, new, old, told)
-    _raise(kind, new, [*first, *errors])
+    _raise(kind, new, errors)
 
 
 def _metadata_errors(kind: Kind, old: Obj, new: Obj, more: int) -> list[FieldError]:

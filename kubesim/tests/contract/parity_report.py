@@ -83,7 +83,9 @@ def report(findings: list[Finding]) -> str:
         "its own: it has no kustomize, go-template, auth reconcile, cluster-info dump, proxy, apply --prune, "
         "last-applied commands, set selector, serviceaccount and subject, and config but for contexts. jq and yq in "
         "containers run libjq 1.8.2: the messages of `debug` and `stderr`, a second `input`, `import` and `include` "
-        "are missing. Tab completes commands, kinds and names there, neither flags nor containers.",
+        "are missing. Tab completes commands, kinds and names there, neither flags nor containers. Claims of "
+        "devices (dynamic resource allocation) and their slices are kept without upstream's rules for their fields, "
+        "and nothing allocates: pods that have some stay pending, as on a cluster without a driver.",
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
