@@ -156,6 +156,14 @@ def _readable() -> Iterator[None]:
         raise ChangeLogError(f"what was kept is no cluster that this program can read: {error!r}") from error
 
 
+def _pools(spec: ClusterSpec, file: ClusterFile | None, *, practice: bool) -> tuple[Pool, ...]:
+    """Return what nodes a fresh cluster has."""
+    if file and file.pools is not None:
+        return file.pools
+    asked = (spec.nodes, spec.gpus, spec.product)
+    return pools.practice(*asked) if practice else (Pool(*asked),)
+
+
 class Cluster:
     """A running cluster. Make it with ``create`` or ``restore``, end it with ``stop``."""
 
@@ -240,14 +248,13 @@ class Cluster:
         cluster._standing.plant()
         cluster._seeder.plant()
         cluster._addresses.plant()
-        asked = file.pools if file else None
-        wanted = [Pool(spec.nodes, spec.gpus, spec.product)] if asked is None else asked
-        await pools.create(cluster._client("kubelet"), wanted, clock.now())
-        if issuer != ISSUER and any(
-            pool.profile == "gke" for pool in wanted
-        ):  # a practice cluster, and not an oracle
+        practice = issuer != ISSUER  # and not an oracle
+        wanted = _pools(spec, file, practice=practice)
+        seed = spec.name if practice else ""
+        await pools.create(cluster._client("kubelet"), wanted, clock.now(), seed)
+        if practice and any(pool.profile == "gke" for pool in wanted):
             await storage_classes.create(cluster._client("addon-manager"))
-        await cluster._start(pools.disks(wanted, clock.now()))
+        await cluster._start(pools.machines(wanted, clock.now(), seed))
         if file:
             await cluster._take_in(file)
         return cluster

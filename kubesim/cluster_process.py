@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from kubesim import clusterfile, garbage
+from kubesim import garbage
 from kubesim.api.durations import parse_time
 from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
 from kubesim.clock import Clock, RealClock, StoppedClock
@@ -23,7 +23,7 @@ from kubesim.forwarded import ForwardedRunner
 from kubesim.garbage import Sweeper
 from kubesim.heartbeat import Heartbeat
 from kubesim.history import History
-from kubesim.image import Image
+from kubesim.image import Image, image_of
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
 from kubesim.removal import find, with_family
@@ -149,16 +149,12 @@ class ClusterProcess:
             gpus=asked["gpus"],
             deadline=parse_time(self._job["deadline"]),
         )
-        issuer = self._job["issuer"]
-        if image := next((found for found in self._images if found.asked == asked), None):
-            state = image.state_of(spec, issuer)
-            cluster = await self._restored(state)
-            cluster.changes.give_back(state)  # none of it is on the disk
-            return cluster
-        content = clusterfile.with_addons(asked["addons"])
-        return await Cluster.create(
-            spec, self._clock, self._job["server"], self._authority, content, keep=True, issuer=issuer
-        )
+        known = next((found for found in self._images if found.asked == asked), None)
+        image = known or await asyncio.to_thread(image_of, asked, self._authority)
+        state = image.state_of(spec, self._job["issuer"])
+        cluster = await self._restored(state)
+        cluster.changes.give_back(state)  # none of it is on the disk
+        return cluster
 
     async def _restored(self, saved: State, clock: Clock | None = None) -> Cluster:
         """Return a cluster as it was kept, with the deadline that it has by now."""

@@ -26,9 +26,9 @@ class Holders:
         self._operations = operations
         self._clock = clock
         self._kind = operations.registry.by_resource(RESOURCE)
-        digest = b32encode(hashlib.sha256(host.encode()).digest()[:16]).decode().rstrip("=").lower()
+        server_name = server_id(host)
         server = {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": host}
-        self._leases = [_lease(f"apiserver-{digest}", f"apiserver-{digest}", SERVER_LEASE_S, server)]
+        self._leases = [_lease(server_name, server_name, SERVER_LEASE_S, server)]
         for part, name in LEADERS.items():
             if part not in without:
                 self._leases.append(_lease(name, host, LEADER_LEASE_S))
@@ -59,6 +59,11 @@ class Holders:
             return
         renewed = {**found["spec"], "renewTime": now, "holderIdentity": spec["holderIdentity"]}
         self._operations.update(self._kind, NAMESPACE, name, {**found, "spec": renewed}, options=options)
+
+
+def server_id(host: str) -> str:
+    """Return the identity of the API server of a host."""
+    return "apiserver-" + b32encode(hashlib.sha256(host.encode()).digest()[:16]).decode().rstrip("=").lower()
 
 
 def _lease(name: str, holder: str, seconds: int, labels: dict[str, str] | None = None) -> Obj:

@@ -1,4 +1,4 @@
-"""The image of a cluster that has settled: what others like it begin with, under names, keys and times of their own.
+"""The image of a cluster that has settled: what others like it begin with, under names, keys and ages of their own.
 
 To plant a cluster, to validate some 500 objects and to start every pod of its addons is most of what a practice
 cluster costs, and comes out the same each time. So the warmed parent does it once, on a clock that jumps.
@@ -10,19 +10,23 @@ import asyncio
 import re
 import secrets
 from array import array
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
+from functools import partial
+from uuid import UUID, uuid4
 
 import orjson
 
-from kubesim import clusterfile
+from kubesim import clusterfile, pools
+from kubesim.ages import Ages, group_of, restart_some
 from kubesim.api.meta import SUFFIX_LENGTH, generated_name
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec, Secrets
 from kubesim.errors import Obj
+from kubesim.gpu.nodes import node_name
+from kubesim.holders import server_id
 from kubesim.pki import CertificateAuthority
 from kubesim.saved import key
 
@@ -31,12 +35,29 @@ AGE_S = 20
 ISSUER, SERVER = "https://image.invalid", "https://127.0.0.1:1"
 UID = rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 MOMENT = rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?(?:Z|\+00:00)"
+SINCE = rb'"since":"20\d\d-\d\d-\d\d"'
 VOLUME = rb"kube-api-access-[a-z0-9]{5}"
-LEASES = key("object", "leases.coordination.k8s.io", "kube-system").removesuffix(b"]")
-"""Begin the keys of who serves and who leads; each control plane takes them when it starts, under its own name."""
+EVENTS = key("object", "events").removesuffix(b"]")
+"""Begin the keys of events, which nobody has any more after an hour."""
 CONTAINER = re.compile(rb'"containerd://([0-9a-f]{64})"')
-Make = Callable[[str, timedelta], str]
-"""Returns what another cluster has in the place of a text, so much later."""
+NAME = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What a new cluster is to be: its seed, and how much later things come in it than in the image, by group."""
+
+    seed: str
+    passed: Mapping[str, timedelta]
+    uids: dict[str, str] = field(default_factory=dict)
+
+    def uid(self, uid: str) -> str:
+        """Return what stands for an identifier of the image in all places."""
+        return self.uids.setdefault(uid, str(uuid4()))
+
+
+Make = Callable[[str, Birth, str], str]
+"""Returns what another cluster has in the place of a text, in a thing of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +71,17 @@ class Image:
     asked: Obj
     at: datetime
     text: bytes
-    own: list[tuple[str, Make]]
+    own: list[tuple[str, Make, str]]
+    """Texts, what makes others of them, and the group of the things in which they stand."""
     places: array[int]
     """Begin, end and number in ``own`` of each."""
 
     def state_of(self, spec: ClusterSpec, issuer: str) -> State:
         """Return the state of a new cluster, in which nothing tells of another one."""
         passed = timedelta(seconds=int((spec.created_at - self.at).total_seconds()))  # some times are whole seconds
-        new = [make(part, passed).encode() for part, make in self.own]
+        ages = Ages(spec.name)
+        birth = Birth(spec.name, {group: passed - ages.of(group) for group in {group for _, _, group in self.own}})
+        new = [make(part, birth, group).encode() for part, make, group in self.own]
         parts: list[bytes] = []
         end = 0
         for begin, after, number in zip(*[iter(self.places)] * 3, strict=True):
@@ -65,6 +89,7 @@ class Image:
             end = after
         lines = b"".join([*parts, self.text[end:]]).split(b"\n")
         state = {name: value for name, _, value in (line.partition(b"\t") for line in lines)}
+        restart_some(state, spec.name, spec.created_at)
         return state | {key("cluster"): orjson.dumps({"spec": spec.dump(), "secrets": Secrets.create(issuer).dump()})}
 
 
@@ -75,7 +100,7 @@ def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> It
     a cluster that is made in the common way.
     """
     clock = ManualClock(datetime.now(UTC) - timedelta(seconds=AGE_S))
-    spec = ClusterSpec("image", clock.now(), nodes=asked["nodes"], gpus=asked["gpus"])
+    spec = ClusterSpec(NAME, clock.now(), nodes=asked["nodes"], gpus=asked["gpus"])
     content = clusterfile.with_addons(asked["addons"])
     with asyncio.Runner() as runner:
         cluster = runner.run(Cluster.create(spec, clock, SERVER, authority, content, keep=True, issuer=ISSUER))
@@ -83,47 +108,81 @@ def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> It
             yield
             runner.run(clock.advance(1.0))
         kept = cluster.changes.take().items()
-        state = {name: value for name, value in kept if value and not name.startswith(LEASES)}
+        state = {name: value for name, value in kept if value and not name.startswith(EVENTS)}
         runner.run(cluster.stop())
-    images.append(Image(asked, clock.now(), *_taken_apart(state)))
+    images.append(Image(asked, clock.now(), *_taken_apart(state, spec)))
 
 
-def _taken_apart(state: State) -> tuple[bytes, list[tuple[str, Make]], array[int]]:
+def image_of(asked: Obj, authority: CertificateAuthority) -> Image:
+    """Return the image of a cluster as it is ``asked`` for, at once."""
+    images: list[Image] = []
+    for _ in take(asked, authority, images):
+        pass
+    return images[0]
+
+
+def _taken_apart(state: State, spec: ClusterSpec) -> tuple[bytes, list[tuple[str, Make, str]], array[int]]:
     """Return all lines as one text, what in it is the cluster's own, and where that stands."""
-    text = b"\n".join([name + b"\t" + value for name, value in state.items()])
-    kinds = _own(state)
-    numbers: dict[bytes, int] = {}
+    objects = {name: orjson.loads(value) for name, value in state.items() if name.startswith(b'["object"')}
+    on = {obj["metadata"]["uid"]: obj["spec"].get("nodeName", "") for obj in objects.values() if obj["kind"] == "Pod"}
+    kinds = _own(state, [*objects.values()], spec)
+    pattern = re.compile(b"|".join(kinds))
+    numbers: dict[tuple[bytes, str], int] = {}
     places: array[int] = array("L")
-    for found in re.finditer(b"|".join(kinds), text):
-        places.extend((*found.span(), numbers.setdefault(found[0], len(numbers))))
-    return text, [(part.decode(), _make_of(part, kinds)) for part in numbers], places
+    text = bytearray()
+    for name, value in state.items():
+        group = group_of(orjson.loads(name), objects.get(name, {}), on)
+        start = len(text) + bool(text)
+        text += (b"\n" if text else b"") + name + b"\t" + value
+        for found in pattern.finditer(text, start):
+            same = group if re.fullmatch(MOMENT + b"|" + SINCE, found[0]) else ""
+            places.extend((*found.span(), numbers.setdefault((found[0], same), len(numbers))))
+    return bytes(text), [(part.decode(), _make_of(part, kinds), group) for part, group in numbers], places
 
 
-def _own(state: State) -> dict[bytes, Make]:
+def _own(state: State, objects: list[Obj], spec: ClusterSpec) -> dict[bytes, Make]:
     """Return what each cluster has of its own, as patterns, and how another one gets its."""
-    objects = [orjson.loads(value) for name, value in state.items() if name.startswith(b'["object"')]
     names = {obj["metadata"]["name"] for obj in objects if obj["metadata"].get("generateName")}
     containers = {found for value in state.values() for found in CONTAINER.findall(value)}
+    machines = {obj["status"]["nodeInfo"]["machineID"] for obj in objects if obj["kind"] == "Node"}
+    host = f"{NAME}-control-plane"
     return {
-        UID: lambda uid, passed: str(uuid4()),
+        UID: lambda uid, birth, group: birth.uid(uid),
         MOMENT: _later,
+        SINCE: lambda text, birth, group: f'{text[:9]}{_later(f"{text[9:-1]}T00:00:00Z", birth, group)[:10]}"',
         VOLUME: _renamed,
+        **{re.escape(name).encode(): make for name, make in _nodes(spec).items()},
         **{re.escape(name).encode(): _renamed for name in names},
-        **{found: lambda found, passed: secrets.token_hex(32) for found in containers},
-    }
+        **{machine.encode(): lambda text, birth, group: birth.uid(str(UUID(text))).replace("-", "")
+           for machine in machines},
+        **{found: lambda found, birth, group: secrets.token_hex(32) for found in containers},
+        server_id(host).encode(): lambda text, birth, group: server_id(f"{birth.seed}-control-plane"),
+        host.encode(): lambda text, birth, group: f"{birth.seed}-control-plane",
+    }  # fmt: skip
+
+
+def _nodes(spec: ClusterSpec) -> dict[str, Make]:
+    """Return the names of the image's nodes, and what makes those of another cluster."""
+    wanted = pools.practice(spec.nodes, spec.gpus, spec.product)
+    found: dict[str, Make] = {}
+    for pool in wanted:
+        for _ in range(pool.count):
+            name = partial(node_name, pool.machine, len(found))
+            found[name(spec.name)] = lambda text, birth, group, name=name: name(birth.seed)  # type: ignore[misc]
+    return found
 
 
 def _make_of(part: bytes, kinds: dict[bytes, Make]) -> Make:
     return next(make for pattern, make in kinds.items() if re.fullmatch(pattern, part))
 
 
-def _renamed(name: str, passed: timedelta) -> str:
+def _renamed(name: str, birth: Birth, group: str) -> str:
     return generated_name(name[:-SUFFIX_LENGTH])
 
 
-def _later(moment: str, passed: timedelta) -> str:
+def _later(moment: str, birth: Birth, group: str) -> str:
     """Return a time in the form that the first has."""
-    text = (datetime.fromisoformat(moment) + passed).isoformat(
+    text = (datetime.fromisoformat(moment) + birth.passed[group]).isoformat(
         timespec="microseconds" if "." in moment else "seconds"
     )
     return text.replace("+00:00", "Z") if moment.endswith("Z") else text

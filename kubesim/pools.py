@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from zlib import crc32
 
+from kubesim.admission.pods import GKE_GPU, GPU_TAINT
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import PRODUCTS, node, register
+from kubesim.gpu.products import machine_of
 from kubesim.kubelet import configuration
 from kubesim.kubelet.volumes import HOST
 from kubesim.located import FileError
+from kubesim.times import micro
 
 MAX_NODES, MAX_GPUS = 1000, 16
+JOINED_AFTER = timedelta(seconds=41)
+"""How long after its boot a machine of the cloud joins, at least."""
 PROFILES = ("gke", "plain")
 CLOUD = ("cloud.google.com/", "topology.", "node.kubernetes.io/", "beta.kubernetes.io/instance-type")
 """How the labels begin that only a cloud's nodes have."""
-GKE_GPU = "cloud.google.com/gke-gpu"
-"""The label of nodes that GKE keeps for pods with GPUs: those pods then tolerate the taint without saying so."""
 PLAIN_KERNEL = "5.15.0-119-generic"
 
 
@@ -40,10 +44,15 @@ class Pool:
     kubelet: Obj = field(default_factory=dict)
     """What the configuration of their kubelets says beside the defaults."""
 
-    def nodes(self, first: int, now: datetime) -> Iterator[Obj]:
-        """Yield the node objects; ``first`` is how many nodes the cluster has already."""
+    @property
+    def machine(self) -> str:
+        """The name that a cloud gives to the pool."""
+        return machine_of(PRODUCTS[self.product], self.gpus).pool
+
+    def nodes(self, first: int, now: datetime, seed: str = "") -> Iterator[Obj]:
+        """Yield the node objects; ``first`` is how many nodes the cluster has already, ``seed`` sets it apart."""
         for number in range(self.count):
-            made = node(first + number, self.gpus, now, PRODUCTS[self.product])
+            made = node(first + number, self.gpus, now, PRODUCTS[self.product], seed)
             if self.profile == "plain":
                 _make_plain(made, f"node-{first + number}")
             if self.name:
@@ -56,12 +65,18 @@ class Pool:
             yield made
 
 
-async def create(client: Client, pools: Iterable[Pool], now: datetime) -> None:
+def practice(nodes: int, gpus: int, product: str) -> tuple[Pool, ...]:
+    """Return the pools of a cluster in the cloud: one kept for pods that ask for GPUs, and one for all others."""
+    kept = Pool(nodes, gpus, product, taints=(dict(GPU_TAINT),))
+    return (kept, Pool(1, 0)) if nodes and gpus else (Pool(nodes, gpus, product),)
+
+
+async def create(client: Client, pools: Iterable[Pool], now: datetime, seed: str = "") -> None:
     """Create the node objects of a fresh cluster; raises FileError for a pool of a file that the API refuses."""
     first = 0
     for pool in pools:
         try:
-            await register(client, [*pool.nodes(first, now)])
+            await register(client, [*pool.nodes(first, now, seed)])
         except ApiError as error:
             if pool.path is None:
                 raise
@@ -69,13 +84,17 @@ async def create(client: Client, pools: Iterable[Pool], now: datetime) -> None:
         first += pool.count
 
 
-def disks(pools: Iterable[Pool], now: datetime) -> Obj:
-    """Return what lies on the disks of nodes whose kubelets are configured, as their kubelets take it up."""
+def machines(pools: Iterable[Pool], now: datetime, seed: str = "") -> Obj:
+    """Return what kubelets find on fresh machines: when each has booted, and its configuration."""
     found: Obj = {}
     first = 0
     for pool in pools:
-        for made in pool.nodes(first, now) if pool.kubelet else ():
-            found[f"disk/{made['metadata']['name']}"] = {HOST: [configuration.entry(pool.kubelet)]}
+        for made in pool.nodes(first, now, seed) if seed or pool.kubelet else ():
+            name = made["metadata"]["name"]
+            if seed:
+                found[f"boot/{name}"] = micro(now - JOINED_AFTER - timedelta(seconds=crc32(name.encode()) % 17))
+            if pool.kubelet:
+                found[f"disk/{name}"] = {HOST: [configuration.entry(pool.kubelet)]}
         first += pool.count
     return found
 

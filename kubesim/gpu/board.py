@@ -15,7 +15,7 @@ from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.mig import Instance
-from kubesim.gpu.products import Product, driver
+from kubesim.gpu.products import Product, driver, machine_of
 from kubesim.gpu.xids import strike, write
 
 GPU = "nvidia.com/gpu"
@@ -432,13 +432,14 @@ class Board:
                 self.log.write(self.booted + timedelta(seconds=seconds), text, level)
 
     def _boot_lines(self) -> Iterator[tuple[float, int, str]]:
+        machine = machine_of(self.product, len(self.devices))
         values = {
             "kernel": KERNEL,
             "build": f"{COMPILED} {BUILD}",
             "line": COMMAND_LINE.format(kernel=KERNEL),
             "driver": driver().version,
-            "cpus": self.product.machine.cpus,
-            "memory_kib": self.product.machine.memory_gib * 1024 * 1024,
+            "cpus": machine.cpus,
+            "memory_kib": machine.memory_gib * 1024 * 1024,
         }
         return ((seconds, level, text.format(**values)) for seconds, level, text in boot_lines())
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Collection
 from datetime import datetime
+from uuid import UUID
 
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import KERNEL
-from kubesim.gpu.products import Product, driver, products
+from kubesim.gpu.products import Machine, Product, driver, machine_of, products
 from kubesim.times import stamp
 
 PRODUCTS = products()
@@ -20,15 +20,20 @@ RUNTIME = "containerd://2.0.6"
 ZONE = "us-central1-a"
 
 
-def node(index: int, gpus: int, created_at: datetime, product: Product) -> Obj:
-    """Return the ``index``-th node of a pool, as its kubelet registers it (metadata, spec and status)."""
-    pool = product.machine.pool
-    name = f"gke-ml-prod-{pool}-{_suffix(pool, 8)}-{_suffix(f'{pool}/{index}', 4)}"
-    capacity = _capacity(product, gpus)
+def node_name(pool: str, index: int, seed: str = "") -> str:
+    """Return the name of the ``index``-th node of a cluster, in a pool; ``seed`` sets clusters apart."""
+    return f"gke-ml-prod-{pool}-{_suffix(f'{seed}{pool}', 8)}-{_suffix(f'{seed}{pool}/{index}', 4)}"
+
+
+def node(index: int, gpus: int, created_at: datetime, product: Product, seed: str = "") -> Obj:
+    """Return the ``index``-th node of a cluster, as its kubelet registers it (metadata, spec and status)."""
+    machine = machine_of(product, gpus)
+    name = node_name(machine.pool, index, seed)
+    capacity = _capacity(machine, gpus)
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": _labels(name, product, gpus), "annotations": _annotations()},
+        "metadata": {"name": name, "labels": _labels(name, machine, product, gpus), "annotations": _annotations()},
         "spec": {
             "podCIDR": f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24",
             "podCIDRs": [f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24"],
@@ -36,7 +41,7 @@ def node(index: int, gpus: int, created_at: datetime, product: Product) -> Obj:
         },
         "status": {
             "capacity": capacity,
-            "allocatable": _allocatable(capacity),
+            "allocatable": _allocatable(capacity, machine),
             "conditions": conditions(created_at, created_at),
             "addresses": [
                 {"type": "InternalIP", "address": f"10.128.{index // 250}.{index % 250 + 2}"},
@@ -88,22 +93,21 @@ async def register(client: Client, nodes: list[Obj]) -> list[str]:
     return [wanted["metadata"]["name"] for wanted in nodes]
 
 
-def _labels(name: str, product: Product, gpus: int) -> dict[str, str]:
-    machine, family = product.machine.name, product.machine.name.split("-")[0]
+def _labels(name: str, machine: Machine, product: Product, gpus: int) -> dict[str, str]:
     labels = {
         "beta.kubernetes.io/arch": "amd64",
-        "beta.kubernetes.io/instance-type": machine,
+        "beta.kubernetes.io/instance-type": machine.name,
         "beta.kubernetes.io/os": "linux",
         "cloud.google.com/gke-boot-disk": "pd-balanced",
         "cloud.google.com/gke-container-runtime": "containerd",
-        "cloud.google.com/gke-nodepool": product.machine.pool,
+        "cloud.google.com/gke-nodepool": machine.pool,
         "cloud.google.com/gke-os-distribution": "ubuntu",
         "cloud.google.com/gke-provisioning": "standard",
-        "cloud.google.com/machine-family": family,
+        "cloud.google.com/machine-family": machine.name.split("-")[0],
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": machine,
+        "node.kubernetes.io/instance-type": machine.name,
         "topology.gke.io/zone": ZONE,
         "topology.kubernetes.io/region": ZONE.rsplit("-", 1)[0],
         "topology.kubernetes.io/zone": ZONE,
@@ -161,34 +165,51 @@ def _annotations() -> dict[str, str]:
     return {"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 
 
-def _capacity(product: Product, gpus: int) -> dict[str, str]:
+def _capacity(machine: Machine, gpus: int) -> dict[str, str]:
     capacity = {
-        "cpu": str(product.machine.cpus),
+        "cpu": str(machine.cpus),
         "ephemeral-storage": f"{98831908}Ki",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
-        "memory": f"{product.machine.memory_gib * 1024 * 1024 - 4203517}Ki",
+        "memory": f"{machine.memory_gib * (1024 * 1024 - 2246)}Ki",
         "pods": "110",
     }
     return capacity | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
 
 
-def _allocatable(capacity: dict[str, str]) -> dict[str, str]:
-    cpus = int(capacity["cpu"])
+RESERVED_CPU = ((1, 60), (1, 10), (2, 5), (1 << 20, 2.5))
+RESERVED_MEMORY = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (1 << 20, 0.02))
+"""What GKE keeps back of the first cores (millicores of each) and GiB (shares), and of those after them.
+
+Source: https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
+"""
+EVICTION_KIB = 100 * 1024
+
+
+def _kept_back(amount: float, steps: tuple[tuple[int, float], ...]) -> float:
+    kept = 0.0
+    for size, share in steps:
+        kept += min(amount, size) * share
+        amount = max(amount - size, 0)
+    return kept
+
+
+def _allocatable(capacity: dict[str, str], machine: Machine) -> dict[str, str]:
     memory = int(capacity["memory"].removesuffix("Ki"))
-    kept_back = {
-        "cpu": f"{cpus * 1000 - 530}m",
+    reserved = round(_kept_back(machine.memory_gib, RESERVED_MEMORY) * 1024**2)
+    left = {
+        "cpu": f"{machine.cpus * 1000 - round(_kept_back(machine.cpus, RESERVED_CPU))}m",
         "ephemeral-storage": "47093746742",
-        "memory": f"{memory - 40 * 1024**2}Ki",
+        "memory": f"{memory - reserved - EVICTION_KIB}Ki",
     }
-    return capacity | kept_back
+    return capacity | left
 
 
 def _info(name: str) -> Obj:
-    machine = uuid.uuid5(uuid.NAMESPACE_DNS, name)
+    machine = _uuid(f"machine/{name}")
     return {
         "architecture": "amd64",
-        "bootID": str(uuid.uuid5(machine, "boot")),
+        "bootID": str(_uuid(f"boot/{name}")),
         "containerRuntimeVersion": RUNTIME,
         "kernelVersion": KERNEL,
         "kubeProxyVersion": "",  # a kubelet says it no longer
@@ -198,6 +219,11 @@ def _info(name: str) -> Obj:
         "osImage": OS_IMAGE,
         "systemUUID": str(machine),
     }
+
+
+def _uuid(seed: str) -> UUID:
+    """Return a UUID of version 4, always the same for a seed."""
+    return UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4)
 
 
 def _suffix(seed: str, length: int) -> str:

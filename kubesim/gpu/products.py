@@ -106,6 +106,17 @@ def driver() -> Driver:
 
 
 @cache
+def cpu_machine() -> Machine:
+    """Return the machine type of nodes without GPUs."""
+    return Machine(**_read()["cpu_machine"])
+
+
+def machine_of(product: Product, gpus: int) -> Machine:
+    """Return the machine type of a node with so many GPUs of a product."""
+    return product.machine if gpus else cpu_machine()
+
+
+@cache
 def products() -> dict[str, Product]:
     """Return every product by its short name (``H100``)."""
     return {key: _product(key, entry) for key, entry in _read()["products"].items()}

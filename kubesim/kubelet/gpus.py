@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,7 +22,8 @@ from kubesim.kubelet.programs import Program
 from kubesim.times import micro, parse
 
 UPTIME = timedelta(days=9, hours=5, minutes=41)
-"""How long a fresh cluster's nodes have been up."""
+UPTIME_SPREAD_S = 14 * 86400
+"""How long a machine has been up, where nothing is known of its boot: so long at least, and each for another time."""
 MIG_PREFIX = "nvidia.com/mig-"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 ON_CPU = "training-cpu"
@@ -66,7 +68,8 @@ class NodeGpus:
     node: str
     label: str = ""
     count: int = 0
-    since: datetime | None = None
+    booted: datetime | None = None
+    """When the machine has booted; for a board that is not made yet."""
     seed: str = ""
     """Decides on the identity of the devices."""
     plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)
@@ -84,8 +87,8 @@ class NodeGpus:
     def board(self) -> Board:
         """The devices, their log and who has which."""
         known: Product = next((p for p in products().values() if p.label == self.label), products()["H100"])
-        assert self.since is not None
-        board = Board(self.node, known, self.count, self.since - UPTIME, seed=self.seed)
+        assert self.booted is not None
+        board = Board(self.node, known, self.count, self.booted, seed=self.seed)
         board.changed = lambda: self.changed()
         board.noted = lambda: self.noted()
         board.struck = self._struck
@@ -137,11 +140,11 @@ class NodeGpus:
     def dump(self) -> Obj:
         """Return what ``restore`` takes."""
         stopped = micro(self.stopped_at) if self.stopped_at else None
-        return {"count": self.count, "stopped": stopped, **self.board.dump()}
+        return {"booted": micro(self.board.booted), "count": self.count, "stopped": stopped, **self.board.dump()}
 
     def restore(self, saved: Obj) -> None:
         """Be as ``dump`` has told, after a journey through JSON."""
-        self.count = saved["count"]
+        self.count, self.booted = saved["count"], parse(saved["booted"]) if "booted" in saved else self.booted
         self.stopped_at = parse(saved["stopped"]) if saved["stopped"] else None
         self.board.restore(saved)
 
@@ -312,4 +315,6 @@ def of_node(node: Obj) -> NodeGpus:
     """Return the devices of a node, by what its labels and its capacity say."""
     meta, capacity = node["metadata"], node["status"].get("capacity") or {}
     label = (meta.get("labels") or {}).get(PRODUCT_LABEL, "")
-    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), parse(meta["creationTimestamp"]), meta["uid"])
+    up = UPTIME + timedelta(seconds=zlib.crc32(meta["name"].encode()) % UPTIME_SPREAD_S)
+    booted = parse(meta["creationTimestamp"]) - up
+    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), booted, meta["uid"])

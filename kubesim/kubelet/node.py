@@ -281,7 +281,11 @@ class Kubelets:
             self._nodes[name].gpus.restore(devices)
         if (disk := self._saved.pop(f"disk/{name}", None)) is not None:
             self._nodes[name].disk.restore(disk)
+        if (booted := self._saved.pop(f"boot/{name}", None)) is not None:
+            gpus.booted = parse(booted)
         self.machines.take(self._nodes[name])
+        if booted is not None:
+            gpus.noted()
         self.watches.take(self._nodes[name], obj)
         self._employ(self._nodes[name])
         await self._report(name)

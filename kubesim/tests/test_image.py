@@ -11,8 +11,10 @@ import pytest
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.holders import server_id
 from kubesim.image import ISSUER, Image, take
 from kubesim.pki import CertificateAuthority
+from kubesim.saved import key
 
 ASKED = {"nodes": 2, "gpus": 4, "addons": ["coredns", "gpu-operator"]}
 UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -58,30 +60,98 @@ async def test_two_clusters_of_an_image_share_no_identifier_and_no_name_of_a_pod
 async def test_nothing_tells_of_the_cluster_that_the_image_is_of(image):
     state = b"\n".join(line for item in born(image, "one", image.at).items() for line in item)
     assert b"image-control-plane" not in state
+    assert server_id("image-control-plane").encode() not in state
     assert ISSUER.encode() not in state
 
 
 async def test_a_name_and_an_identifier_are_the_same_wherever_they_stand(image):
     state = born(image, "one", image.at)
-    objects = {key: orjson.loads(value) for key, value in state.items() if key.startswith(b'["object"')}
-    for key, obj in objects.items():
-        assert orjson.loads(key)[3] == obj["metadata"]["name"]
-    known = {obj["metadata"]["uid"] for obj in objects.values()}
-    owners = [owner for obj in objects.values() for owner in obj["metadata"].get("ownerReferences", [])]
+    kept = {name: orjson.loads(value) for name, value in state.items() if name.startswith(b'["object"')}
+    for name, obj in kept.items():
+        assert orjson.loads(name)[3] == obj["metadata"]["name"]
+    known = {obj["metadata"]["uid"] for obj in kept.values()}
+    owners = [owner for obj in kept.values() for owner in obj["metadata"].get("ownerReferences", [])]
     assert owners
     assert {owner["uid"] for owner in owners} <= known
-    kept = {found[1].removeprefix("pod/") for found in map(orjson.loads, state) if found[0] == "kubelet"}
-    assert {obj["metadata"]["uid"] for key, obj in objects.items() if key.startswith(b'["object","pods"')} <= kept
+    records = {found[1].removeprefix("pod/") for found in map(orjson.loads, state) if found[0] == "kubelet"}
+    assert {obj["metadata"]["uid"] for name, obj in kept.items() if name.startswith(b'["object","pods"')} <= records
 
 
-async def test_times_move_to_the_hour_of_birth_and_keep_their_form(image):
+async def test_times_move_before_the_hour_of_birth_and_keep_their_form(image):
     at = image.at + LATER
     state = b"\n".join(born(image, "one", at).values())
     found = {text.decode() for text in re.findall(rb"20\d\d-\d\d-\d\dT[0-9:.]+(?:Z|\+00:00)", state)}
     moments = [datetime.fromisoformat(text) for text in found]
-    assert at - timedelta(minutes=1) < min(moments)
+    assert at - timedelta(days=121) < min(moments) < at - timedelta(days=44)
     assert max(moments) <= at
     assert {len(text) for text in found} == {20, 27, 32}
+
+
+def objects(state: State, table: str) -> dict[str, dict]:
+    found = {key: orjson.loads(value) for key, value in state.items() if key.startswith(b'["object"')}
+    return {obj["metadata"]["name"]: obj for key, obj in found.items() if orjson.loads(key)[1] == table}
+
+
+def made(obj: dict) -> datetime:
+    return datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
+
+
+async def test_control_plane_addons_nodes_and_pods_have_ages_of_their_own_in_this_order(image):
+    state = born(image, "one", image.at)
+    spaces, nodes = objects(state, "namespaces"), objects(state, "nodes")
+    joined = sorted(made(node) for node in nodes.values())
+    assert made(spaces["kube-system"]) < made(spaces["gpu-operator"]) < joined[0]
+    assert len(set(joined)) == len(nodes) == 3
+    for pod in objects(state, "pods").values():
+        node = nodes[pod["spec"]["nodeName"]]
+        assert timedelta(0) <= made(pod) - made(node) < timedelta(minutes=1)
+        status = pod["status"]["containerStatuses"][0]
+        assert datetime.fromisoformat(status["state"]["running"]["startedAt"]) >= made(pod)
+    for name, node in nodes.items():
+        booted = datetime.fromisoformat(orjson.loads(state[key("kubelet", f"gpus/{name}")])["booted"])
+        assert timedelta(seconds=40) < made(node) - booted < timedelta(seconds=60)
+        assert all(
+            each["lastTransitionTime"][:10] == f"{made(node):%Y-%m-%d}" for each in node["status"]["conditions"]
+        )
+    assert not objects(state, "events")
+
+
+async def test_the_seed_decides_on_ages_names_of_nodes_and_restarts(image):
+    one, again, other = (born(image, name, image.at) for name in ("one", "one", "other"))
+    ages = [{name: made(obj) for name, obj in objects(state, "nodes").items()} for state in (one, again, other)]
+    assert ages[0] == ages[1]
+    assert ages[0].keys().isdisjoint(ages[2])
+    assert set(ages[0].values()).isdisjoint(ages[2].values())
+    counts = []
+    for number in range(8):
+        pods = objects(born(image, f"cluster-{number}", image.at), "pods").values()
+        statuses = [pod["status"]["containerStatuses"][0] for pod in pods]
+        counts.append(sum(status["restartCount"] for status in statuses))
+        assert all(bool(status["restartCount"]) == bool(status["lastState"]) for status in statuses)
+    assert len(set(counts)) > 1
+    assert set(counts) <= {1, 2, 3}
+
+
+async def test_the_machines_have_identities_of_version_4_that_agree(image):
+    state = born(image, "one", image.at)
+    for node in objects(state, "nodes").values():
+        info = node["status"]["nodeInfo"]
+        assert info["systemUUID"].replace("-", "") == info["machineID"]
+        assert UID.fullmatch(info["systemUUID"].encode())
+        assert UID.fullmatch(info["bootID"].encode())
+
+
+async def test_gpu_nodes_are_kept_for_pods_that_ask_for_gpus_and_others_run_on_a_cpu_machine(image):
+    nodes = objects(born(image, "one", image.at), "nodes")
+    kept = [node for node in nodes.values() if node["spec"].get("taints")]
+    (other,) = [node for node in nodes.values() if node not in kept]
+    present = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    assert [node["spec"]["taints"] for node in kept] == [[present]] * 2
+    labels = other["metadata"]["labels"]
+    assert labels["node.kubernetes.io/instance-type"] == "e2-standard-16"
+    assert labels["cloud.google.com/gke-nodepool"] == "default-pool"
+    assert other["metadata"]["name"].startswith("gke-ml-prod-default-pool-")
+    assert not any("nvidia" in name for name in labels)
 
 
 async def test_a_cluster_of_an_image_goes_on_from_there(image, tmp_path):
@@ -96,7 +166,11 @@ async def test_a_cluster_of_an_image_goes_on_from_there(image, tmp_path):
         after = {pod["metadata"]["uid"]: pod["status"] for pod in pods(cluster)}
         assert after.keys() == before.keys()
         assert all(found["ready"] for status in after.values() for found in status["containerStatuses"])
-        assert not any(found["restartCount"] for status in after.values() for found in status["containerStatuses"])
+        counts = [
+            {uid: status["containerStatuses"][0]["restartCount"] for uid, status in found.items()}
+            for found in (before, after)
+        ]
+        assert counts[0] == counts[1]
         leases = cluster.store.list(
             cluster.operations.registry.by_resource("leases.coordination.k8s.io"), "kube-system"
         )
@@ -106,6 +180,6 @@ async def test_a_cluster_of_an_image_goes_on_from_there(image, tmp_path):
         ready = [
             found["status"] for node in nodes for found in node["status"]["conditions"] if found["type"] == "Ready"
         ]
-        assert ready == ["True", "True"]
+        assert ready == ["True", "True", "True"]
     finally:
         await cluster.stop()
