@@ -149,8 +149,9 @@ class ClusterProcess:
             gpus=asked["gpus"],
             deadline=parse_time(self._job["deadline"]),
         )
-        known = next((found for found in self._images if found.asked == asked), None)
-        image = known or await asyncio.to_thread(image_of, asked, self._authority)
+        image = next((found for found in self._images if found.asked == asked), None)
+        if image is None:
+            image = await asyncio.to_thread(image_of, asked, self._authority)
         state = image.state_of(spec, self._job["issuer"])
         cluster = await self._restored(state)
         cluster.changes.give_back(state)  # none of it is on the disk
