@@ -6,14 +6,13 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
-from kubesim.shell.kubectl.results import complain, dry, headless, report, validation
+from kubesim.shell.kubectl.results import complain, dry, report, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sources
-from kubesim.shell.kubectl.texts import compact, to_yaml
+from kubesim.shell.kubectl.texts import compact
 from kubesim.shell.machine import Process
 
 APPLY = "application/apply-patch+yaml"
@@ -245,55 +244,3 @@ async def _replace(process: Process, client: Client, opts: Flags, kind: Resource
         except KubectlError as error:
             raise error if opts.on("force") else error.during("replacing", source) from error
     await report(process, opts, kind, after, "replaced")
-
-
-async def diff(process: Process, client: Client, opts: Flags) -> int:
-    """Show what apply would change: with diff, over two folders."""
-    root = process.view.node("/tmp")  # noqa: S108 - of the simulated container
-    mark = f"{process.machine.clock.now().microsecond * 4177 % 10**10:010d}"
-    assert isinstance(root, Directory)
-    sides = [Directory(mtime=process.machine.now()) for _ in range(2)]
-    names = [f"LIVE-{mark}", f"MERGED-{mark}"]
-    for name, side in zip(names, sides, strict=True):
-        root.put(name, side)
-    try:
-        for obj, source in await sources(process, opts):
-            await _both(process, client, opts, obj, source, sides)
-        return await process.run(["diff", "-u", "-N", *(f"/tmp/{name}" for name in names)]).wait()  # noqa: S108
-    except KubectlError as error:
-        raise KubectlError(error.text, 2 if error.status == 1 else error.status, error.reason) from error
-    finally:
-        for name in names:
-            root.drop(name)
-
-
-async def _both(process: Process, client: Client, opts: Flags, obj: Obj, source: str, sides: list[Directory]) -> None:
-    kind = await client.of_object(obj, source)
-    wanted = located(client, kind, obj)
-    path = place(client, kind, wanted)
-    before = await current(client, path)
-    query = {"dryRun": "All", "fieldManager": opts.get("field-manager") or MANAGER}
-    if opts.on("server-side"):
-        pairs = {**query, "fieldManager": "kubectl", "force": "true" if opts.on("force-conflicts") else "false"}
-        after = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=wanted, sort=APPLY)
-    elif before is None:
-        after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(query)}", body=wanted)
-    else:
-        notes = {"annotations": wanted["metadata"].get("annotations") or {}}
-        body, sort = patch_to(kind, before, {**wanted, "metadata": {**wanted["metadata"], **notes}})
-        after = await client.request("PATCH", f"{path}?{urlencode(query)}", body=body, sort=sort) if body else before
-    group = f"{kind.group}." if kind.group else ""
-    space = wanted["metadata"].get("namespace", "") if kind.namespaced else ""
-    name = f"{group}{kind.version}.{kind.kind}.{space}.{wanted['metadata']['name']}"
-    for side, each in zip(sides, (before, after), strict=True):
-        if each is not None:
-            text = to_yaml(_shown(each, opts, kind))
-            side.put(name, File(data=text.encode(), mtime=process.machine.now()))
-
-
-def _shown(obj: Obj, opts: Flags, kind: Resource) -> Obj:
-    """Return what is compared: without who owns what, and a secret without what is secret."""
-    found = obj if opts.on("show-managed-fields") else headless(obj)
-    if kind.kind == "Secret" and not kind.group:
-        found = {**found, "data": dict.fromkeys(found.get("data") or {}, "***")}
-    return found

@@ -54,7 +54,6 @@ class Resource:
     short: tuple[str, ...]
     verbs: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    subresources: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -292,7 +291,6 @@ def _kinds(group: Obj) -> list[Resource]:
                     tuple(each.get("shortNames") or ()),
                     tuple(each.get("verbs") or ()),
                     tuple(each.get("categories") or ()),
-                    tuple(inner["subresource"] for inner in each.get("subresources") or ()),
                 )
             )
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.shell.kubectl import about, printing
+from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.kubeconfig import PARTS, Kubeconfig, load, save
@@ -99,13 +99,6 @@ async def get_contexts(process: Process, opts: Flags) -> int:
     return int(bool(missing))
 
 
-async def get_names(process: Process, opts: Flags) -> int:
-    """List the clusters or the users."""
-    part = opts.command.rpartition("-")[2]
-    await process.write("".join(f"{name}\n" for name in ["NAME", *sorted(load(process, opts).parts[part])]))
-    return 0
-
-
 async def use_context(process: Process, opts: Flags) -> int:
     """Choose a context."""
     name = _one(opts)
@@ -118,8 +111,8 @@ async def use_context(process: Process, opts: Flags) -> int:
     return 0
 
 
-def _one(opts: Flags, count: int = 1) -> str:
-    if len(opts.args) != count:
+def _one(opts: Flags) -> str:
+    if len(opts.args) != 1:
         raise KubectlError(f"error: Unexpected args: [{' '.join(opts.args)}]")
     return opts.args[0]
 
@@ -140,40 +133,4 @@ async def set_context(process: Process, opts: Flags) -> int:
     inner |= {key: opts.get(key) for key in ("cluster", "user", "namespace") if key in opts}
     save(process, config)
     await process.write(f'Context "{name}" {"modified" if known else "created"}.\n')
-    return 0
-
-
-async def rename_context(process: Process, opts: Flags) -> int:
-    """Give a context another name."""
-    _one(opts, 2)
-    old, new = opts.args
-    config = load(process, opts)
-    contexts = config.parts["contexts"]
-    if old not in contexts:
-        raise KubectlError(f'error: cannot rename the context "{old}", it\'s not in {config.path}')
-    if new in contexts:
-        raise KubectlError(
-            f'error: cannot rename the context "{old}", the context "{new}" already exists in {config.path}'
-        )
-    contexts[new] = contexts.pop(old)
-    config.current = new if config.current == old else config.current
-    save(process, config)
-    await process.write(f'Context "{old}" renamed to "{new}".\n')
-    return 0
-
-
-async def delete_context(process: Process, opts: Flags) -> int:
-    """Forget a context."""
-    if not opts.args:
-        await process.write(about.usage_of(opts.command))
-        return 0
-    name, config = _one(opts), load(process, opts)
-    if name not in config.parts["contexts"]:
-        raise KubectlError(f"error: cannot delete context {name}, not in {config.path}")
-    if config.current == name:
-        text = 'warning: this removed your active context, use "kubectl config use-context" to select a different one'
-        await process.error(text + "\n")
-    del config.parts["contexts"][name]
-    save(process, config)
-    await process.write(f"deleted context {name} from {config.path}\n")
     return 0

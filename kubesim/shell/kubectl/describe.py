@@ -9,11 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.api.durations import since
-from kubesim.shell.kubectl import describe_batch as batch
 from kubesim.shell.kubectl import describe_more as more
-from kubesim.shell.kubectl import describe_network as network
 from kubesim.shell.kubectl import describe_parts as parts
-from kubesim.shell.kubectl import describe_storage as storage
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.describe_node import node
 from kubesim.shell.kubectl.flags import Flags
@@ -282,27 +279,14 @@ DESCRIBERS: dict[tuple[str, str], Describer] = {
     ("batch", "Job"): job,
     ("", "Secret"): more.secret,
     ("", "ConfigMap"): more.config_map,
-    ("", "ServiceAccount"): more.service_account,
-    ("", "Endpoints"): more.endpoints,
-    ("discovery.k8s.io", "EndpointSlice"): more.slice_,
     ("", "ResourceQuota"): more.quota,
     ("", "LimitRange"): more.limit_range,
     ("", "Namespace"): more.namespace,
     **{(RBAC, kind): more.role for kind in ("Role", "ClusterRole")},
     **{(RBAC, kind): more.binding for kind in ("RoleBinding", "ClusterRoleBinding")},
-    ("policy", "PodDisruptionBudget"): more.disruption_budget,
     ("apps", "DaemonSet"): more.daemon_set,
     ("apps", "StatefulSet"): more.stateful_set,
     ("", "PersistentVolumeClaim"): more.claim,
-    ("scheduling.k8s.io", "PriorityClass"): more.priority_class,
-    ("", "PersistentVolume"): storage.volume,
-    ("storage.k8s.io", "StorageClass"): storage.storage_class,
-    ("networking.k8s.io", "IngressClass"): storage.ingress_class,
-    ("networking.k8s.io", "Ingress"): network.ingress,
-    ("networking.k8s.io", "NetworkPolicy"): network.policy,
-    ("batch", "CronJob"): batch.cron_job,
-    ("", "ReplicationController"): batch.replication_controller,
-    ("autoscaling", "HorizontalPodAutoscaler"): batch.autoscaler,
 }
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from kubesim.api.durations import since
 from kubesim.shell.kubectl import describe_parts as parts
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.client import Client, Obj
 
 
 def _head(obj: Obj, *, marks: bool = True, space: bool = True) -> str:
@@ -44,71 +44,6 @@ async def config_map(client: Client, obj: Obj, now: datetime) -> str:
     for key, text in sorted((obj.get("binaryData") or {}).items()):
         out += f"{key}: {len(base64.b64decode(text))} bytes\n"
     return out + "\n"
-
-
-async def service_account(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a service account."""
-    path = f"/api/v1/namespaces/{obj['metadata']['namespace']}/secrets"
-    try:
-        found = (await client.request("GET", path)).get("items") or []
-    except KubectlError:
-        found = []
-    known = [each["metadata"]["name"] for each in found]
-    name, uid = obj["metadata"]["name"], obj["metadata"].get("uid")
-    tokens = [
-        each["metadata"]["name"]
-        for each in found
-        if each.get("type") == TOKEN
-        and (each["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name") == name
-        and (each["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.uid") == uid
-    ]
-    out = _head(obj)
-    for title, names in (
-        ("Image pull secrets", [each["name"] for each in obj.get("imagePullSecrets") or []]),
-        ("Mountable secrets", [each["name"] for each in obj.get("secrets") or []]),
-        ("Tokens", tokens),
-    ):
-        lines = [each if each in known else f"{each} (not found)" for each in names] or ["<none>"]
-        out += "".join(f"{title + ':' if not at else ''}\t{line}\n" for at, line in enumerate(lines))
-    return out
-
-
-async def endpoints(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe endpoints."""
-    out = _head(obj) + "Subsets:\n"
-    for each in obj.get("subsets") or []:
-        for title, key in (("Addresses", "addresses"), ("NotReadyAddresses", "notReadyAddresses")):
-            out += f"  {title}:\t{','.join(item['ip'] for item in each.get(key) or []) or '<none>'}\n"
-        if each.get("ports"):
-            out += "  Ports:\n    Name\tPort\tProtocol\n    ----\t----\t--------\n"
-            for port in each["ports"]:
-                out += f"    {port.get('name') or '<unset>'}\t{port['port']}\t{port.get('protocol', 'TCP')}\n"
-        out += "\n"
-    return out
-
-
-async def slice_(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a slice of endpoints."""
-    out = _head(obj) + f"AddressType:\t{obj.get('addressType', '')}\n"
-    if obj.get("ports"):
-        out += "Ports:\n  Name\tPort\tProtocol\n  ----\t----\t--------\n"
-        for port in obj["ports"]:
-            number = port.get("port", "<unset>")
-            out += f"  {port.get('name') or '<unset>'}\t{number}\t{port.get('protocol', 'TCP')}\n"
-    else:
-        out += "Ports: <unset>\n"
-    if not obj.get("endpoints"):
-        return out + "Endpoints: <none>\n"
-    out += "Endpoints:\n"
-    for each in obj["endpoints"]:
-        out += f"  - Addresses:\t{', '.join(each.get('addresses') or []) or '<none>'}\n    Conditions:\n"
-        ready = (each.get("conditions") or {}).get("ready")
-        out += f"      Ready:\t{'<unset>' if ready is None else str(ready).lower()}\n"
-        out += f"    Hostname:\t{each.get('hostname') or '<unset>'}\n"
-        if target := each.get("targetRef"):
-            out += f"    TargetRef:\t{target.get('kind', '')}/{target.get('name', '')}\n"
-        out += f"    NodeName:\t{each.get('nodeName') or '<unset>'}\n    Zone:\t{each.get('zone') or '<unset>'}\n"
-    return out
 
 
 def _hard(obj: Obj, indent: str, rule: str) -> str:
@@ -232,22 +167,6 @@ async def binding(client: Client, obj: Obj, now: datetime) -> str:
     return out
 
 
-async def disruption_budget(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a pod disruption budget."""
-    spec, status, out = obj["spec"], obj.get("status") or {}, _head(obj, marks=False)
-    if "minAvailable" in spec:
-        out += f"Min available:\t{spec['minAvailable']}\n"
-    elif "maxUnavailable" in spec:
-        out += f"Max unavailable:\t{spec['maxUnavailable']}\n"
-    out += f"Selector:\t{parts.selector(spec['selector']) if spec.get('selector') else '<unset>'}\nStatus:\n"
-    for title, key in (
-        ("Allowed disruptions", "disruptionsAllowed"), ("Current", "currentHealthy"), ("Desired", "desiredHealthy"),
-        ("Total", "expectedPods"),
-    ):  # fmt: skip
-        out += f"    {title}:\t{status.get(key, 0)}\n"
-    return out
-
-
 async def pods_by_phase(client: Client, obj: Obj) -> str:
     """Return the line that counts the pods of a workload by phase."""
     labels = (obj["spec"].get("selector") or {}).get("matchLabels") or {}
@@ -340,18 +259,6 @@ async def claim(client: Client, obj: Obj, now: datetime) -> str:
     )
     out += f"VolumeMode:\t{spec.get('volumeMode', '')}\n"
     return out + "Used By:\t" + ("\n\t".join(users) or "<none>") + "\n"
-
-
-async def priority_class(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a priority class."""
-    notes = (obj["metadata"].get("annotations") or {}).items()
-    shown = ",".join(f"{key}={value}" for key, value in sorted(notes)) or "<none>"
-    return (
-        f"Name:\t{obj['metadata']['name']}\nValue:\t{obj.get('value', 0)}\n"
-        f"GlobalDefault:\t{str(bool(obj.get('globalDefault'))).lower()}\n"
-        f"PreemptionPolicy:\t{obj.get('preemptionPolicy', '')}\n"
-        f"Description:\t{obj.get('description', '')}\nAnnotations:\t{shown}\n"
-    )
 
 
 WITHOUT_EVENTS = {"Secret", "ResourceQuota", "LimitRange", "Namespace", "Role", "ClusterRole", "RoleBinding",

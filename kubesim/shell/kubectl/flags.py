@@ -262,11 +262,6 @@ def read(words: list[str]) -> Flags:
     return found
 
 
-def command_of(words: list[str]) -> str:
-    """Return the command that a line begins with. Raises KubectlError where it begins with no command."""
-    return _command(list(words))
-
-
 def _command(words: list[str]) -> str:
     """Take the command out of the words; flags that every command has may stand before it."""
     at, command = 0, ""

@@ -14,8 +14,6 @@ from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.objects import (
-    BAD_QUANTITY,
-    QUANTITY,
     RBAC,
     container,
     made,
@@ -105,22 +103,6 @@ def _of_cron_job(name: str, obj: Obj) -> Obj:
         ],
     }
     return found
-
-
-async def cron_job(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a cron job."""
-    name = name_of(opts)
-    for flag in ("image", "schedule"):
-        if not opts.get(flag):
-            raise wrong(f'required flag(s) "{flag}" not set')
-    pod = {
-        "containers": [container(name, opts.get("image"), command=opts.after)],
-        "restartPolicy": opts.get("restart") or "OnFailure",
-    }
-    template = {"metadata": {"name": name}, "spec": {"template": {"metadata": {}, "spec": pod}}}
-    return made(
-        "batch/v1", "CronJob", name, spec={"jobTemplate": template, "schedule": opts.get("schedule")}, status={}
-    )
 
 
 async def _data(process: Process, opts: Flags, form: str) -> dict[str, bytes]:
@@ -227,24 +209,6 @@ async def pull_secret(process: Process, client: Client, opts: Flags) -> Obj:
     return made("v1", "Secret", name, data=data, type="kubernetes.io/dockerconfigjson")
 
 
-async def tls_secret(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a secret with a certificate and its key."""
-    name = name_of(opts)
-    if not opts.get("cert") or not opts.get("key"):
-        raise wrong("key and cert must be specified")
-    found = {}
-    for flag, key in (("cert", "tls.crt"), ("key", "tls.key")):
-        try:
-            data = process.view.read(opts.get(flag))
-        except FileError as error:
-            path = opts.get(flag)
-            raise wrong(f"Cannot read file {path}, open {path}: {error.text.lower()}") from error
-        if b"-----BEGIN " not in data:
-            raise wrong(f"tls: failed to find any PEM data in {'certificate' if flag == 'cert' else 'key'} input")
-        found[key] = _encoded(data)
-    return made("v1", "Secret", name, data=found, type="kubernetes.io/tls")
-
-
 async def namespace(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a namespace."""
     return made("v1", "Namespace", name_of(opts), spec={}, status={})
@@ -317,49 +281,6 @@ async def binding(process: Process, client: Client, opts: Flags) -> Obj:
     return made(f"{RBAC}/v1", sort, name, roleRef=ref, subjects=subjects(opts) or None)
 
 
-async def quota(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a resource quota."""
-    name = name_of(opts)
-    hard: dict[str, str] = {}
-    for text in opts.words("hard"):
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise wrong(f"Invalid argument syntax {text}, expected <resource>=<value>")
-        if not QUANTITY.fullmatch(value):
-            raise wrong(BAD_QUANTITY)
-        hard[key] = value
-    spec: Obj = {"hard": hard} if hard else {}
-    spec |= {"scopes": opts.words("scopes")} if opts.words("scopes") else {}
-    return made("v1", "ResourceQuota", name, spec=spec, status={})
-
-
-async def priority_class(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a priority class."""
-    found = made("scheduling.k8s.io/v1", "PriorityClass", name_of(opts), value=number(opts, "value"))
-    found |= {"description": opts.get("description")} if opts.get("description") else {}
-    found |= {"globalDefault": True} if opts.on("global-default") else {}
-    return {**found, "preemptionPolicy": opts.get("preemption-policy") or "PreemptLowerPriority"}
-
-
-async def disruption_budget(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a pod disruption budget."""
-    name = name_of(opts)
-    least, most = opts.get("min-available"), opts.get("max-unavailable")
-    if not opts.get("selector"):
-        raise wrong("a selector must be specified")
-    if not least and not most:
-        raise wrong("one of min-available or max-unavailable must be specified")
-    if least and most:
-        raise wrong("min-available and max-unavailable cannot be both specified")
-    text = least or most
-    value: Any = int(text) if text.isdecimal() else text
-    labels = dict(word.split("=", 1) for word in opts.words("selector") if "=" in word)
-    bound = {"minAvailable" if least else "maxUnavailable": value}
-    spec = {**bound, "selector": {"matchLabels": labels}}
-    status = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
-    return made("policy/v1", "PodDisruptionBudget", name, spec=spec, status=status)
-
-
 def _ports(opts: Flags) -> list[Obj]:
     found = []
     for text in opts.words("tcp"):
@@ -400,20 +321,15 @@ async def service(process: Process, client: Client, opts: Flags) -> Obj:
 GENERATORS: dict[str, tuple[Generator, str]] = {
     "deployment": (deployment, "deployment:"),
     "job": (job, "job:"),
-    "cronjob": (cron_job, "cronjob:"),
     "configmap": (config_map, "configmap:"),
     "secret generic": (secret, "secret"),
     "secret docker-registry": (pull_secret, "secret"),
-    "secret tls": (tls_secret, "secret"),
     "namespace": (namespace, ""),
     "serviceaccount": (service_account, "serviceaccount:"),
     "role": (role, ""),
     "clusterrole": (role, ""),
     "rolebinding": (binding, "rolebinding:"),
     "clusterrolebinding": (binding, "clusterrolebinding:"),
-    "quota": (quota, "quota:"),
-    "priorityclass": (priority_class, "priorityclass:"),
-    "poddisruptionbudget": (disruption_budget, "poddisruptionbudgets:"),
     "service clusterip": (service, "ClusterIP service:"),
     "service nodeport": (service, "NodePort service:"),
     "service loadbalancer": (service, "LoadBalancer service:"),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import report
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.targets import MERGE, chosen
 from kubesim.shell.kubectl.texts import to_json
 from kubesim.shell.machine import Process
 
@@ -17,7 +14,6 @@ USAGE = (
     "error: you must specify two arguments: verb resource or verb resource/resourceName.\n"
     "See 'kubectl auth can-i -h' for help and examples."
 )
-REASONS = {"Approved": "KubectlApprove", "Denied": "KubectlDeny"}
 
 
 async def whoami(process: Process, client: Client, opts: Flags) -> int:
@@ -154,30 +150,3 @@ def _order(row: list[str]) -> tuple[str, ...]:
 
 def _bracketed(words: list[str] | None) -> str:
     return f"[{' '.join(words or [])}]"
-
-
-async def certify(process: Process, client: Client, opts: Flags) -> int:
-    """Grant or refuse certificate requests."""
-    kind_of = "Approved" if opts.command.endswith("approve") else "Denied"
-    if not opts.args and not opts.files:
-        raise KubectlError("error: one or more CSRs must be specified as <name> or -f <filename>")
-    words = opts.args if any("/" in word for word in opts.args) else ["csr", *opts.args]
-    for kind, obj in await chosen(process, client, opts, words if opts.args else []):
-        conditions = (obj.get("status") or {}).get("conditions") or []
-        if not any(each["type"] == kind_of for each in conditions):
-            new = {
-                "type": kind_of,
-                "status": "True",
-                "reason": REASONS[kind_of],
-                "message": f"This CSR was {'approved' if kind_of == 'Approved' else 'denied'} by kubectl certificate "
-                f"{opts.command.rpartition(' ')[2]}.",
-                "lastUpdateTime": process.machine.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-            }
-            path = (
-                kind.path("", obj["metadata"]["name"])
-                + "/approval?"
-                + urlencode({"fieldManager": "kubectl-certificate"})
-            )
-            obj = await client.request("PATCH", path, body={"status": {"conditions": [*conditions, new]}}, sort=MERGE)
-        await report(process, opts, kind, obj, "approved" if kind_of == "Approved" else "denied")
-    return 0
