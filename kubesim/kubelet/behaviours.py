@@ -12,7 +12,7 @@ from typing import Any
 
 from kubesim import data
 from kubesim.gpu.collectives import membership, processes
-from kubesim.gpu.cuda import INSUFFICIENT_DRIVER
+from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, INVALID_DEVICE
 from kubesim.gpu.demand import kv_cache, model_gib, on_cpu
 from kubesim.gpu.found import Found
 from kubesim.kubelet import failures, python
@@ -238,21 +238,21 @@ def _training(image: Image, argv: tuple[str, ...], variables: dict[str, str], se
     own, libs = libraries(image), failures.of(image, argv)
     if argv[0].rpartition("/")[2] == "mpirun":  # its ranks compute elsewhere
         return workload("training", seed, torch=own["torch"])
-    several, world = membership(argv, variables) is not None, processes(argv, variables)
-    values: dict[str, Any] = {
-        "world": world,
-        "torch": own["torch"],
-        "rate": H100_RATE * found.speed * len(found.names),
-    }
+    several, seen = membership(argv, variables) is not None, len(found.names)
+    world, local = processes(argv, variables, max(seen, 1)), variables.get("LOCAL_RANK", "")
+    pace = H100_RATE * found.speed
+    used = 1 if local else seen
+    values: dict[str, Any] = {"world": world, "torch": own["torch"], "pace": pace, "rate": pace * used}
     cpu = on_cpu(argv, variables)
     if cpu or (found.absent and not several):
         rate = CORE_RATE * min(found.cores or MAX_CORES, MAX_CORES)
         return workload("training-cpu", seed, **{**values, "pace": rate, "rate": rate})
     if found.absent:
         return failures.cut(workload("rank", seed), failures.BEGUN_S, libs.no_nccl())
-    if found.error:
+    error = found.error or (INVALID_DEVICE if max(world - 1, int(local) if local.isdecimal() else 0) >= seen else 0)
+    if error:
         begun = workload("rank" if several else "training", seed, **values)
-        return failures.cut(begun, failures.BEGUN_S + found.after_s, libs.begin(found.error))
+        return failures.cut(begun, failures.BEGUN_S + found.after_s, libs.begin(error))
     if several:
         return workload("rank", seed, **values)
     talks = variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")

@@ -37,7 +37,8 @@ def members(sandbox: Sandbox, container: Container) -> tuple[Member, ...]:
         return ()
     spec = sandbox.worker.record.spec(container)
     named = {**dict(behaviours.environment(spec, sandbox.worker.record.pod)), **box.env}
-    return crew(argv, named, sandbox.host.node.gpus.seen_by(sandbox.owner(container)))
+    found = container.instance.found
+    return crew(argv, named, len(found.names) if found is not None else 0)
 
 
 def users(sandbox: Sandbox, container: Container) -> list[User]:

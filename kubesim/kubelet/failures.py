@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from kubesim import data
+from kubesim.gpu.cuda import INVALID_DEVICE, UNKNOWN
+from kubesim.gpu.devices import UNAVAILABLE
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.libraries import libraries, release
@@ -28,7 +30,6 @@ CONTAINED, ECC, FIRST_WITH_CONTAINED = 226, 214, (12, 8)
 """Which of CUDA's errors an older release has where a newer one tells a contained error."""
 SHORT_NAME, ACCELERATOR, PER_PROCESS = (2, 5), (2, 8), (2, 1)
 """Since when PyTorch says torch.OutOfMemoryError and torch.AcceleratorError, and names all processes."""
-UNKNOWN = 999
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Library:
 
     def begin(self, code: int) -> str:
         """Return what is printed where CUDA refuses the first call or the first context."""
-        if code in (46, ECC):
+        if code in (UNAVAILABLE, INVALID_DEVICE, ECC):
             return self._last("context", self._cuda(code))
         key = "unknown" if code == UNKNOWN else "unexpected"
         return self._last("first", self._text(key, number=code, error=CUDA_ERRORS[code]))

@@ -12,7 +12,7 @@ from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, SHORT, Board
-from kubesim.gpu.cuda import CudaDevice, visible
+from kubesim.gpu.cuda import CudaDevice
 from kubesim.gpu.demand import wanted_mib
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.loads import loads
@@ -206,13 +206,9 @@ class NodeGpus:
         users: Sequence[User],
         at: datetime,
         die: Callable[[int], None],
-        devices: Sequence[CudaDevice] | None = None,
+        devices: Sequence[CudaDevice],
     ) -> list[int]:
-        """Let processes of a container use devices, if they are such as do; return their numbers.
-
-        ``devices`` are those that they see; without them all that the container was given.
-        """
-        devices = visible(self.board.visible(owner), {}) if devices is None else devices
+        """Let processes of a container use the devices that it sees, if they are such as do; return their numbers."""
         load = loads().get(program.load) or (loads()["small"] if users and "python" in users[0].name else None)
         if load is None or program.load == ON_CPU or not devices:
             return []
@@ -241,10 +237,6 @@ class NodeGpus:
             for device in self.board.devices:
                 if pid in device.tasks:
                     device.end(pid, at)
-
-    def seen_by(self, owner: str) -> int:
-        """Return how many GPUs a container sees."""
-        return len(self.board.visible(owner)) if owner in self.given else 0
 
     def end(self, owner: str, at: datetime) -> None:
         """The container's processes are gone."""

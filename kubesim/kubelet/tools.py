@@ -89,30 +89,30 @@ class Work:
             if not dead.done():
                 dead.set_result(text)
 
-        users = self._users(process)
+        users = self._users(process, len(devices))
         used = gpus.start(self.owner, program, users, now, lambda error: die(libraries.cuda(error)), devices)
         if used and (short := gpus.shortage(self.owner, program, argv, env, now, devices)) is not None:
             text = libraries.memory(*short, users[0].pid, f"{self.seed}/{process.pid}")
             program = failures.cut(program, failures.MEMORY_AT_S, text)
         try:
-            with self._using(process, program.load), self._ranks(process, die):
+            with self._using(process, program.load), self._ranks(process, len(devices), die):
                 return await _played(process, program, dead)
         finally:
             gpus.stop(used, self.host.clock.now())
 
-    def _users(self, process: Process) -> list[User]:
-        """Return the processes of a command line that use GPUs, as the node numbers them."""
+    def _users(self, process: Process, seen: int) -> list[User]:
+        """Return the processes of a command line that use the GPUs that it sees, as the node numbers them."""
         number, argv = process.machine.on_node, process.argv
-        ranks = crew(argv, process.env, self.host.node.gpus.seen_by(self.owner), process.pid)
+        ranks = crew(argv, process.env, seen, process.pid)
         found = [User(number(each.pid), each.argv[0], each.device) for each in ranks if each.device != -1]
         local = process.env.get(mpi.LOCAL_RANK)
         return found or [User(number(process.pid), shown(argv)[0], int(local) if local else None)]
 
     @contextmanager
-    def _ranks(self, process: Process, die: Callable[[str], None]) -> Iterator[None]:
+    def _ranks(self, process: Process, seen: int, die: Callable[[str], None]) -> Iterator[None]:
         """Let the ranks stand beside the process that has started them; where one is killed, all end."""
         machine, clock = process.machine, self.host.clock
-        found = crew(process.argv, process.env, self.host.node.gpus.seen_by(self.owner), process.pid)
+        found = crew(process.argv, process.env, seen, process.pid)
 
         def lose(member: Member, name: str) -> None:
             die(computed.last_words(member, machine.hostname, clock.now(), name))
@@ -166,14 +166,14 @@ class Work:
             told.set()
 
         libraries = failures.of(self.image, argv)
-        users = self._users(process)
+        users = self._users(process, len(devices))
         used = gpus.start(self.owner, program, users, since, lambda error: die(libraries.cuda(error)), devices)
         post = replace(
             self.post(), argv=argv, work="rank", env=dict(process.env), die=die, say=note, go_on=go_on, doing=""
         )
         duty, using = ranks.begin(post), ExitStack()
         using.enter_context(self._using(process, "training"))
-        using.enter_context(self._ranks(process, die))
+        using.enter_context(self._ranks(process, len(devices), die))
         try:
             shown = -1.0
             while not last:

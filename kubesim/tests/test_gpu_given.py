@@ -8,6 +8,7 @@ import pytest
 
 from kubesim.gpu.readings import read
 from kubesim.kubelet import consumption
+from kubesim.metrics import dcgm
 from kubesim.tests.containers import cat, log, run, state
 from kubesim.tests.test_gpu_containers import PYTORCH, trainer
 from kubesim.tests.world import container, pod, world
@@ -233,3 +234,77 @@ async def test_a_pod_that_is_bound_to_a_node_whose_devices_are_taken_is_refused(
             "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. "
             "Requested: 1, Available: 0, which is unexpected"
         )
+
+
+async def test_more_ranks_than_gpus_have_no_valid_device():
+    async with world(count=1) as w:
+        main = trainer(1, command=("torchrun", "--nproc_per_node=2", "train.py"))
+        await w.create("pods", pod("train", main, restartPolicy="Never"))
+        await w.tick(10)
+        assert "RuntimeError: CUDA error: invalid device ordinal" in log(w, "train")
+
+
+@pytest.mark.parametrize(("visible", "ranks"), [("0,1", 2), ("1", 1)])
+async def test_torchrun_starts_a_rank_for_each_gpu_that_cuda_shows(visible, ranks):
+    async with world(count=1) as w:
+        main = trainer(
+            4, command=("torchrun", "--nproc_per_node=gpu", "train.py"), env=env(CUDA_VISIBLE_DEVICES=visible)
+        )
+        await w.create("pods", pod("train", main))
+        await w.tick(60)
+        assert sum(bool(device.tasks) for device in board(w).devices) == ranks
+        assert (await run(w, "train", "sh", "-c", "ps aux | grep -c '[p]ython3 -u train.py'"))[1] == f"{ranks}\n"
+
+
+async def test_utilisation_is_the_same_in_nvidia_smi_dcgm_and_the_exporter():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(2)))
+        await w.tick(60)
+        query = (
+            "nvidia-smi",
+            "--query-gpu=utilization.gpu,memory.used,temperature.gpu",
+            "--format=csv,noheader,nounits",
+        )
+        smi = [tuple(map(int, line.split(", "))) for line in (await run(w, "train", *query))[1].splitlines()]
+        exposed = [*dcgm.exposed(board(w), w.clock.now())]
+
+        def told(name):
+            return [each.value for each in exposed if each.family.name == name and each.labels.get("pod") == "train"]
+
+        fields = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_TEMP")
+        assert [*zip(*map(told, fields), strict=True)] == smi
+        at = w.clock.now().timestamp()
+        series = [each for each in dcgm.series(board(w), fields[0], at, at) if each.labels.get("pod") == "train"]
+        assert [each.value(at) for each in series] == [util for util, *_ in smi]
+
+
+async def test_a_mig_instance_is_all_that_its_container_has():
+    async with world(count=1, gpus=1, product="A100") as w:
+        board(w).set_mig(0, True, w.clock.now())
+        board(w).reset(0, w.clock.now())
+        board(w).create_instance(0, "1g.10gb", w.clock.now())
+        await w.tick(5)
+        limits = {"limits": {"nvidia.com/mig-1g.10gb": "1"}}
+        await w.create("pods", pod("train", container(PYTORCH, *TRAIN, resources=limits)))
+        big = container(PYTORCH, "python", "train.py", "--memory-gb", "16", resources=limits)
+        await w.tick(100)
+        assert rates(w, "train")[0] == pytest.approx(1243 / 7, rel=0.03)
+        assert "MIG 1g.10gb" in (await run(w, "train", "nvidia-smi", "-L"))[1]
+        await w.client.delete("pods", "train", "default")
+        await w.create("pods", pod("big", big, restartPolicy="Never"))
+        await w.tick(60)
+        assert "GPU 0 has a total capacity of 9.50 GiB" in log(w, "big")
+
+
+async def test_processes_that_share_a_gpu_share_its_speed_and_its_memory():
+    async with world(count=1, gpus=1) as w:
+        board(w).replicas = 2
+        board(w).changed()
+        await w.tick(15)
+        await w.create("pods", pod("one", trainer(1)))
+        await w.tick(30)
+        await w.create("pods", pod("two", trainer(1, command=("python", "train.py", "--memory-gb", "20"))))
+        await w.tick(60)
+        assert rates(w, "one")[0] == pytest.approx(2507, rel=0.03)
+        assert "CUDA out of memory" in log(w, "two", previous=True)
+        assert len(re.findall(r"Process \d+ has", log(w, "two", previous=True))) == 2
