@@ -181,7 +181,6 @@ COMMANDS = st.sampled_from(
         "crictl ps",
         "journalctl -u",
         "file",
-        "expr 1 +",
         "id",
         "uname -a",
         "hostname",
@@ -194,7 +193,6 @@ COMMANDS = st.sampled_from(
         "source",
         "declare -A m=",
         "select v in a b; do echo",
-        "openssl x509 -in",
         "column -t",
         "dig",
         "host",
@@ -349,13 +347,13 @@ async def test_the_event_loop_keeps_turning(script):
 
 
 NO_NUMBERS = """uniq -f x f;uniq -w x f;uniq -s -1 f;column -c x f;xargs -n x echo < f
-xargs -L a echo < f;xargs -P x echo < f;nl -w x f;od -j x f;od -N -1 f
-xxd -l x f;du --max-depth=x .;head -n x f
+xargs -L a echo < f;xargs -P x echo < f;od -j x f;od -N -1 f
+du --max-depth=x .;head -n x f
 tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense;truncate -s x f
 find . -maxdepth x;find . -size x;chmod 9 f;touch -t x f;curl http://[::1;curl http://a:99999999
 wget http://[zz]/;wget http://a:b/;kubectl scale deploy x --replicas=x;crane x;dcgmi x
 kubectl rollout undo deploy x --to-revision=x;kubectl logs x --max-log-requests=x;nvidia-smi -l x
-skopeo x;openssl x509 -in f"""
+skopeo x"""
 
 
 @pytest.mark.parametrize("line", NO_NUMBERS.replace("\n", ";").split(";"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 
-from kubesim.shell import regexes
-from kubesim.shell.arith import wrap
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Device, Directory, File, Link
 from kubesim.shell.machine import Process, Tool
@@ -159,141 +157,6 @@ def _range(start: int, end: int) -> str:
     return f"{start + 1 if end > start else start},{end - start}"
 
 
-async def cmp(process: Process) -> int:
-    """Tell where two files begin to differ."""
-    opts = await kit.options(process, "sln:", {"silent": "s", "quiet": "s"})
-    if len(opts.args) < 2:
-        await kit.usage(process, "missing operand after 'cmp'")
-    data = []
-    for name in opts.args[:2]:
-        try:
-            handle = process.fds[0] if name == "-" else process.open(name)
-            data.append(await kit.everything(process, handle))
-        except FileError as error:
-            return await process.fail(f"{name}: {error.text}", 2)
-    if data[0] == data[1]:
-        return 0
-    shortest = min(len(data[0]), len(data[1]))
-    at = next((index for index in range(shortest) if data[0][index] != data[1][index]), shortest)
-    if "s" not in opts:
-        if at == shortest:
-            shorter = opts.args[len(data[1]) < len(data[0])]
-            shown = (
-                f"EOF on {shorter}"
-                if process.busybox
-                else f"EOF on {shorter} after byte {shortest}, line {data[0][:at].count(10)}"
-            )
-            await process.fail(shown)
-        else:
-            line = data[0][:at].count(b"\n") + 1
-            await process.write(f"{opts.args[0]} {opts.args[1]} differ: char {at + 1}, line {line}\n")
-    return 1
-
-
-class _ExprError(Exception):
-    """An expression that is none."""
-
-
-class _Expr:
-    """expr's expressions, by precedence."""
-
-    LEVELS = (("|",), ("&",), ("<", "<=", "=", "==", "!=", ">=", ">"), ("+", "-"), ("*", "/", "%"), (":",))
-
-    def __init__(self, words: list[str]) -> None:
-        self.words = words
-        self.at = 0
-        self.depth = 0
-
-    def level(self, number: int) -> str:
-        if number == len(self.LEVELS):
-            return self.primary()
-        left = self.level(number + 1)
-        while self.at < len(self.words) and self.words[self.at] in self.LEVELS[number]:
-            op = self.words[self.at]
-            self.at += 1
-            left = self.apply(op, left, self.level(number + 1))
-        return left
-
-    def primary(self) -> str:
-        if self.at >= len(self.words):
-            raise _ExprError(f"syntax error: missing argument after '{self.words[-1] if self.words else ''}'")
-        word = self.words[self.at]
-        self.at += 1
-        if word == "(" and self.depth < 30:
-            self.depth += 1
-            found = self.level(0)
-            self.depth -= 1
-            if self.words[self.at : self.at + 1] != [")"]:
-                raise _ExprError("syntax error: expecting ')'")
-            self.at += 1
-            return found
-        if word in ("length", "substr", "index", "match") and self.at < len(self.words):
-            return self.function(word)
-        return word
-
-    def function(self, name: str) -> str:
-        count = {"length": 1, "substr": 3}.get(name, 2)
-        args = [self.primary() for _ in range(count)]
-        if name == "length":
-            return str(len(args[0]))
-        if name == "substr":
-            start, size = (int(arg) if arg.isdecimal() else 0 for arg in args[1:])
-            return args[0][start - 1 : start - 1 + size] if start else ""
-        if name == "index":
-            return str(next((at for at, char in enumerate(args[0], 1) if char in args[1]), 0))
-        return self.apply(":", *args)
-
-    def apply(self, op: str, left: str, right: str) -> str:
-        if op == ":":
-            match = regexes.compile_posix(right.removeprefix("^"), extended=False).match(
-                left, timeout=regexes.MATCH_S
-            )
-            if match and match.re.groups:
-                return match[1] or ""
-            return str(match.end() if match else 0)
-        if op == "|":
-            return left if left not in ("", "0") else right if right != "" else "0"
-        if op == "&":
-            return left if left not in ("", "0") and right not in ("", "0") else "0"
-        numbers = [_integer(left), _integer(right)]
-        if op in ("+", "-", "*", "/", "%"):
-            return self.arithmetic(op, numbers)
-        a, b = (numbers[0], numbers[1]) if None not in numbers else (left, right)
-        found = {"<": a < b, "<=": a <= b, "=": a == b, "==": a == b, "!=": a != b, ">=": a >= b, ">": a > b}  # type: ignore[operator]
-        return str(int(found[op]))
-
-    def arithmetic(self, op: str, numbers: list[int | None]) -> str:
-        a, b = numbers
-        if a is None or b is None:
-            raise _ExprError("non-integer argument")
-        if op in "/%" and b == 0:
-            raise _ExprError("division by zero")
-        if op in "/%":
-            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            return str(quotient if op == "/" else a - quotient * b)
-        return str(wrap(a + b if op == "+" else a - b if op == "-" else a * b))
-
-
-def _integer(text: str) -> int | None:
-    return int(text) if text.lstrip("-").isdecimal() and len(text) < 20 else None
-
-
-async def expr(process: Process) -> int:
-    """Evaluate an expression of words."""
-    words = process.argv[1:]
-    if not words:
-        await kit.usage(process, "missing operand")
-    reader = _Expr(words)
-    try:
-        found = reader.level(0)
-        if reader.at < len(words):
-            raise _ExprError(f"syntax error: unexpected argument '{words[reader.at]}'")
-    except (_ExprError, regexes.RegexError, TimeoutError) as error:
-        return await process.fail(str(error), 2)
-    await process.write(found + "\n")
-    return int(found in ("", "0"))
-
-
 async def file(process: Process) -> int:
     """Say what files are."""
     opts = await kit.options(process, "bkLi", {"brief": "b", "mime-type": "i"})
@@ -350,4 +213,4 @@ async def ldd(process: Process) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {"diff": diff, "cmp": cmp, "expr": expr, "file": file, "ldd": ldd}
+TOOLS: dict[str, Tool] = {"diff": diff, "file": file, "ldd": ldd}

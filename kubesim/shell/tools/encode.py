@@ -92,32 +92,6 @@ async def _check(process: Process, kind: str, handle: Handle) -> int:
     return int(bool(bad))
 
 
-def _printable(data: bytes) -> str:
-    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
-
-
-async def xxd(process: Process) -> int:
-    """Dump bytes in hexadecimal, or undo that."""
-    opts = await kit.options(process, "rpl:c:s:ug:", whole=dict.fromkeys("lcs", "invalid number '{}'"))
-    data = await _input(process, opts.args)
-    if "r" in opts:
-        lines = data.decode("latin-1").splitlines()
-        text = "".join(line if "p" in opts else line.partition(":")[2].split("  ")[0] for line in lines)
-        digits = "".join(char for char in text if char in "0123456789abcdefABCDEF")
-        await process.write(bytes.fromhex(digits[: len(digits) // 2 * 2]))
-        return 0
-    data = data[int(opts.get("s", "0")) :][: int(opts.get("l")) if "l" in opts else None]
-    wide = max(int(opts.get("c", "30" if "p" in opts else "16")), 1)
-    for at in range(0, len(data), wide):
-        piece = data[at : at + wide]
-        if "p" in opts:
-            await process.write(piece.hex() + "\n")
-            continue
-        pairs = " ".join(piece[index : index + 2].hex() for index in range(0, len(piece), 2))
-        await process.write(f"{at:08x}: {pairs:<{wide * 5 // 2}} {_printable(piece)}\n")
-    return 0
-
-
 _NAMED = {0: "\\0", 7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r"}
 
 
@@ -405,7 +379,6 @@ TOOLS: dict[str, Tool] = {
     "sha1sum": checksum,
     "sha256sum": checksum,
     "sha512sum": checksum,
-    "xxd": xxd,
     "od": od,
     "gzip": gzip,
     "gunzip": gzip,

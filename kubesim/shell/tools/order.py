@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from functools import partial
 from typing import Any
 
 from kubesim.shell.errors import FileError
@@ -235,65 +234,6 @@ def _uniq_key(line: str, opts: kit.Options) -> str:
     return line.lower() if "i" in opts else line
 
 
-async def comm(process: Process) -> int:
-    """Compare two sorted files."""
-    opts = await kit.options(process, "123")
-    if len(opts.args) != 2:
-        await kit.usage(process, "missing operand" if not opts.args else f"missing operand after '{opts.args[-1]}'")
-    (left, bad), (right, worse) = [await kit.every_line(process, [name]) for name in opts.args[:2]]
-    if bad or worse:
-        return 1
-    shown = [flag for flag in "123" if flag not in opts]
-    write = partial(_column, process, shown)
-    i = j = 0
-    while i < len(left) or j < len(right):
-        if j >= len(right) or i < len(left) and left[i] < right[j]:
-            await write("1", left[i])
-            i += 1
-        elif i >= len(left) or right[j] < left[i]:
-            await write("2", right[j])
-            j += 1
-        else:
-            await write("3", left[i])
-            i, j = i + 1, j + 1
-    return 0
-
-
-async def _column(process: Process, shown: list[str], column: str, line: bytes) -> None:
-    if column in shown:
-        await process.write(b"\t" * shown.index(column) + line + b"\n")
-
-
-async def paste(process: Process) -> int:
-    """Put lines of files side by side."""
-    opts = await kit.options(process, "d:s", {"delimiters=": "d", "serial": "s"})
-    delimiters = opts.get("d", "\t").replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0") or "\0"
-    names = opts.args or ["-"]
-    if names.count("-") > 1:
-        lines, _ = await kit.every_line(process, ["-"])
-        width = len(names)
-        columns = [lines[index::width] for index in range(width)]
-    else:
-        columns = [(await kit.every_line(process, [name]))[0] for name in names]
-    if "s" in opts:
-        for column in columns:
-            await process.write(_joined(column, delimiters) + b"\n")
-        return 0
-    for index in range(max(map(len, columns), default=0)):
-        row = [column[index] if index < len(column) else b"" for column in columns]
-        await process.write(_joined(row, delimiters) + b"\n")
-    return 0
-
-
-def _joined(parts: list[bytes], delimiters: str) -> bytes:
-    out = bytearray()
-    for index, part in enumerate(parts):
-        if index:
-            out += delimiters[(index - 1) % len(delimiters)].replace("\0", "").encode()
-        out += part
-    return bytes(out)
-
-
 async def seq(process: Process) -> int:
     """Print numbers."""
     opts = await kit.options(
@@ -344,7 +284,5 @@ async def _count_up(process: Process, opts: kit.Options, span: tuple[float, floa
 TOOLS: dict[str, Tool] = {
     "sort": sort,
     "uniq": uniq,
-    "comm": comm,
-    "paste": paste,
     "seq": seq,
 }

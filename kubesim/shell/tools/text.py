@@ -73,14 +73,6 @@ def _shown(byte: int, *, tabs: bool) -> bytes:
     return b"^" + bytes([byte ^ 64]) if byte < 32 or byte == 127 else bytes([byte])
 
 
-async def tac(process: Process) -> int:
-    """Print lines last first."""
-    lines, status = await kit.every_line(process, (await kit.options(process, "brs:")).args)
-    for line in reversed(lines):
-        await process.write(line + b"\n")
-    return status
-
-
 async def head(process: Process) -> int:
     """Print the beginning of files."""
     opts = await kit.options(process, "n:c:qvz", {"lines=": "n", "bytes=": "c", "quiet": "q"}, numbers="n")
@@ -242,36 +234,6 @@ def _wc_line(
     return f"{' '.join(f'{value:{wide}d}' for value in values)} {name}".rstrip() + "\n"
 
 
-NUMBERING = {
-    "v": "invalid starting line number: '{}'",
-    "w": "invalid line number field width: '{}'",
-    "i": "invalid line number increment: '{}'",
-}
-
-
-async def nl(process: Process) -> int:
-    """Number lines."""
-    opts = await kit.options(process, "b:w:s:v:n:i:", {"body-numbering=": "b"}, whole=NUMBERING)
-    lines, status = await kit.every_line(process, opts.args)
-    number, wide = int(opts.get("v", "1")), int(opts.get("w", "6"))
-    for line in lines:
-        if line or opts.get("b") == "a":
-            shown = f"{number:0{wide}d}" if opts.get("n") == "rz" else f"{number:{wide}d}"
-            await process.write(f"{shown}{opts.get('s', chr(9))}".encode() + line + b"\n")
-            number += int(opts.get("i", "1"))
-        else:
-            await process.write(" " * (wide + 1) + "\n")
-    return status
-
-
-async def rev(process: Process) -> int:
-    """Turn every line round."""
-    lines, status = await kit.every_line(process, process.argv[1:])
-    for line in lines:
-        await process.write(kit.text(line)[::-1] + "\n")
-    return status
-
-
 async def tee(process: Process) -> int:
     """Copy standard input to files and on."""
     opts = await kit.options(process, "ai", {"append": "a"})
@@ -291,11 +253,8 @@ async def tee(process: Process) -> int:
 
 TOOLS: dict[str, Tool] = {
     "cat": cat,
-    "tac": tac,
     "head": head,
     "tail": tail,
     "wc": wc,
-    "nl": nl,
-    "rev": rev,
     "tee": tee,
 }
