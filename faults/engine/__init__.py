@@ -5,7 +5,7 @@ client: the cluster and the journal come in through the protocols of ``ports``.
 """
 
 from faults.engine.engine import Engine, no_failpoint
-from faults.engine.fingerprint import Fingerprint, compare, fingerprint, orphans, stays
+from faults.engine.fingerprint import Fingerprint, compare, fingerprint, namespace_picture, orphans, stays
 from faults.engine.model import Change, Create, Patch, Record, State, Target
 from faults.engine.paired import PairedJournal
 from faults.engine.ports import ClusterPort, Journal, Neighbours
@@ -29,6 +29,7 @@ __all__ = [
     "compare",
     "fingerprint",
     "held",
+    "namespace_picture",
     "no_failpoint",
     "orphans",
     "settle",

@@ -53,6 +53,11 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
     return {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
 
 
+def namespace_picture(cluster: ClusterPort) -> Fingerprint:
+    """Return that part of a fingerprint which tells what namespaces there are. Raises ClusterError."""
+    return {_key(obj): _digest(obj) for obj in cluster.list("v1", "Namespace")}
+
+
 def stays(picture: Fingerprint, key: str) -> bool:
     """Return whether an object is in a picture, and was not being deleted."""
     return not picture.get(key, _LEAVING).startswith(_LEAVING)

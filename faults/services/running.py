@@ -7,7 +7,7 @@ from datetime import datetime
 from faults import checks, selectors
 from faults.checks import Condition
 from faults.clock import Clock, RealClock
-from faults.engine import fingerprint, no_failpoint
+from faults.engine import Fingerprint, fingerprint, namespace_picture, no_failpoint
 from faults.errors import ClusterError, NotYet
 from faults.models import FaultRun
 from faults.services.establishing import establish
@@ -71,15 +71,23 @@ def _inject(work: Work, run: FaultRun) -> None:
     refuse_while_engaged(run.cluster)  # with the lease in hand: a panic that comes later breaks it
     work.update(status=Status.INJECTING, injecting_at=run.injecting_at or work.now(), error="")
     if run.fingerprint_before is None:
-        work.report("Taking the fingerprint", "Looking at everything the session may touch")
-        picture = fingerprint(work.kube(), selectors.namespaces_of(run))
-        work.update(fingerprint_before=picture, mirrored_deadline=run.deadline)
+        work.update(fingerprint_before=_picture_before(work, run), mirrored_deadline=run.deadline)
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         establish(work, run)
     else:
         work.engine().apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
+
+
+def _picture_before(work: Work, run: FaultRun) -> Fingerprint:
+    """Return what a run's residue is compared with later: for a fault, which answers for its own steps, next to
+    nothing.
+    """
+    if run.purpose != FaultRun.Purpose.ENVIRONMENT:
+        return namespace_picture(work.kube())
+    work.report("Taking the fingerprint", "Looking at everything the session may touch")
+    return fingerprint(work.kube(), selectors.namespaces_of(run))
 
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:

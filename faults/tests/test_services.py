@@ -100,6 +100,11 @@ def test_the_whole_life_of_a_fault(fault, kube, environment):
     assert (run.status, run.residue) == (Status.REVERTED, [])
 
 
+def test_a_fault_answers_for_its_own_steps_and_notes_the_namespaces_alone(fault, kube):
+    before = {f"v1/Namespace {name}" for name in names(kube, "v1", "Namespace")}
+    assert set(services.inject_run(run_id=fault.pk, holder="w").fingerprint_before or {}) == before
+
+
 @pytest.mark.parametrize("index", [0, pytest.param(1, marks=pytest.mark.torture)])
 def test_a_reference_solution_repairs_it_with_the_candidates_own_rights(fault, environment, index):
     services.inject_run(run_id=fault.pk, holder="w")
