@@ -27,6 +27,8 @@ class Found:
     """For how long the call has blocked before it failed."""
     cores: float = 0.0
     """The processors it may use; 0: as many as it wants."""
+    compute: float = 0.0
+    """The first one's compute capability."""
 
     @property
     def absent(self) -> bool:
@@ -59,4 +61,5 @@ def look(
         return Found(error=failed.code, after_s=failed.after_s, cores=cores), ()
     names, sizes = tuple(each.name for each in devices), tuple(each.total >> 20 for each in devices)
     speed = devices[0].device.product.speed * cuda.speed(0)
-    return Found(names, sizes, speed, error, after_s, cores), () if error else devices
+    compute = float(devices[0].device.product.compute)
+    return Found(names, sizes, speed, error, after_s, cores, compute), () if error else devices

@@ -43,8 +43,10 @@ NOTHING = Found()
 BATCH, LOGGED_STEPS = 64, 100
 """How many samples a step of training takes; after how many steps it logs."""
 GPU_SERVERS = frozenset({"inference", "tritonserver", "text-generation-launcher"})
-NO_DEVICE_AT_S = 4.9
-"""When an inference server has found that it has no GPU."""
+NO_DEVICE_AT_S, NO_CACHE_AT_S = 4.9, 14.5
+"""When an inference server has found that it has no GPU, and that its model leaves no room on it."""
+FIRST_WITH_BFLOAT16 = 8.0
+"""The compute capability since which GPUs have bfloat16, and FlashAttention runs."""
 MODEL_LENGTH, BYTES_PER_TOKEN = 8192, 131072
 H100_RATE, CORE_RATE, MAX_CORES = 2507.0, 6.1, 7.9
 """Samples per second of training on an H100, and on one core of a processor; so many cores it keeps busy."""
@@ -273,6 +275,8 @@ def _server(image: Image, argv: tuple[str, ...], variables: dict[str, str], seed
         return failures.cut(begun, NO_DEVICE_AT_S, libs.no_device(driver=found.error != INSUFFICIENT_DRIVER))
     if found.error:
         return failures.cut(begun, failures.BEGUN_S + found.after_s, libs.begin(found.error))
+    if name == "inference" and not values["kv"]:
+        return failures.cut(begun, NO_CACHE_AT_S, libs.no_cache())
     return begun
 
 
@@ -281,7 +285,13 @@ def _model(argv: tuple[str, ...], variables: dict[str, str], found: Found) -> di
     weights = model_gib(argv, variables)
     free = kv_cache(weights, found.mib[0] / 1024) if found.mib else 0.0
     tokens = int(free * 2**30 / BYTES_PER_TOKEN) // 16 * 16
-    return {"weights": weights, "free": free, "kv": tokens, "blocks": tokens // 16, "users": tokens / MODEL_LENGTH}
+    sizes = {"weights": weights, "free": free, "kv": tokens, "blocks": tokens // 16, "users": tokens / MODEL_LENGTH}
+    wide = found.compute >= FIRST_WITH_BFLOAT16
+    return {
+        **sizes,
+        "dtype": "bfloat16" if wide else "float16",
+        "attention": "Flash Attention" if wide else "FlexAttention",
+    }
 
 
 def workload(name: str, seed: str, also: str = "", *, first: int = 0, **values: Any) -> Program:

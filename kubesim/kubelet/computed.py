@@ -83,8 +83,7 @@ def use_devices(sandbox: Sandbox, container: Container) -> None:
         return
     if instance.course:
         gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, host.clock.now())
-    if (short := gpus.shortage(owner, program, argv, box.env, instance.started_at, devices)) is not None:
-        text = libraries.memory(*short, first.pid, instance.id)
+    if text := gpus.shortage(owner, program, libraries, argv, box.env, devices, first.pid):
         instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
 
 

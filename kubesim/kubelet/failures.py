@@ -51,7 +51,7 @@ class Library:
         if self.image.behaviour != "inference":
             return f"ERROR: {error.splitlines()[0]}\n"
         old = release(libraries(self.image)["vllm"]) < (0, 8)
-        where = self._text(f"engine-{key}" if key in ("cuda", "memory") else "engine-context")
+        where = self._text(f"engine-{key}" if key in ("cuda", "memory", "cache") else "engine-context")
         what = "EngineCore encountered a fatal error." if key == "cuda" else "EngineCore failed to start."
         return self._text("engine-0.6" if old else "engine", what=what, where=where, error=error.splitlines()[0])
 
@@ -84,6 +84,15 @@ class Library:
             return self._last("first", self._text("no-gpu"))
         old = release(libraries(self.image)["vllm"]) < (0, 8)
         return self._text("undetected-0.6" if old else "undetected")
+
+    def no_cache(self) -> str:
+        """Return what vLLM says where the weights of a model leave nothing for the cache of keys and values."""
+        return self._last("cache", self._text("no-cache"))
+
+    def crowded(self, total_mib: int, free_mib: int, share: float) -> str:
+        """Return what vLLM says where other processes leave less of a device than the ``share`` that it wants."""
+        total, free = total_mib / MIB_PER_GIB, free_mib / MIB_PER_GIB
+        return self._last("context", self._text("crowded", total=total, free=free, share=share, wanted=total * share))
 
     def memory(self, total_mib: int, others: Sequence[tuple[int, int]], pid: int, seed: str) -> str:
         """Return what is printed where a device's memory does not suffice for process ``pid`` of the node.

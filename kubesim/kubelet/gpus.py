@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from kubesim.api import quantity
@@ -13,11 +13,12 @@ from kubesim.errors import Obj
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, SHORT, Board
 from kubesim.gpu.cuda import CudaDevice
-from kubesim.gpu.demand import wanted_mib
+from kubesim.gpu.demand import USED_SHARE, wanted_mib
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.loads import loads
+from kubesim.gpu.loads import Load, loads
 from kubesim.gpu.products import Product, products
 from kubesim.kubelet.crew import Numbers
+from kubesim.kubelet.failures import Library
 from kubesim.kubelet.programs import Program
 from kubesim.times import micro, parse
 
@@ -28,6 +29,10 @@ MIG_PREFIX = "nvidia.com/mig-"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 ON_CPU = "training-cpu"
 """What does the work of training without its devices."""
+MIN_WORK_MIB, FITTING_SHARE = 3072, 0.92
+"""The least memory with which known work gets on; how much of what is free it takes where others hold the rest."""
+LATEST = datetime.max.replace(tzinfo=UTC)
+"""When every process holds all that it ever will."""
 GONE_S = 300.0
 """How long a kubelet waits for a device plugin that has gone before the resource itself goes."""
 SKIPPED = "I health.go:160] Skipping event {{Device:{uuid} EventType:8 EventData:{code}}}"
@@ -216,7 +221,7 @@ class NodeGpus:
             self.board.clients[user.pid] = die
             for seen in devices if user.device is None else devices[user.device : user.device + 1]:
                 number = seen.instance.id if seen.instance else None
-                seen.device.start(Task(user.pid, user.name, owner, load, at, number))
+                seen.device.start(Task(user.pid, user.name, owner, _fitting(load, seen, at), at, number))
         return [user.pid for user in users]
 
     def _tasks(self, owner: str) -> Iterator[tuple[Device, Task]]:
@@ -248,21 +253,23 @@ class NodeGpus:
         self,
         owner: str,
         program: Program,
+        libraries: Library,
         argv: Sequence[str],
         env: Mapping[str, str],
-        at: datetime,
         devices: Sequence[CudaDevice],
-    ) -> tuple[int, list[tuple[int, int]]] | None:
-        """Return how large a container's first GPU is where its program wants more than others leave, else None.
-
-        In MiB, with the numbers of the other processes and what each of them holds.
-        """
+        pid: int,
+    ) -> str:
+        """Return what a program prints that wants more of its first GPU than there is; empty where it fits."""
         if program.load not in loads() or not devices:
-            return None
-        wanted = wanted_mib(argv, env, len(devices), training=program.load != "inference")
-        first, total = devices[0], devices[0].total >> 20
-        others = [(task.pid, first.device.held(task, at)) for task in first.tasks(at) if task.owner != owner]
-        return (total, others) if wanted > total - sum(size for _, size in others) else None
+            return ""
+        training, first = program.load != "inference", devices[0]
+        wanted = wanted_mib(argv, env, len(devices), training=training) or MIN_WORK_MIB
+        total, tasks = first.total >> 20, [task for task in first.tasks(LATEST) if task.owner != owner]
+        others = [(task.pid, first.device.held(task, LATEST)) for task in tasks]
+        free = total - sum(size for _, size in others)
+        if libraries.image.behaviour == "inference" and total * USED_SHARE > free and others:
+            return libraries.crowded(total, max(free, 0), USED_SHARE)
+        return libraries.memory(total, others, pid, owner) if wanted > free else ""
 
     def release(self, owner: str, at: datetime) -> None:
         """Take back what a container had."""
@@ -287,6 +294,13 @@ class NodeGpus:
         for say in self.plugins.values():
             for line in lines:
                 say(line)
+
+
+def _fitting(load: Load, seen: CudaDevice, at: datetime) -> Load:
+    """Return a load that holds no more of a device than the processes on it leave: it was made for what is free."""
+    free = (seen.total >> 20) - sum(seen.device.held(task, LATEST) for task in seen.tasks(at))
+    wanted = load.held(seen.device.total(seen.instance.id if seen.instance else None), math.inf)
+    return load if wanted <= free else replace(load, memory=0.0, mib=max(int(free * FITTING_SHARE), 0))
 
 
 def _is_device(resource: str) -> bool:

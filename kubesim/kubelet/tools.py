@@ -91,9 +91,9 @@ class Work:
 
         users = self._users(process, len(devices))
         used = gpus.start(self.owner, program, users, now, lambda error: die(libraries.cuda(error)), devices)
-        if used and (short := gpus.shortage(self.owner, program, argv, env, now, devices)) is not None:
-            text = libraries.memory(*short, users[0].pid, f"{self.seed}/{process.pid}")
-            program = failures.cut(program, failures.MEMORY_AT_S, text)
+        short = gpus.shortage(self.owner, program, libraries, argv, env, devices, users[0].pid) if used else ""
+        if short:
+            program = failures.cut(program, failures.MEMORY_AT_S, short)
         try:
             with self._using(process, program.load), self._ranks(process, len(devices), die):
                 return await _played(process, program, dead)

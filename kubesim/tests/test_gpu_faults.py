@@ -10,6 +10,7 @@ import pytest
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.cuda import CudaError
+from kubesim.gpu.dcgm.verdicts import troubles, worst
 from kubesim.gpu.products import products
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.metrics import dcgm
@@ -158,6 +159,24 @@ def test_two_clusters_have_other_gpus_though_their_nodes_have_the_same_names():
         re.fullmatch(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", n) for n in names
     )
     assert len({device.serial for board in (one, other) for device in board.devices}) == 16
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        (13, "Healthy"),
+        (31, "Warning"),
+        (43, "Warning"),
+        (94, "Warning"),
+        (48, "Failure"),
+        (79, "Failure"),
+        (119, "Failure"),
+    ],
+)
+def test_dcgm_judges_an_xid_as_its_health_watches_do(board, code, verdict):
+    process(board).open(0)
+    board.xid(0, code, after(10))
+    assert worst(troubles(Access(board, "", privileged=True).view(after(11)).all()[0])) == verdict
 
 
 def test_every_error_has_cudas_text():

@@ -308,3 +308,51 @@ async def test_processes_that_share_a_gpu_share_its_speed_and_its_memory():
         assert rates(w, "one")[0] == pytest.approx(2507, rel=0.03)
         assert "CUDA out of memory" in log(w, "two", previous=True)
         assert len(re.findall(r"Process \d+ has", log(w, "two", previous=True))) == 2
+
+
+@pytest.mark.parametrize(
+    ("image", "args", "words"),
+    [
+        (PYTORCH, ["python", "train.py"], "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate"),
+        (
+            VLLM,
+            ["--model", "a/b-1b"],
+            "ValueError: Free memory on device (1.66/14.56 GiB) on startup is less than desired GPU memory "
+            "utilization (0.9, 13.11 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+        ),
+    ],
+)
+async def test_a_second_program_on_a_shared_gpu_finds_little_memory(image, args, words):
+    async with world(count=1, gpus=1, product="T4") as w:
+        board(w).replicas = 2
+        board(w).changed()
+        await w.tick(15)
+        await w.create("pods", pod("one", trainer(1)))
+        await w.tick(30)
+        await w.create("pods", pod("two", trainer(1, image, (), args=args), restartPolicy="Never"))
+        await w.tick(60)
+        assert words in log(w, "two")
+        assert read(board(w).devices[0], w.clock.now()).used <= 15360
+
+
+@pytest.mark.parametrize(
+    ("product", "model", "words"),
+    [
+        ("T4", "a/b-7b", "torch.OutOfMemoryError: CUDA out of memory."),
+        ("A100-40GB", "a/b-19b", "ValueError: No available memory for the cache blocks."),
+    ],
+)
+async def test_a_model_that_fills_its_gpu_fails_in_vllms_words(product, model, words):
+    async with world(count=1, gpus=1, product=product) as w:
+        await w.create("pods", pod("serve", trainer(1, VLLM, (), args=["--model", model]), restartPolicy="Never"))
+        await w.tick(40)
+        assert words in log(w, "serve")
+        assert "Engine core initialization failed. See root cause above." in log(w, "serve")
+
+
+async def test_a_gpu_without_bfloat16_serves_in_half_precision():
+    async with world(count=1, gpus=1, product="T4") as w:
+        await w.create("pods", pod("serve", trainer(1, VLLM, (), args=["--model", "a/b-1b"])))
+        await w.tick(40)
+        assert "dtype=torch.float16" in log(w, "serve")
+        assert "bfloat16" not in log(w, "serve")

@@ -29,14 +29,9 @@ CASES = {
 
 
 VALUES = {
-    "torch": "2.7.0",
-    "vllm": "0.10.1",
-    "weights": 15.0,
-    "free": 50.0,
-    "kv": 400_000,
-    "blocks": 25_000,
-    "users": 48.8,
-}
+    "torch": "2.7.0", "vllm": "0.10.1", "dtype": "bfloat16", "attention": "Flash Attention", "weights": 15.0,
+    "free": 50.0, "kv": 400_000, "blocks": 25_000, "users": 48.8,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("text", CASES)

@@ -23,6 +23,8 @@ DEVASTATING = {
     46: "Driver", 48: "", 62: "Driver", 74: "", 79: "", 95: "Memory", 119: "", 120: "", 140: "Memory",
 }  # fmt: skip
 """Xids that are an incident by themselves; empty where another verdict tells of them."""
+WARNED = frozenset({31, 32, 43, 63, 94})
+"""Xids of which the memory's watch only warns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ def troubles(item: Seen) -> list[Trouble]:
         found.append(Trouble("Thermal", WARNING, f"Detected clocks event due to thermal violation in GPU {number}."))
     if system := DEVASTATING.get(state.xid, ""):
         found.append(Trouble(system, FAILURE, f"Detected XID {state.xid} for GPU {number}. {DRAIN}"))
+    if state.xid in WARNED:
+        found.append(Trouble("Memory", WARNING, f"Detected XID {state.xid} for GPU {number}."))
     return found
 
 
