@@ -318,7 +318,8 @@ async def test_processes_that_share_a_gpu_share_its_speed_and_its_memory():
             VLLM,
             ["--model", "a/b-1b"],
             "ValueError: Free memory on device (1.66/14.56 GiB) on startup is less than desired GPU memory "
-            "utilization (0.9, 13.11 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+            "utilization (0.9, 13.11 GiB). Decrease GPU memory utilization or reduce GPU memory used by "
+            "other processes.",
         ),
     ],
 )
