@@ -23,6 +23,7 @@ from kubesim.controllers.base import (
 )
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.kubelet.duties import Post
+from kubesim.kubelet.stamps import stamped
 from kubesim.times import stamp
 
 RESOURCE = "mpijobs.kubeflow.org"
@@ -51,6 +52,7 @@ class MPIJobController(Controller):
 
     def __init__(self, context: Context, post: Post) -> None:
         super().__init__(context)
+        self._say = post.say
         self.jobs = self.informers[RESOURCE]
         self.pods = self.informers["pods"]
         self.launchers = self.informers["jobs.batch"]
@@ -62,10 +64,27 @@ class MPIJobController(Controller):
         self.watch_owned(self.launchers, "MPIJob")
 
     async def sync(self, namespace: str, name: str) -> None:
-        """Bring one job to what it asks for."""
+        """Bring one job to what it asks for, and say in the log how that went."""
         job = self.jobs.get(namespace, name)
         if job is None or job["metadata"].get("deletionTimestamp"):
             return
+        if wrong := validation_errors(job):
+            shown = f"[{', '.join(wrong)}]" if len(wrong) > 1 else wrong[0]
+            await self.recorder.warning(job, "ValidationError", f"Found validation errors: {shown}")
+            return
+        try:
+            await self._bring(job)
+        except ApiError as error:
+            why = error.message.replace('"', '\\"')
+            text = f'E mpi_job_controller.go:540] "Unhandled Error" err="error syncing \'{namespace}/{name}\': {why}"'
+            self._log(text)
+            raise
+
+    def _log(self, text: str) -> None:
+        self._say(stamped(text, self.clock.now()))
+
+    async def _bring(self, job: Obj) -> None:
+        namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
         status: Obj = {**(job.get("status") or {})}
         if not condition_of(status, "Created"):
             await self.recorder.normal(job, "MPIJobCreated", f"MPIJob {namespace}/{name} is created.")
@@ -76,7 +95,7 @@ class MPIJobController(Controller):
         if not self._is_over(status):
             await self._furnish(job, workers)
             if launcher is None and self._may_launch(job, workers):
-                await ensure(self.client, "jobs.batch", launcher_of(job))
+                await self._create(job, "launcher", "jobs.batch", launcher_of(job))
         await self._judge(job, status, launcher, workers)
         await self._write(job, status)
 
@@ -95,15 +114,15 @@ class MPIJobController(Controller):
         known = {pod["metadata"]["name"] for pod in workers}
         for index in range(count(job)):
             if f"{job['metadata']['name']}-worker-{index}" not in known:
-                await self._create_worker(job, index)
+                await self._create(job, "worker", "pods", worker_of(job, index))
 
-    async def _create_worker(self, job: Obj, index: int) -> None:
+    async def _create(self, job: Obj, role: str, resource: str, obj: Obj) -> None:
+        """Create a pod or job, and say in an event why that fails."""
         try:
-            await ensure(self.client, "pods", worker_of(job, index))
+            await ensure(self.client, resource, obj)
         except ApiError as error:
-            if error.code not in (403, 422):
-                raise
-            await self.recorder.warning(job, "MPIJobFailed", f"worker pod created failed: {error.message}")
+            await self.recorder.warning(job, "MPIJobFailed", f"{role} pod created failed: {error.message}")
+            raise
 
     async def _judge(self, job: Obj, status: Obj, launcher: Obj | None, workers: list[Obj]) -> None:
         """Say how far the job is."""
@@ -160,6 +179,26 @@ def count(job: Obj) -> int:
     """Return how many workers a job has."""
     worker = (job["spec"].get("mpiReplicaSpecs") or {}).get("Worker") or {}
     return int(worker.get("replicas", 1)) if worker else 0
+
+
+def validation_errors(job: Obj) -> list[str]:
+    """Return what mpi-operator finds wrong with a job that its schema lets through (pkg/apis/kubeflow/validation)."""
+    specs, path = (job.get("spec") or {}).get("mpiReplicaSpecs") or {}, "spec.mpiReplicaSpecs"
+    if not specs:
+        return [f"{path}: Required value: must have replica specs"]
+    if "Launcher" not in specs:
+        return [f"{path}[Launcher]: Required value: must have Launcher replica spec"]
+    found = []
+    least = {"Launcher": "must be 1", "Worker": "must be greater than or equal to 1"}
+    for role, why in least.items():
+        spec = specs.get(role)
+        replicas = spec.get("replicas", 1) if spec is not None else 1
+        if replicas < 1 or (role == "Launcher" and replicas != 1):
+            found.append(f"{path}[{role}].replicas: Invalid value: {replicas}: {why}")
+        if spec is not None and not ((spec.get("template") or {}).get("spec") or {}).get("containers"):
+            where = f"{path}[{role}].template.spec.containers"
+            found.append(f"{where}: Required value: must define at least one container")
+    return found
 
 
 def surroundings(job: Obj) -> list[tuple[str, Obj]]:

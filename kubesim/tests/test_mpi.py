@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from kubesim.errors import ApiError
 from kubesim.gpu.readings import read
 from kubesim.tests.containers import run
 from kubesim.tests.installed import install
@@ -174,3 +175,47 @@ async def test_the_ranks_stand_in_the_workers_and_the_launcher_tells_who_was_kil
     await operated.tick(10)
     told = f"process rank 1 with PID {second} on node train-worker-0 exited on signal 9 (Killed)."
     assert told in await launcher_log(operated)
+
+
+async def refusal(w, job):
+    with pytest.raises(ApiError) as caught:
+        await w.create(JOBS, job)
+    return caught.value.message
+
+
+async def test_a_number_where_a_word_belongs_is_refused_by_the_schema(operated):
+    where = "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command[2]"
+    message = await refusal(operated, mpi_job(command=("mpirun", "-np", 16, "hostname")))
+    assert message.startswith('MPIJob.kubeflow.org "train" is invalid: ')
+    assert f'{where}: Invalid value: "integer": {where} in body must be of type string: "integer"' in message
+    job = mpi_job()
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    worker["containers"][0]["env"] = [{"value": "x"}]
+    assert "containers[0].env[0].name: Required value" in await refusal(operated, job)
+    del job["spec"]["mpiReplicaSpecs"]
+    assert "spec.mpiReplicaSpecs: Required value" in await refusal(operated, job)
+
+
+async def test_what_only_the_operator_knows_to_be_wrong_is_told_in_an_event(operated):
+    job = mpi_job()
+    del job["spec"]["mpiReplicaSpecs"]["Launcher"]
+    await operated.create(JOBS, job)
+    await operated.tick(20)
+    wrong = "spec.mpiReplicaSpecs[Launcher]: Required value: must have Launcher replica spec"
+    assert await operated.messages("ValidationError") == [f"Found validation errors: {wrong}"]
+    assert not await operated.items("pods")
+
+
+async def test_a_worker_that_cannot_be_created_is_told_in_events_and_in_the_operators_log(operated):
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+    await operated.create("resourcequotas", quota)
+    await operated.tick(5)
+    await operated.create(JOBS, mpi_job())
+    await operated.tick(20)
+    refused = (
+        'pods "train-worker-1" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1'
+    )
+    assert f"worker pod created failed: {refused}" in await operated.messages("MPIJobFailed")
+    (name,) = [pod["metadata"]["name"] for pod in await operated.items("pods", "mpi-operator")]
+    told = operated.kubelets.logs("mpi-operator", name, "mpi-operator").decode()
+    assert '"Unhandled Error" err="error syncing \'default/train\': pods \\"train-worker-1\\" is forbidden' in told
