@@ -1,1 +1,1 @@
-"""CEL, the Common Expression Language, as Kubernetes has it: read, typed, priced and run."""
+"""CEL, the Common Expression Language, as Kubernetes has it: read, priced and run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kubesim.admission.expressions import warnings
 from kubesim.conditions import condition_of, renewed
 from kubesim.controllers.base import Context, Keeper
 from kubesim.errors import Obj
@@ -11,16 +10,14 @@ LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 
 
 class PolicyStatusController(Keeper):
-    """Marks admission policies as seen, and their types as checked."""
+    """Marks admission policies as seen; the types of their expressions are not checked."""
 
     source = "validatingadmissionpolicy-status-controller"
     resource = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
     async def look_after(self, policy: Obj) -> None:
         """Note the generation of one policy."""
-        found = warnings(policy)
-        checking: Obj = {"expressionWarnings": found} if found else {}
-        seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": checking}
+        seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": {}}
         await self.write_status(self.own, policy, {**policy.get("status", {}), **seen})
 
 

@@ -1,4 +1,4 @@
-"""What CEL rules see of a schema: the types of its values, and the values themselves."""
+"""What CEL rules see of the values of a schema."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from kubesim.cel.types import Type
 from kubesim.cel.values import CelError, Unordered, duration, timestamp
-from kubesim.custom.structural import EMBEDDED, INT_OR_STRING, LIST_TYPE, OWN
+from kubesim.custom.structural import EMBEDDED, LIST_TYPE, OWN
 from kubesim.errors import Obj
 
 RESERVED = frozenset(
@@ -20,8 +19,6 @@ RESERVED = frozenset(
 ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 SPECIAL = re.compile(r"__|[-./]")
 NAME = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
-SCALARS = {"boolean": "bool", "number": "double", "integer": "int"}
-FORMATS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
 TEXT: Obj = {"type": "string"}
 META: Obj = {"type": "object", "properties": {"name": TEXT, "generateName": TEXT}}
 
@@ -31,37 +28,6 @@ def escaped(name: str) -> str | None:
     if name in RESERVED:
         return f"__{name}__"
     return SPECIAL.sub(lambda found: ESCAPES[found[0]], name) if NAME.fullmatch(name) else None
-
-
-def declared(schema: Obj, *, whole: bool = False, name: str = "object") -> Type | None:
-    """Return the type of a schema's values; None for one that expressions do not see. ``whole``: of the API."""
-    if schema.get(INT_OR_STRING):
-        return "dyn"
-    match schema.get("type"):
-        case "array":
-            items = schema.get("items") or {}
-            item = declared(items, whole=bool(items.get(EMBEDDED)), name=f"{name}.@idx")
-            return None if item is None else ("list", item)
-        case "object":
-            return _object(schema, whole=whole, name=name)
-        case "string":
-            return FORMATS.get(schema.get("format", ""), "string")
-        case kind:
-            return SCALARS.get(str(kind))
-
-
-def _object(schema: Obj, *, whole: bool, name: str) -> Type | None:
-    extra = schema.get("additionalProperties")
-    if isinstance(extra, dict) and not whole:
-        item = declared(extra, whole=bool(extra.get(EMBEDDED)), name=f"{name}.@elem")
-        return None if item is None else ("map", "string", item)
-    kinds = {}
-    for key, inner in properties(schema, whole=whole).items():
-        called = escaped(key)
-        found = declared(inner, whole=bool(inner.get(EMBEDDED)), name=f"{name}.{called}")
-        if called is not None and found is not None:
-            kinds[called] = found
-    return ("object", kinds.get, name)
 
 
 def properties(schema: Obj, *, whole: bool) -> Obj:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubesim.admission import expressions
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, invalid_value, required
@@ -33,7 +32,7 @@ def audit_annotations(entries: list[Obj], where: str, place: Place) -> Iterator[
 
 @check
 def cel(text: str, where: str, place: Place, missing: str) -> Iterator[FieldError]:
-    """An expression that compiles, speaks of what it may speak of, and is what it has to be."""
+    """An expression that compiles."""
     if not text.strip():
         yield required(where, missing)
         return
@@ -41,10 +40,3 @@ def cel(text: str, where: str, place: Place, missing: str) -> Iterator[FieldErro
         compiled(text)
     except CelError as error:
         yield invalid_value(where, text, f"compilation failed: {error}")
-        return
-    yield from expressions.errors(text, where, _whole(place))
-
-
-def _whole(place: Place) -> Obj:
-    """Return the object in which a place lies."""
-    return place.value if place.above is None else _whole(place.above)

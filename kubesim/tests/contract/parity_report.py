@@ -89,7 +89,9 @@ def report(findings: list[Finding]) -> str:
         "containers run libjq 1.8.2: the messages of `debug` and `stderr`, a second `input`, `import` and `include` "
         "are missing. Tab completes commands, kinds and names there, neither flags nor containers. Claims of "
         "devices (dynamic resource allocation) and their slices are kept without upstream's rules for their fields, "
-        "and nothing allocates: pods that have some stay pending, as on a cluster without a driver.",
+        "and nothing allocates: pods that have some stay pending, as on a cluster without a driver. The types of "
+        "CEL expressions are not checked before they are asked: an unknown field or a wrong type is the error of the "
+        "request that meets it, and policies get no expressionWarnings.",
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
