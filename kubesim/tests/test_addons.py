@@ -98,7 +98,7 @@ async def test_metrics_are_lost_where_the_configuration_keeps_nothing(monitored)
 async def test_an_xid_reaches_the_metrics_and_the_alerts(monitored):
     monitored.kubelets.gpus(monitored.node_names[0]).board.xid(0, 48, monitored.clock.now())
     await monitored.tick(30)
-    assert [value for _, value in await ask(monitored, "DCGM_FI_DEV_XID_ERRORS > 0")] == [63]
+    assert [value for _, value in await ask(monitored, "DCGM_FI_DEV_XID_ERRORS > 0")] == [48]
     assert await ask(monitored, 'kube_pod_container_status_restarts_total{pod="train"}')
 
 
