@@ -119,7 +119,8 @@ def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
     """Return what GPU feature discovery and the GPU operator label, and GKE's own two."""
     version, cuda = driver().version.split("."), driver().cuda.split(".")
     compute = product.compute.split(".")
-    deployed = ("container-toolkit", "dcgm", "dcgm-exporter", "device-plugin", "driver", "gpu-feature-discovery")
+    deployed = ("container-toolkit", "dcgm", "dcgm-exporter", "device-plugin", "driver", "gpu-feature-discovery",
+                "operator-validator")  # fmt: skip
     return {
         "cloud.google.com/gke-accelerator": product.accelerator,
         "cloud.google.com/gke-accelerator-count": str(gpus),

@@ -35,7 +35,8 @@ SERVERS = frozenset(
         "torchrun", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
         "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus",
         "nvidia-device-plugin", "gpu-feature-discovery", "gpu-operator", "metrics-server", "coredns", "kube-proxy",
-        "nvidia-mig-manager", "agnhost",
+        "nvidia-mig-manager", "nvidia-ctk-installer", "nvidia-validator", "nfd-master", "nfd-worker", "nfd-gc",
+        "agnhost",
     }
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""

@@ -21,6 +21,9 @@ KNOWN = {
     "nvidia-device-plugin": "kubesim.kubelet.plugin",
     "gpu-feature-discovery": "kubesim.addons.feature_discovery",
     "gpu-operator": "kubesim.addons.gpu_operator",
+    "nvidia-validator": "kubesim.addons.validator",
+    "nfd-worker": "kubesim.addons.node_features",
+    "nfd-master": "kubesim.addons.node_features:master",
     "nvidia-mig-manager": "kubesim.addons.mig_manager",
     "gpu-fault-injector": "kubesim.kubelet.injector",
     "cluster-autoscaler": "kubesim.addons.autoscaler",
@@ -39,6 +42,7 @@ ALONE = frozenset(
     {
         "cnrm-manager",
         "gpu-operator",
+        "nfd-master",
         "fault-quarantine",
         "node-drainer",
         "fault-remediation",

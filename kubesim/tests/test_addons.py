@@ -11,6 +11,8 @@ import pytest
 from kubesim import clusterfile
 from kubesim.located import FileError
 from kubesim.network.fabric import HttpServer, Request
+from kubesim.shell.machine import Stdio
+from kubesim.tests.containers import Sink
 from kubesim.tests.installed import install
 from kubesim.tests.test_gpu_containers import trainer
 from kubesim.tests.world import World, pod, world
@@ -173,3 +175,60 @@ async def test_a_service_without_endpoints_refuses_prometheus(monitored):
     await monitored.tick(30)
     (error,) = [error for job, (_, error) in (await targets(monitored)).items() if job.startswith("kube-state")]
     assert error.endswith("dial tcp: lookup kube-state-metrics.monitoring.svc on 10.96.0.10:53: no such host")
+
+
+async def operated(w: World, prefix: str, *command: str) -> str:
+    """Run a command in the first container of a pod of the operator's namespace."""
+    found = next(p for p in await w.items("pods", "gpu-operator") if p["metadata"]["name"].startswith(prefix))
+    out = Sink()
+    await w.kubelets.containers.exec(found, found["spec"]["containers"][0]["name"], command)(Stdio(None, out, out))
+    return out.data.decode()
+
+
+async def test_the_gpu_operators_pods_see_the_devices_and_the_kernels_log_of_their_node():
+    async with world(count=2) as w:
+        await install(w, "gpu-operator", seconds=20)
+        pods = await w.items("pods", "gpu-operator")
+        assert all(c["ready"] for p in pods for c in p["status"]["containerStatuses"])
+        for prefix in (
+            "nvidia-driver",
+            "nvidia-device-plugin",
+            "nvidia-container-toolkit",
+            "nvidia-operator-validator",
+        ):
+            assert "Driver Version: 580.95.05" in await operated(w, prefix, "nvidia-smi")
+            assert "NVRM: loading NVIDIA UNIX Open Kernel Module" in await operated(w, prefix, "journalctl", "-k")
+
+
+async def test_the_cluster_policy_tells_whether_every_part_of_the_operator_runs():
+    async with world(count=1) as w:
+        await install(w, "gpu-operator", seconds=20)
+        (policy,) = await w.items("clusterpolicies.nvidia.com", "")
+        assert policy["status"]["state"] == "ready"
+        image = {
+            "spec": {"template": {"spec": {"containers": [{"name": "nvidia-dcgm-exporter", "image": "no.such/x"}]}}}
+        }
+        await w.client.patch("daemonsets.apps", "nvidia-dcgm-exporter", "gpu-operator", image, patch_type="strategic")
+        await w.tick(60)
+        (policy,) = await w.items("clusterpolicies.nvidia.com", "")
+        assert policy["status"]["state"] == "notReady"
+        assert "[state-dcgm-exporter]" in policy["status"]["conditions"][0]["message"]
+
+
+async def test_node_feature_discovery_tells_what_each_machine_has():
+    async with world(count=1) as w:
+        await install(w, "gpu-operator", seconds=20)
+        (told,) = await w.items("nodefeatures.nfd.k8s-sigs.io", "gpu-operator")
+        assert told["metadata"]["name"] == w.node_names[0]
+        labels = (await w.client.get("nodes", w.node_names[0]))["metadata"]["labels"]
+        assert labels["feature.node.kubernetes.io/pci-10de.present"] == "true"
+        assert labels["feature.node.kubernetes.io/system-os_release.VERSION_ID"] == "22.04"
+
+
+async def test_a_validator_fails_until_the_driver_is_loaded():
+    async with world(count=1) as w:
+        w.kubelets.gpus(w.node_names[0]).board.unload(w.clock.now(), "nvidia")
+        await install(w, "gpu-operator", seconds=20)
+        found = next(p for p in await w.items("pods", "gpu-operator") if "validator" in p["metadata"]["name"])
+        assert found["status"]["containerStatuses"][0]["restartCount"] > 0
+        assert (await w.items("clusterpolicies.nvidia.com", ""))[0]["status"]["state"] == "notReady"

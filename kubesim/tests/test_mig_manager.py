@@ -46,7 +46,9 @@ async def ask(w: World, config: str, seconds: float = 60.0) -> str:
 async def manager(w: World) -> str:
     """Return what the manager has logged."""
     found = next(
-        p for p in await w.items("pods", "gpu-operator") if p["metadata"]["labels"]["app"].endswith("mig-manager")
+        p
+        for p in await w.items("pods", "gpu-operator")
+        if p["metadata"]["labels"].get("app", "").endswith("mig-manager")
     )
     return logs(w, found)
 
