@@ -150,11 +150,6 @@ def watchdog(rank: int, at: datetime, timeout: float, ran: float, sequence: int)
     return text("watchdog", rank=rank, at=glog(at), work=work, ran=passed, seq=sequence, done=sequence - 1)
 
 
-def lines(name: str, **values: object) -> list[str]:
-    """Return the lines that NCCL prints in one go."""
-    return [line.format(**values) for line in _table()[name]]
-
-
 def glog(at: datetime) -> str:
     """Return a moment as PyTorch's C++ parts write it."""
     return f"{at:%m%d %H:%M:%S.%f}{zlib.crc32(at.isoformat().encode()) % 1000:03d}"

@@ -49,7 +49,7 @@ class Member:
     ordinal: int
     device: Device
     env: Mapping[str, str] = field(default_factory=dict)
-    version: str = "2.25.1+cuda12.8"
+    version: str = ""
     speed: float = 1.0
     """The share of the device that it has."""
     port: int = 0
@@ -75,13 +75,6 @@ class Member:
     def head(self, thread: int = 0) -> str:
         """Return what every line of it begins with."""
         return f"{self.host}:{self.pid}:{thread or self.pid} [{self.ordinal}] NCCL INFO "
-
-
-def version(env: Mapping[str, str]) -> str:
-    """Return the version of NCCL in an image, by the image's variables."""
-    name = next(name for name in _table()["versions"] if name in env or not name)
-    known: dict[str, str] = _table()["versions"][name]
-    return next(known[start] for start in sorted(known, key=len, reverse=True) if env.get(name, "").startswith(start))
 
 
 class Communicator:

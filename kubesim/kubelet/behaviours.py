@@ -258,8 +258,7 @@ def _training(image: Image, argv: tuple[str, ...], variables: dict[str, str], se
         return failures.cut(begun, failures.BEGUN_S + found.after_s, libs.begin(error))
     if several:
         return workload("rank", seed, **values)
-    talks = variables.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE")
-    return workload("training", seed, "nccl" if talks else "", **values)
+    return workload("training", seed, **values)
 
 
 def _server(image: Image, argv: tuple[str, ...], variables: dict[str, str], seed: str, found: Found) -> Program:
@@ -295,14 +294,13 @@ def _model(argv: tuple[str, ...], variables: dict[str, str], found: Found) -> di
     }
 
 
-def workload(name: str, seed: str, also: str = "", *, first: int = 0, **values: Any) -> Program:
-    """Return a long-running program of ``behaviours.yaml``, with the lines of another entry among its own.
+def workload(name: str, seed: str, *, first: int = 0, **values: Any) -> Program:
+    """Return a long-running program of ``behaviours.yaml``.
 
     ``first`` is the number that its repeated line begins with; ``values`` are what its lines tell of.
     """
     entry = _table()[name or "silent"]
-    more = _table()[also]["lines"] if also else []
-    lines = sorted([*entry["lines"], *more], key=lambda each: each.get("at", FOREVER_S))
+    lines = sorted(entry["lines"], key=lambda each: each.get("at", FOREVER_S))
     known = {**DEFAULTS, **values}
 
     def run(horizon: float, limit: int) -> Iterator[Output]:

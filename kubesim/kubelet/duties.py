@@ -31,6 +31,7 @@ KNOWN = {
     "mpi-operator": "kubesim.addons.mpi",
     "prometheus-operator": "kubesim.addons.prometheus_operator",
     "rank": "kubesim.kubelet.ranks",
+    "training": "kubesim.kubelet.ranks:begin_alone",
     "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
     "fault-quarantine": "kubesim.addons.sentinel:quarantine",
     "node-drainer": "kubesim.addons.sentinel:drainer",
@@ -116,6 +117,10 @@ class Post:
     go_on: Callable[[str], None] = lambda behaviour: None
     """Lets the program go on as another behaviour from now."""
     env: Mapping[str, str] = field(default_factory=dict)
+    pid: int = 1
+    """Its number in its container."""
+    nccl: str = ""
+    """The version of NCCL in its image."""
     reach: Callable[[], PodNetwork] | None = None
     """Makes the network as the program sees it."""
 

@@ -15,6 +15,7 @@ from kubesim.kubelet import behaviours, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
+from kubesim.kubelet.libraries import nccl_of
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network import chains
@@ -90,9 +91,11 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     def post() -> Post:
         return Post(
             host.client, host.clock, host.fabric, host.machines, host.node.name, record.pod, record.ip, owner,
-            reach=lambda: network,
+            nccl=nccl_of(image), reach=lambda: network,
         )  # fmt: skip
 
+    if image.scripts:
+        made.env.setdefault("NCCL_VERSION", nccl_of(image))
     work = tools.Work(host, owner, image, record.uid, post)
     played = work.play
     own: dict[str, Tool] = {"python": work.python, "python3": work.python} if image.scripts else {}

@@ -48,3 +48,9 @@ def release(version: str) -> tuple[int, ...]:
     """Return the numbers of a version that can be compared: (2, 7) of 2.7.0a0+7c8ec84dab."""
     parts = version.split("+")[0].split(".")[:2]
     return tuple(int(part) for part in parts if part.isdecimal())
+
+
+def nccl_of(image: Image) -> str:
+    """Return the version of NCCL in an image as NCCL tells it: 2.25.1+cuda12.8."""
+    own = libraries(image)
+    return f"{own['nccl']}+cuda{'.'.join(own['cuda'].split('.')[:2])}"

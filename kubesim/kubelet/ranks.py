@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubesim.gpu import collectives
 from kubesim.gpu.collectives import Membership, glog, membership, text
+from kubesim.gpu.nccl import Communicator, Member
 from kubesim.kubelet.duties import Post
 from kubesim.network.fabric import Duplex, HttpServer, Request, Response
 from kubesim.network.gate import Gate
@@ -209,26 +211,29 @@ class Rank:
 
     def _tell(self, name: str, **values: object) -> None:
         """Print what NCCL says where it is told to talk."""
-        if self.post.resumed and name in ("set", "said", "connected"):
-            return  # it was printed before the restart of the kubelet, which the processes have not seen
-        head = f"{self._host}:{collectives.CHILD_PID if self.own.launched else 1}:98 [0]"
-        more = {"head": head, "rank": self._rank, "ranks": self.own.size * self.own.each, **values}
+        head = f"{self._host}:{self._pid}:{self._pid + 97} [0]"
         wanted = WARNED if name in ("none", "exceeded", "lost") else collectives.TALKATIVE
         if self._debug in wanted:
-            found = collectives.lines(name, **more) if name in ("said", "connected") else [text(name, **more)]
-            for line in found:
+            self.post.say(text(name, head=head, rank=self._rank, **values))
+
+    def _describe(self, store: Store, when: str) -> None:
+        """Print what NCCL says of the job; before a restart of the kubelet it was printed already."""
+        if self._debug in collectives.TALKATIVE and not self.post.resumed:
+            own, places = self.own, sorted(store.members)
+            members = [each for place in places for each in processes(store.members[place].post, own.each, self._pid)]
+            for line in describe(members, range(self._rank, self._rank + own.each), when):
                 self.post.say(line)
+
+    @property
+    def _pid(self) -> int:
+        return collectives.CHILD_PID if self.own.launched else self.post.pid
 
     async def _connect(self, store: Store) -> None:
         """Make the communicator: find an interface, and a way to the next. Raises ``Over``."""
-        asked = self.post.env.get("NCCL_SOCKET_IFNAME", "")
-        if asked:
-            self._tell("set", asked=asked)
         if not self.interface:
             self._tell("none")
             raise Over(text("interface", rank=self._rank))
-        address = self.post.address if self.interface != "lo" else "127.0.0.1"
-        self._tell("said", interface=self.interface, address=address)
+        self._describe(store, "bootstrap")
         following = store.members[(self.place + 1) % self.own.size]
         if following.interface == "lo":
             await self._knock("127.0.0.1", following.port, "refused")
@@ -240,7 +245,7 @@ class Rank:
         while not all(member.ready for member in store.members.values()):
             self._check(store, since)
             await self.post.clock.sleep(1.0)
-        self._tell("connected", next=(self._rank + self.own.each) % (self.own.size * self.own.each))
+        self._describe(store, "init")
 
     async def _knock(self, address: str, port: int, kind: str) -> None:
         """Try to connect where nobody answers. Raises ``Over`` where somebody refuses to the end."""
@@ -291,6 +296,57 @@ class Rank:
             return
         sequence = 1 + int((since - self._began).total_seconds() * 4)
         raise Over(collectives.watchdog(self._rank, now, self.own.timeout, ran, sequence), ABORTED)
+
+
+def processes(post: Post, count: int, pid: int) -> list[Member]:
+    """Return the ranks of a pod as NCCL knows them."""
+    board, local = post.machines.gpus(post.node).board, post.env.get("LOCAL_RANK", "0")
+    first, host = int(local) if local.isdecimal() else 0, post.pod["spec"].get("hostname")
+    devices = [device for device, _ in board.visible(post.owner)] or board.devices
+    return [
+        Member(
+            str(host or post.pod["metadata"]["name"]), pid + at, post.address, first + at,
+            devices[(first + at) % len(devices)], post.env, post.nccl,
+        )
+        for at in range(count)
+    ]  # fmt: skip
+
+
+def describe(members: list[Member], ranks: Iterable[int], *when: str) -> list[str]:
+    """Return the lines of NCCL_DEBUG at points of a job's life, of some ranks."""
+    comm = Communicator(members)
+    return [line for point in when for rank in ranks for line in comm.lines(rank, point)]
+
+
+def alone(post: Post) -> list[str]:
+    """Return NCCL's lines of a job of this pod alone, if it is to talk."""
+    if post.env.get("NCCL_DEBUG", "").upper() not in collectives.TALKATIVE:
+        return []
+    count = collectives.processes(post.argv, post.env, 1)
+    pid = collectives.CHILD_PID if collectives.is_launcher(post.argv) else post.pid
+    return describe(processes(post, count, pid), range(count), "bootstrap", "init")
+
+
+class Alone:
+    """A training program of one pod, which lets NCCL talk when its ranks meet."""
+
+    def __init__(self, post: Post, lines: list[str]) -> None:
+        self._task = asyncio.ensure_future(self._run(post, lines))
+
+    def stop(self) -> None:
+        """End at once."""
+        self._task.cancel()
+
+    async def _run(self, post: Post, lines: list[str]) -> None:
+        await post.clock.sleep(IMPORTS_S)
+        for line in lines:
+            post.say(line)
+
+
+def begin_alone(post: Post) -> Alone | None:
+    """Begin a program of one pod."""
+    lines = [] if post.resumed else alone(post)
+    return Alone(post, lines) if lines else None
 
 
 def begin(post: Post) -> Rank | None:

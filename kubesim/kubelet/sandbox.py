@@ -38,6 +38,7 @@ from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.layers import NEVER, Birth, birth, taken
+from kubesim.kubelet.libraries import nccl_of
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import Main
 from kubesim.kubelet.memory import overrun
@@ -163,7 +164,8 @@ class Sandbox:
                 course[-1][1] if course else "",
                 lambda behaviour: self._go_on(container, behaviour),
                 box.env,
-                self._network,
+                nccl=nccl_of(record.images[record.spec(container)["image"]]),
+                reach=self._network,
             )
         )
 

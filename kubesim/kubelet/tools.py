@@ -94,6 +94,9 @@ class Work:
         short = gpus.shortage(self.owner, program, libraries, argv, env, devices, users[0].pid) if used else ""
         if short:
             program = failures.cut(program, failures.MEMORY_AT_S, short)
+        post = replace(self.post(), argv=argv, env=env, pid=process.pid)
+        for line in ranks.alone(post) if used and program.load == "training" else ():
+            await process.error(line + "\n")
         try:
             with self._using(process, program.load), self._ranks(process, len(devices), die):
                 return await _played(process, program, dead)
@@ -169,7 +172,15 @@ class Work:
         users = self._users(process, len(devices))
         used = gpus.start(self.owner, program, users, since, lambda error: die(libraries.cuda(error)), devices)
         post = replace(
-            self.post(), argv=argv, work="rank", env=dict(process.env), die=die, say=note, go_on=go_on, doing=""
+            self.post(),
+            argv=argv,
+            work="rank",
+            env=dict(process.env),
+            die=die,
+            say=note,
+            go_on=go_on,
+            doing="",
+            pid=process.pid,
         )
         duty, using = ranks.begin(post), ExitStack()
         using.enter_context(self._using(process, "training"))

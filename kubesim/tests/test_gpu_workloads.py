@@ -141,8 +141,12 @@ async def test_an_inference_server_that_does_not_fit_fails():
 async def test_nccl_talks_when_it_is_asked_to():
     async with world(count=1) as w:
         env = [{"name": "NCCL_DEBUG", "value": "INFO"}]
-        await begun(w, trainer(1, env=env))
-        assert "NCCL INFO NCCL version 2.25.1+cuda12.8" in log(w, "work")
+        command = ("torchrun", "--nproc_per_node=2", "train.py")
+        await begun(w, trainer(2, env=env, command=command))
+        told = log(w, "work")
+        assert "work:67:67 [0] NCCL INFO NCCL version 2.25.1+cuda12.8" in told
+        assert "rank 1 nRanks 2 nNodes 1 localRanks 2 localRank 1 MNNVL 0" in told
+        assert "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM" in told
 
 
 async def test_nvidia_smi_on_the_node_shows_who_works():

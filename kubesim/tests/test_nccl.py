@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kubesim.gpu.nccl import Communicator, Member, version
+from kubesim.gpu.nccl import Communicator, Member
 from kubesim.gpu.readings import read
 from kubesim.tests.containers import run
 from kubesim.tests.installed import install
@@ -180,11 +180,6 @@ async def test_wrong_options_are_the_programs_own_errors(cluster):
     command = ("all_reduce_perf", "-b", "lots")
     status, _, errors = await typed(cluster, *command, on="train-worker-0", where="worker")
     assert (status, errors) == (255, "invalid size specified for 'minbytes'\n")
-
-
-def test_the_version_is_that_of_the_image():
-    assert version({"NVIDIA_PYTORCH_VERSION": "25.01"}) == "2.25.1+cuda12.8"
-    assert version({"PYTORCH_VERSION": "2.5.1"}) == "2.21.5+cuda12.4"
 
 
 async def test_a_link_that_is_down_and_a_lesser_product_are_slower():
