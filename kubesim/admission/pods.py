@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kubesim.admission import limits, prepare
 from kubesim.admission.validation.metadata import path_errors
-from kubesim.admission.validation.podstatus import MIRROR
+from kubesim.admission.validation.pods import MIRROR
 from kubesim.api import status
 from kubesim.api.meta import generated_name
 from kubesim.api.status import show

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography.x509.oid import NameOID
 
 from kubesim.admission.validation.podchanges import difference
-from kubesim.admission.validation.podstatus import MIRROR
+from kubesim.admission.validation.pods import MIRROR
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.auth.certificates import KUBELET, SERVING, parsed

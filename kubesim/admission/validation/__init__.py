@@ -21,13 +21,11 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     placing,
     podchanges,
     pods,
-    podstatus,
     policies,
     resources,
     runtimes,
     secrets,
     selectors,
-    statuses,
     storage,
     volumes,
     workloads,
@@ -88,12 +86,6 @@ ONLY_CHANGES = ("servicecidrs.networking.k8s.io",)
 """Kinds of which a change is asked only what may not change."""
 UNCHANGED = {"endpoints": "subsets", "endpointslices.discovery.k8s.io": "endpoints"}
 """What may stay as it is, be it right or wrong."""
-STATUS_CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
-    "pods": podstatus.errors,
-    "jobs.batch": statuses.job_errors,
-    **dict.fromkeys(("deployments.apps", "statefulsets.apps", "daemonsets.apps"), statuses.decremented),
-}
-"""What a new status must fulfil beside the rules of statuses."""
 WRITTEN = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
 ASKED_TWICE = (
     *("cronjobs.batch", "poddisruptionbudgets.policy", "flowschemas.flowcontrol.apiserver.k8s.io"),
@@ -150,10 +142,6 @@ def validate_status(kind: Kind, old: Obj, new: Obj, told: list[str]) -> None:
     errors = (
         [] if _same_metadata(old, new) else _metadata_errors(kind, old, new, 1 + (kind.resource not in ASKED_TWICE))
     )
-    errors += errors_of("statuses", kind.resource, Place(new))
-    extra = STATUS_CHANGED.get(kind.resource)
-    if extra is not None:
-        errors += extra(old, new)
     errors += _custom_errors(kind, new, old, told)
     _raise(kind, new, errors)
 

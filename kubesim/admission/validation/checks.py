@@ -80,17 +80,6 @@ def alone(values: list[str], where: str, place: Place, text: str) -> Iterable[Fi
 
 
 @check
-def unique(entries: list[Obj], where: str, place: Place, field: str) -> Iterator[FieldError]:
-    """A list no two entries of which have the same name."""
-    seen: set[str] = set()
-    for at, entry in enumerate(entries):
-        name = entry.get(field, "")
-        if name and name in seen:
-            yield duplicate(f"{where}[{at}].{field}", name)
-        seen.add(name)
-
-
-@check
 def once(values: list[Any], where: str, place: Place) -> Iterator[FieldError]:
     """A list that has no value twice."""
     yield from (duplicate(f"{where}[{at}]", values[at]) for at in sorted(repeated(values)))

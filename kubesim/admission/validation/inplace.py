@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from kubesim.admission.prepare import qos_class
 from kubesim.admission.validation.podchanges import difference
-from kubesim.admission.validation.pods import pod_errors
-from kubesim.admission.validation.podstatus import MIRROR
+from kubesim.admission.validation.pods import MIRROR, pod_errors
 from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value
 from kubesim.errors import Obj

@@ -12,7 +12,6 @@ from kubesim.admission.validation.containers import names_in
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.admission.validation.selectors import label_selector
-from kubesim.admission.validation.statuses import interval
 from kubesim.admission.validation.workloads import mismatches, shown_selector
 from kubesim.api import cron
 from kubesim.api.selectors import from_struct
@@ -21,6 +20,8 @@ from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 from kubesim.schema.registry import Kind
 
+MAX_DIGITS = 18
+"""Of what surely is a number of 64 bits."""
 JOB_LABELS = {
     "controller-uid": "uid",
     "job-name": "name",
@@ -215,3 +216,21 @@ def _unknown_zone(zone: str, where: str) -> Iterator[FieldError]:
         ZoneInfo("UTC" if zone == "Local" else zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         yield invalid_value(where, zone, f"unknown time zone {zone}")
+
+
+def interval(text: str, completions: int) -> tuple[int, int, str]:
+    """Return (first, last, what is wrong) of a part of a list of indexes like ``0,2-4``."""
+    limits = text.split("-")
+    if len(limits) > 2:
+        rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
+        return 0, 0, f'the fragment "{text}" {rule}'
+    numbers = [limit.removeprefix("+") for limit in limits]
+    for limit, digits in zip(limits, numbers, strict=True):
+        if not digits.isascii() or not digits.isdigit() or len(digits.lstrip("0")) > MAX_DIGITS:
+            return 0, 0, f'cannot convert string to integer for index: "{limit}"'
+        if int(digits.lstrip("0") or "0") >= completions:
+            return 0, 0, f'too large index: "{limit}"'
+    low, high = (int(numbers[at].lstrip("0") or "0") for at in (0, -1))
+    if len(limits) == 2 and low >= high:
+        return 0, 0, f"non-increasing order, previous: {low}, current: {high}"
+    return low, high, ""

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 
 from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation import metadata
+from kubesim.admission.validation.bounds import amount_errors
 from kubesim.admission.validation.forms import key_errors as config_key_errors
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
@@ -19,6 +20,13 @@ from kubesim.schema.internal import internal
 
 FROZEN = "field is immutable when `immutable` is set"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+@check
+def amounts(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a node has; the paths are written as upstream writes them."""
+    for name, value in sorted(quantities.items()):
+        yield from amount_errors(name, value, f"{where}.{name}")
 
 
 @check

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubesim.admission.validation.metadata import changed_errors
-from kubesim.admission.validation.pods import pod_annotations
-from kubesim.admission.validation.podstatus import changed_annotation_errors
+from kubesim.admission.validation.pods import APPARMOR, MIRROR, pod_annotations
 from kubesim.admission.validation.rules import Place, errors_of
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
@@ -37,7 +36,7 @@ def metadata_again(old: Obj, new: Obj) -> list[FieldError]:
 def update_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return an error where a pod changed in what must stay."""
     before, after = old["spec"], new["spec"]
-    errors = [*changed_annotation_errors(old, new), *pod_annotations(new, "metadata.annotations", Place(new))]
+    errors = [*_annotation_errors(old, new), *pod_annotations(new, "metadata.annotations", Place(new))]
     for field in ("containers", "initContainers"):
         errors += _container_errors(before, after, field)
         if len(before.get(field, ())) != len(after.get(field, ())):
@@ -170,3 +169,19 @@ def difference(name: str, before: Obj, after: Obj) -> str:
     old, new = (json.dumps(internal(name, each), indent=1, ensure_ascii=False) for each in (before, after))
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="")
     return "".join(f"{line}\n" for line in list(lines)[2:])
+
+
+def _annotation_errors(old: Obj, new: Obj) -> list[FieldError]:
+    """Return an error for each annotation of the node's that has changed."""
+    before, after = (obj["metadata"].get("annotations") or {} for obj in (old, new))
+    if before == after:
+        return []
+    found = []
+    for key in sorted({*before, *after}):
+        what = (
+            "AppArmor annotations" if key.startswith(APPARMOR) else "mirror pod annotation" if key == MIRROR else ""
+        )
+        if what and before.get(key) != after.get(key):
+            why = f"may not {'remove or update' if key in before else 'add'} {what}"
+            found.append(forbidden_field(f"metadata.annotations[{key}]", why))
+    return found

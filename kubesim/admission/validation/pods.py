@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from kubesim.admission.validation.checks import first_places
 from kubesim.admission.validation.forms import way_down
-from kubesim.admission.validation.podstatus import APPARMOR, MIRROR
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
@@ -37,6 +36,7 @@ SECCOMP_POD, SECCOMP = (
 )
 SECCOMP_PROFILES = ("runtime/default", "docker/default", "unconfined")
 SECCOMP_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
+MIRROR, APPARMOR = "kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/"
 APPARMOR_PROFILES = ("", "runtime/default", "unconfined")
 APPARMOR_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
 LONGEST_DOMAIN, LONGEST_USER = 256, 104

@@ -15,7 +15,7 @@ the field's value); "missing", what a missing field is taken for; "shown", the f
 names another; and "if", what must hold of fields of the kind's or type's object: a word (given, missing, filled,
 empty, single, blank, worded), a value or several of which it is one, {not: those}, {like: REGEX}, {unlike: REGEX},
 {all: those that a list must have}, {above: NUMBER}. Types are shared by all tables. The rules of "kinds" are asked
-of every object that is written, those of "created" of new ones as well, those of "statuses" of a status.
+of every object that is written, those of "created" of new ones as well.
 """
 
 from __future__ import annotations

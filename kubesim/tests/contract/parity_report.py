@@ -91,7 +91,9 @@ def report(findings: list[Finding]) -> str:
         "devices (dynamic resource allocation) and their slices are kept without upstream's rules for their fields, "
         "and nothing allocates: pods that have some stay pending, as on a cluster without a driver. The types of "
         "CEL expressions are not checked before they are asked: an unknown field or a wrong type is the error of the "
-        "request that meets it, and policies get no expressionWarnings.",
+        "request that meets it, and policies get no expressionWarnings. What is written as a status keeps its "
+        "schema's types, but not upstream's rules for its fields (no negative counts, no way back for what has "
+        "ended).",
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
