@@ -338,12 +338,13 @@ def following(program: Program, course: Sequence[tuple[float, str]], seed: str) 
 def _repeat(
     entry: dict[str, Any], horizon: float, limit: int, seed: str, first: int, known: Mapping[str, Any]
 ) -> Iterator[Output]:
-    begins, every = _times(entry, known)
+    (begins, every), text = _times(entry, known), entry["text"]
+    own, other = _noise(f"{seed}/floor"), _noise(f"{seed}/speed")
     for n in range(limit):
         at = begins + n * every
         if at > horizon:
             return
-        yield Line(at, entry["text"].format(**{**known, **_values(first + n, seed, known)}))
+        yield Line(at, text.format_map(_values(first + n, _noise(f"{seed}/{first + n}"), own, other, known)))
 
 
 def _times(entry: dict[str, Any], known: Mapping[str, Any]) -> tuple[float, float]:
@@ -360,9 +361,13 @@ def _repeats(name: str, seconds: float, known: Mapping[str, Any]) -> int:
     return sum(max(math.ceil((seconds - begins) / every), 0) for begins, every in repeated)
 
 
-def _values(n: int, seed: str, known: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of the ``n``-th repetition: no two jobs have the same."""
-    noise, own, other = (zlib.crc32(f"{seed}/{part}".encode()) / 2**32 for part in (n, "floor", "speed"))
+def _noise(seed: str) -> float:
+    """Return a number from 0 to 1."""
+    return zlib.crc32(seed.encode()) / 2**32
+
+
+def _values(n: int, noise: float, own: float, other: float, known: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of the ``n``-th repetition; ``own`` and ``other`` are the job's, so no two are alike."""
     falls = math.exp(-n / (150 + 300 * other))
     return {
         "n": n,
