@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice, permutations
 from typing import Any
 
@@ -52,13 +53,19 @@ def select(text: str | None, path: str, name: str) -> list[Part]:
     if text is None:
         raise Failed(f"error parsing config file: read error: open {path}: no such file or directory")
     try:
-        configs = dict(data.parse_sent(text)["mig-configs"])
+        configs = _mig_configs(text)
         found = [_part(entry) for entry in configs[name]] if name in configs else None
     except (yaml.YAMLError, TypeError, KeyError, ValueError, AttributeError) as error:
         raise Failed(f"error parsing config file: unmarshal error: {error}") from error
     if found is None:
         raise Failed(f"error selecting MIG config: selected mig-config not present: {name}")
     return found
+
+
+@lru_cache(maxsize=16)
+def _mig_configs(text: str) -> dict[str, Any]:
+    """Return the configurations of a file. Every node reads it, in most clusters the same one, which a fork knows."""
+    return dict(data.parse_sent(text)["mig-configs"])
 
 
 def _part(entry: dict[str, Any]) -> Part:

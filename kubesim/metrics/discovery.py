@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -52,6 +53,7 @@ class Found:
     discovered: dict[str, str] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=16)
 def load(text: str, duration: Callable[[str, str], float]) -> tuple[Job, ...]:
     """Return the jobs of a ``prometheus.yml``; ``duration`` reads times such as 15s. Raises ConfigError."""
     try:

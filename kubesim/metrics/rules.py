@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -72,6 +73,7 @@ class Rules:
         return [alert for group, rule in pairs for alert in _alerts(rule, group, source, now)]
 
 
+@lru_cache(maxsize=16)
 def load(text: str, file: str) -> tuple[Group, ...]:
     """Return the groups of a rules file. Raises RulesError."""
     try:

@@ -29,7 +29,9 @@ ROLES = (panels.INTERVIEWER, panels.CANDIDATE)
 EVERY_PANEL = frozenset(name for role in ROLES for name in panels.names_for(role))
 CLUSTER_PANELS = frozenset(OBSERVED)
 MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
-PREPARING_FACTOR = 5  # on the pause: all panels change ten times a second then, and nobody acts on it yet
+MIN_PREPARING_FACTOR, MAX_PREPARING_FACTOR = 5, 15
+"""On the pause of a session that is prepared: all its panels change ten times a second, and nobody acts on them yet.
+Of many that are prepared at once, about ten a second are drawn in all."""
 SESSION_KEPT_S = 1.0
 """Panels of the cluster alone read of the session only whether it is quiet time. A change of that is told of, and
 found within a second at the latest; reading the session costs more than drawing a panel."""
@@ -143,7 +145,7 @@ class Screens:
         known.due_at = self._steady() + self._pause_s
         session = self._read(known, session_id)
         if session is not None and session.state == InterviewSession.State.PREPARING:
-            known.due_at += self._pause_s * (PREPARING_FACTOR - 1)
+            known.due_at += self._pause_s * (self._preparing_factor() - 1)
         with self._news:
             names = self._dirty.pop(session_id, set())
         if session is None:
@@ -151,6 +153,11 @@ class Screens:
             return 0
         live_state = self._live_state(session, names if len(known.screens) == len(ROLES) else EVERY_PANEL)
         return sum(self._flush_screen(known, session, role, names, live_state) for role in ROLES)
+
+    def _preparing_factor(self) -> int:
+        known = [each.session for each in self._known.values() if each.session is not None]
+        count = sum(session.state == InterviewSession.State.PREPARING for session in known)
+        return min(max(count, MIN_PREPARING_FACTOR), MAX_PREPARING_FACTOR)
 
     def _read(self, known: _Known, session_id: int) -> InterviewSession | None:
         """Return the session; read anew unless only its cluster has changed since a moment ago."""

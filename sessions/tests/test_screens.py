@@ -136,6 +136,30 @@ def test_a_session_that_is_prepared_is_drawn_twice_a_second(publisher, time, liv
     assert "Running" in shown(live, "pods")
 
 
+def test_ten_that_are_prepared_at_once_are_drawn_once_a_second_each(publisher, time, live):
+    others = [
+        InterviewSession.objects.create(
+            owner=live.owner, candidate_name=f"Sam {number}", minutes=60, state="preparing"
+        )
+        for number in range(9)
+    ]
+    InterviewSession.objects.filter(pk=live.pk).update(state="preparing")
+    steady = Seconds()
+    drawn = Screens(publisher, time, lambda session, names: None, steady=steady)
+    for session in (*others, live):
+        drawn.mark(session.pk)
+    drawn.flush()
+    first = seq(live)
+    steady.at += 0.5
+    InterviewSession.objects.filter(pk=live.pk).update(state="ready")
+    drawn.mark(live.pk)
+    drawn.flush()
+    assert seq(live) == first
+    steady.at += 0.6
+    drawn.flush()
+    assert seq(live) > first
+
+
 def test_a_change_of_a_pod_costs_no_query_and_less_than_a_kilobyte(
     publisher, time, live, monkeypatch, django_assert_num_queries
 ):
