@@ -8,7 +8,7 @@ import sys
 
 import bench
 
-HELPERS = {"__main__", "figures", "live_scene", "programs"}
+HELPERS = {"__main__", "figures", "installation", "live_readers", "live_scene", "preparing_scene", "programs"}
 
 
 def names() -> list[str]:

@@ -20,9 +20,10 @@ import yaml
 from aiohttp import ClientError, ClientSession
 
 from bench.figures import Figure, report
-from bench.programs import connect, create, descendants, hosting, private
+from bench.programs import connect, create, descendants, hosting, private, seconds_of
 
 REST_S, ATTACK_S, EVERY_S = 6.0, 6.0, 0.02
+REST_EVERY_S = 1.0
 MAX_RATIO, MAX_MORE_MS = 1.5, 20.0
 """The goal: one of the two."""
 MADE = 5
@@ -216,6 +217,13 @@ async def attacked(
                 await attacking
 
 
+async def _come_to_rest(pid: int) -> None:
+    """Wait until a process does nothing any more."""
+    used = -1.0
+    while used != (used := seconds_of(pid)):
+        await asyncio.sleep(REST_EVERY_S)
+
+
 async def starts(control: ClientSession, parent: int, folder: Path) -> tuple[float, float]:
     """Return the milliseconds until a cluster is made, and the MB that its process shares with no other."""
     times, memory = [], []
@@ -233,7 +241,7 @@ async def measure(folder: Path) -> list[Figure]:
     figures = []
     async with AsyncExitStack() as stack:
         control, parent = await stack.enter_async_context(hosting(folder / "data"))
-        await asyncio.sleep(3)  # it reads modules that no cluster has needed yet
+        await _come_to_rest(parent)  # it takes images, and reads modules that no cluster has needed yet
         made_ms, private_mb = await starts(control, parent, folder)
         figures += [
             Figure("a cluster is made", made_ms, "ms", 100),

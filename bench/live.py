@@ -9,14 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import signal
-import socket
 import ssl
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -30,88 +25,15 @@ from aiohttp import ClientSession, TCPConnector
 from websockets.asyncio.client import ClientConnection, connect
 
 from bench.figures import Figure, report
+from bench.installation import Installation, installed
 from bench.live_readers import Readers, write_kubeconfig
-from bench.programs import compiled, seconds_of
 
-ROOT = Path(__file__).resolve().parents[1]
-READY = "Ready after"
 SETTLE_S = 3.0
 IDLE_S = 15.0
 MAX_WARM_UP_S, AT_REST = 30, 0.02
 CHANGES, PAUSE_S = 25, 0.25
 BUSY_CHANGES, BUSY_RATE = 100, 20.0
 STORM, JITTER_S = 200, 2.0
-
-
-@dataclass
-class Installation:
-    """A running ``manage.py up`` in a folder of its own."""
-
-    process: subprocess.Popen[str]
-    environment: dict[str, str]
-    ready_s: float = 0.0
-
-    @property
-    def address(self) -> str:
-        """Return host and port of the site."""
-        return f"127.0.0.1:{self.environment['PORT']}"
-
-    def scene(self) -> dict[str, Any]:
-        """Make a live session with its viewers, inside."""
-        code = (ROOT / "bench" / "live_scene.py").read_text(encoding="utf-8")
-        command = [sys.executable, "-W", "ignore", "manage.py", "shell", "-v0", "-c", code]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True)
-        scene: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-        return scene
-
-    def pids(self) -> list[int]:
-        """Return the supervisor and everything below it."""
-        parents = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            with suppress(OSError):
-                stat = Path(f"/proc/{name}/stat").read_text(encoding="ascii", errors="replace")
-                parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
-        found = [self.process.pid]
-        for pid in found:
-            found += [child for child, parent in parents.items() if parent == pid]
-        return found
-
-    def seconds(self) -> float:
-        """Return the processor time that all processes have used."""
-        total = 0.0
-        for pid in self.pids():
-            with suppress(OSError):
-                total += seconds_of(pid)
-        return total
-
-    def memory(self) -> float:
-        """Return the sum of what all processes hold, in MB; what several share is counted once."""
-        total = 0
-        for pid in self.pids():
-            with suppress(OSError):
-                lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-                total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-        return total / 1024
-
-
-def start(folder: Path) -> Installation:
-    """Start an installation and wait until it says that it is ready."""
-    environment = {name: value for name, value in compiled().items() if name not in ("REDIS_URL", "DATABASE_URL")}
-    environment |= {"DATA_DIR": str(folder), "PORT": str(_free_port()), "KUBESIM_PORT": str(_free_port())}
-    begun = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "manage.py", "up"],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if READY in line:
-            return Installation(process, environment, time.monotonic() - begun)
-    raise RuntimeError("the installation ended before it was ready")
 
 
 @dataclass
@@ -319,22 +241,11 @@ def _come_to_rest(installation: Installation) -> None:
 
 def main() -> int:
     """Measure everything once and return how many goals were missed."""
-    with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder:
-        installation = start(Path(folder))
-        try:
-            figures = [Figure("ready", installation.ready_s, "s", 3), *idle(installation)]
-            figures += asyncio.run(watched(installation, installation.scene()))
-        finally:
-            installation.process.send_signal(signal.SIGTERM)
-            installation.process.communicate(timeout=30)
+    with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder, installed(Path(folder)) as installation:
+        figures = [Figure("ready", installation.ready_s, "s", 3), *idle(installation)]
+        figures += asyncio.run(watched(installation, json.loads(installation.run("live_scene"))))
     return report("live", figures, peer="kubectl get -w, ms")
 
 
 def _now() -> float:
     return time.monotonic()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The whole interview with no person, against the goals of a first release."""
+"""The whole interview with no person, against the goals of a first release, and ten preparations beside one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, report
+from bench.installation import installed
 
 ROUNDS = 3
 GOALS = {"symptom_s": 2.0, "reverted_s": 5.0}
+AT_ONCE, MAX_RATIO = 10, 3.0
+PREPARED = (1, 1, AT_ONCE, 1, AT_ONCE, 1, AT_ONCE)
+"""How many are prepared at once in each round; the first, in which everything is new, does not count."""
 
 
 def rehearse() -> dict[str, Any]:
@@ -22,11 +28,21 @@ def rehearse() -> dict[str, Any]:
     return result
 
 
+def prepare_many() -> Figure:
+    """Prepare ten sessions at once, and one beside them, in the same installation."""
+    with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder, installed(Path(folder)) as installation:
+        taken = json.loads(installation.run("preparing_scene", json.dumps(PREPARED)))
+    rounds = [*zip(PREPARED, taken, strict=True)][1:]
+    one, many = (statistics.median(took for count, took in rounds if count == wanted) for wanted in (1, AT_ONCE))
+    print(f"  ready after {one:.2f} s alone, and after {many:.2f} s the last of {AT_ONCE} at once")
+    return Figure(f"{AT_ONCE} prepared at once", many / one, "x one", MAX_RATIO, one)
+
+
 def main() -> int:
-    """Measure the median of a few rehearsals."""
+    """Measure the median of a few rehearsals, and of a few preparations."""
     runs = [rehearse() for _ in range(ROUNDS)]
     figures = [
         Figure(name, statistics.median(float(run[name]) for run in runs), "s", goal) for name, goal in GOALS.items()
     ]
     figures.append(Figure("residue", float(max(len(run["residue"]) for run in runs)), "rows", 0))
-    return report("rehearse", figures)
+    return report("rehearse", [*figures, prepare_many()], peer="one, s")
