@@ -52,6 +52,8 @@ class Job(Peer):
     left: set[int] = field(default_factory=set)
     """The ranks that have not ended yet."""
     loss: Loss | None = None
+    programs: list[tuple[int, list[str]]] = field(default_factory=list)
+    """The number of processes and the words of each application, where there are several."""
     refusal: str = ""
     """The message for a rank that could not be started at all."""
     mapped: asyncio.Event = field(default_factory=asyncio.Event)
@@ -90,6 +92,14 @@ class Job(Peer):
         """Let every daemon kill its ranks."""
         self.over.set()
         self.changed()
+
+    def program(self, rank: int) -> list[str]:
+        """Return the command line of a rank."""
+        for count, argv in self.programs:
+            if rank < count:
+                return argv
+            rank -= count
+        return self.argv
 
     async def gather(self, name: str, rank: int, value: Any = None) -> list[Any]:
         """Return the values of all ranks, in their order, once every rank has come to the gathering of this name."""

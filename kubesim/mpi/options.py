@@ -34,6 +34,8 @@ class Call:
     parameters: dict[str, str] = field(default_factory=dict)
     """Of the modular component architecture: --mca, or OMPI_MCA_... in the environment."""
     argv: list[str] = field(default_factory=list)
+    programs: list[tuple[int, list[str]]] = field(default_factory=list)
+    """Of each application that a colon ends: how many of its processes there are, and its words."""
 
     def has(self, *names: str) -> bool:
         """Whether one of these options was given."""
@@ -66,7 +68,21 @@ WRONG_NUMBER = (
 
 
 def parse(words: list[str], own: Mapping[str, str]) -> Call:
-    """Return what a command line says; ``own`` is mpirun's environment. Raises ``UsageError``."""
+    """Return what a command line says; ``own`` is mpirun's environment. Raises ``UsageError``.
+
+    Colons part applications, each of so many processes, of which the first has the options for all.
+    """
+    if ":" not in words:
+        return _parse(words, own)
+    parts = "\0".join(words).split("\0:\0")
+    calls = [_parse(part.split("\0"), own) for part in parts]
+    whole = calls[0]
+    whole.programs = [(each.number("np") or 1, each.argv) for each in calls]
+    whole.given["np"] = str(sum(count for count, _ in whole.programs))
+    return whole
+
+
+def _parse(words: list[str], own: Mapping[str, str]) -> Call:
     call = Call()
     call.parameters = {
         name.removeprefix("OMPI_MCA_"): value for name, value in own.items() if name.startswith("OMPI_MCA_")

@@ -18,3 +18,8 @@ def _table() -> dict[str, str]:
 def show(name: str, **values: object) -> str:
     """Return a message between two lines of hyphens."""
     return f"{RULE}{_table()[name].format(**values)}{RULE}"
+
+
+def usage() -> str:
+    """Return what mpirun prints when it is asked for help."""
+    return _table()["help"]

@@ -102,6 +102,12 @@ async def test_a_hostfile_names_other_hosts(cluster):
     assert (await typed(cluster, "sh", "-c", script))[1] == "train-worker-1\n"
 
 
+async def test_a_colon_parts_several_programs_of_one_job(cluster):
+    script = "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE"
+    _, out, _ = await typed(cluster, *ALLOWED, "-np", "1", "hostname", ":", "-np", "2", "sh", "-c", script)
+    assert sorted(out.split()) == ["1/3", "2/3", "train-worker-0"]
+
+
 async def test_without_hosts_the_ranks_run_here(cluster):
     _, out, _ = await typed(cluster, *ALLOWED, "-np", "2", "hostname", on="train-worker-1", where="worker")
     assert out == "train-worker-1\n" * 2

@@ -15,7 +15,7 @@ from kubesim.mpi import hosts, options
 from kubesim.mpi.hosts import Host, NotAllocated, TooFewSlots
 from kubesim.mpi.job import LOCAL_RANK, RANK, SIZE, URI, Job, Loss, find, world
 from kubesim.mpi.options import Call, UsageError
-from kubesim.mpi.texts import show
+from kubesim.mpi.texts import show, usage
 from kubesim.shell.errors import FileError, Leave, NetworkError, StartError
 from kubesim.shell.files import Directory
 from kubesim.shell.handles import Outside
@@ -40,7 +40,7 @@ async def mpirun(process: Process) -> int:
     try:
         call = options.parse(process.argv[1:], process.env)
         if call.has("V", "version", "h", "help"):
-            await process.write(VERSION)
+            await process.write(VERSION if call.has("V", "version") else usage())
             return 0
         return await _Launch(process, call).run()
     except UsageError as error:
@@ -57,6 +57,7 @@ class _Launch:
         family = zlib.crc32(f"{process.machine.hostname}/{process.pid}/{process.started}".encode()) % 65536
         env, folder = call.environment(process.env), call.given.get("wdir", process.cwd)
         self.job = Job(family, 0, call.argv, env, folder, self._print, chosen_folder="wdir" in call.given)
+        self.job.programs = call.programs
         self.port = FIRST_PORT + family % PORTS
         self.uri = f"{family << 16}.0;tcp://{process.machine.address}:{self.port}"
         self.event = asyncio.Event()
@@ -255,6 +256,7 @@ async def _follow(job: Job, rank: int, child: Process) -> None:
 def _start_rank(process: Process, job: Job, place: tuple[int, int, int], uri: str) -> Process | None:
     """Start one rank; None where that cannot be, of which the job is told."""
     number, rank, local = place
+    argv = job.program(rank)
     values = {
         SIZE: job.size,
         RANK: rank,
@@ -263,7 +265,7 @@ def _start_rank(process: Process, job: Job, place: tuple[int, int, int], uri: st
         "OMPI_COMM_WORLD_NODE_RANK": local,
         "OMPI_UNIVERSE_SIZE": job.size,
         "OMPI_APP_CTX_NUM_PROCS": job.size,
-        "OMPI_COMMAND": job.argv[0],
+        "OMPI_COMMAND": argv[0],
         "PMIX_RANK": rank,
         "PMIX_NAMESPACE": (job.family << 16) + 1,
         "PWD": job.folder,
@@ -280,9 +282,9 @@ def _start_rank(process: Process, job: Job, place: tuple[int, int, int], uri: st
     fds = {0: Outside(), **{fd: Outside(writer=_Output(job, rank, fd)) for fd in (1, 2)}}
     before, process.view.cwd = process.view.cwd, folder
     try:
-        return process.run(job.argv, env=env, fds=fds)
+        return process.run(argv, env=env, fds=fds)
     except StartError as error:
-        job.refuse(show("executable" if error.code == 127 else "permission", program=job.argv[0], **seen))
+        job.refuse(show("executable" if error.code == 127 else "permission", program=argv[0], **seen))
         return None
     finally:
         process.view.cwd = before
