@@ -198,7 +198,8 @@ def _python(
         text = words[1] if len(words) > 1 else ""
         return Program(python.script(text, modules, dict(env), unbuffered=unbuffered, memory=memory))
     if words[0] in ("--version", "-V"):
-        return Program(fixed(Line(0.02, f"Python {image.env.get('PYTHON_VERSION', '3.11.2')}"), Exit(0.03, 0)))
+        version = image.env.get("PYTHON_VERSION") or (libraries(image)["python"] if image.scripts else "3.11.2")
+        return Program(fixed(Line(0.02, f"Python {version}"), Exit(0.03, 0)))
     if words[0] == "-m" and len(words) > 1:
         return _module(image, words[1], modules, seed, argv, env, found)
     if image.scripts:

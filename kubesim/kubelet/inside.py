@@ -11,6 +11,7 @@ from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
+from kubesim.gpu.products import driver
 from kubesim.kubelet import behaviours, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
@@ -24,7 +25,7 @@ from kubesim.network.door import PodKube
 from kubesim.network.gate import Gate
 from kubesim.network.pods import CLUSTER_RESOLVER, NODE_RESOLVER, PodNetwork
 from kubesim.shell import rootfs, wires
-from kubesim.shell.files import Device, Directory, File, Files, Mount, View
+from kubesim.shell.files import Device, Directory, File, Files, Link, Mount, View
 from kubesim.shell.hostside import ears
 from kubesim.shell.machine import Machine, Tool
 from kubesim.shell.share import Memory
@@ -37,6 +38,17 @@ PACKAGES = "/usr/local/lib/python3.11/site-packages"
 OWN = ("nnp", "sysctl")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
+DRIVER_LIBRARIES = (
+    "cuda",
+    "cudadebugger",
+    "nvidia-ml",
+    "nvidia-cfg",
+    "nvidia-nvvm",
+    "nvidia-opencl",
+    "nvidia-ptxjitcompiler",
+)
+LIBRARY_FOLDER = "/usr/lib/x86_64-linux-gnu"
+"""The libraries that the toolkit puts into a container, and their folder in one of Debian's kind."""
 DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 510, 0), ("nvidia-uvm-tools", 510, 1))
 """Name, major and minor number of the device files that belong to no single GPU."""
 SHARED_BYTES = 64 << 20
@@ -158,6 +170,10 @@ def _add_driver(made: Machine) -> None:
     for path in DRIVER_PROGRAMS:
         folder, name = _folder(made.files, path)
         folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
+    for library in DRIVER_LIBRARIES:
+        folder, name = _folder(made.files, f"{LIBRARY_FOLDER}/lib{library}.so.{driver().version}")
+        folder.put(name, File(mode=0o644, data=b"\x7fELF"))
+        folder.put(f"lib{library}.so.1", Link(target=name))
 
 
 def _add_devices(made: Machine) -> None:

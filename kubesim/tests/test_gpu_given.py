@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from kubesim.gpu.readings import read
-from kubesim.kubelet import consumption
+from kubesim.kubelet import consumption, records
 from kubesim.metrics import dcgm
 from kubesim.tests.containers import cat, log, run, state
 from kubesim.tests.test_gpu_containers import PYTORCH, trainer
@@ -357,3 +358,46 @@ async def test_a_gpu_without_bfloat16_serves_in_half_precision():
         await w.tick(40)
         assert "dtype=torch.float16" in log(w, "serve")
         assert "bfloat16" not in log(w, "serve")
+
+
+async def test_one_node_works_and_its_twin_is_idle_in_every_view():
+    async with world(count=2) as w:
+        full, idle = w.node_names
+        for number in range(8):
+            where = {"nodeSelector": {"kubernetes.io/hostname": full}}
+            await w.create("pods", pod(f"job-{number}", trainer(1), **where))
+        await w.create("pods", pod("late", trainer(1), nodeSelector={"kubernetes.io/hostname": full}))
+        await w.tick(60)
+        boards = {name: w.kubelets.gpus(name).board for name in (full, idle)}
+        exposed = [each for name in boards for each in dcgm.exposed(boards[name], w.clock.now())]
+        utils = [each for each in exposed if each.family.name == "DCGM_FI_DEV_GPU_UTIL"]
+        assert all((each.value > 85) == (each.labels["Hostname"] == full) for each in utils)
+        assert (await w.pod("late"))["status"]["phase"] == "Pending"
+        assert "1 Insufficient nvidia.com/gpu" in (await w.messages("FailedScheduling"))[0]
+        await w.client.delete("pods", "late", "default")
+        await w.create("pods", pod("free", trainer(1)))
+        await w.tick(30)
+        assert (await w.pod("free"))["spec"]["nodeName"] == idle
+
+
+async def test_what_a_program_has_found_outlives_a_restart_of_the_simulator():
+    async with world(count=1, gpus=4, product="T4") as w:
+        await w.create("pods", pod("train", trainer(2)))
+        await w.create("pods", pod("plain", container(PYTORCH, *TRAIN)))
+        await w.tick(200)
+        for worker in w.kubelets._workers.values():
+            (each,) = worker.record.containers
+            kept = records.Container.load(json.loads(json.dumps(each.dump(), default=str)))
+            assert kept.instance.found == each.instance.found is not None
+            before = [*worker.program(each).lines(200)]
+            assert [*worker.program(each, kept.instance).lines(200)] == before
+
+
+async def test_the_drivers_libraries_come_with_a_gpu_alone():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.create("pods", pod("plain", container(PYTORCH, *TRAIN)))
+        await w.tick(30)
+        listed = ("sh", "-c", "ls /usr/lib/x86_64-linux-gnu | grep libcuda.so")
+        assert (await run(w, "train", *listed))[1] == "libcuda.so.1\nlibcuda.so.580.95.05\n"
+        assert (await run(w, "plain", *listed))[1] == ""
