@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 WARM_S = 12.0
 """How long memory takes to be filled."""
+PAGE = 4096
+MEMORY_SPREAD, MEMORY_SWING = 0.09, 0.004
+"""How far two programs of one kind differ in their memory, and how far that of one goes up and down."""
 SYSTEM_CPU, SYSTEM_MEMORY_MIB = 0.19, 1480
 """What a node's own services use, beside its pods."""
 _FILE = Path(__file__).with_name("usage.yaml")
@@ -68,8 +71,9 @@ class Usage:
 
     def memory(self, elapsed_s: float) -> float:
         """Return the bytes of the working set."""
-        wanted = self.memory_mib * MIB * min(0.25 + 0.75 * elapsed_s / WARM_S, 1.0)
-        return min(wanted, self.memory_limit * 0.97) if self.memory_limit else wanted
+        wave = 1 + MEMORY_SWING * math.cos(self._angle(elapsed_s / 3))
+        wanted = self.memory_mib * MIB * min(0.25 + 0.75 * elapsed_s / WARM_S, 1.0) * wave
+        return min(wanted, self.memory_limit * 0.97 if self.memory_limit else wanted) // PAGE * PAGE
 
     def full_at(self) -> float | None:
         """Return when it needs more than its limit, in seconds since the start; None: its limit is enough.
@@ -97,7 +101,8 @@ def usage(workload: str, seed: str, *, cpu_limit: float = 0.0, memory_limit: flo
     entry = _table().get(workload) or _table()[""]
     low, high = entry["cpu"]
     received, sent = entry["network"]
-    memory, needs = entry["memory"], entry["needs"]
+    own = 1 - MEMORY_SPREAD * (0.5 - zlib.crc32(f"{seed}/memory".encode()) / 0xFFFFFFFF)
+    memory, needs = entry["memory"] * own, entry["needs"]
     return Usage(low, high, memory, needs, entry["period"], received, sent, seed, cpu_limit, memory_limit)
 
 

@@ -24,7 +24,12 @@ def test_limits_hold():
 
 def test_memory_fills_while_a_process_warms_up():
     found = usage("inference", "a")
-    assert found.memory(0) < found.memory(6) < found.memory(60) == found.memory(600)
+    assert found.memory(0) < found.memory(6) < found.memory(60) == pytest.approx(found.memory(600), rel=0.01)
+
+
+def test_two_containers_of_one_kind_do_not_hold_the_same_memory():
+    assert usage("training", "a").memory(600) != pytest.approx(usage("training", "b").memory(600), rel=1e-4)
+    assert usage("training", "a").memory(600) == pytest.approx(usage("training", "b").memory(600), rel=0.1)
 
 
 def test_two_containers_do_not_swing_as_one():
