@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,13 +38,20 @@ def health() -> Obj:
     return _ask("GET", "/control/health")
 
 
-def create(name: str, deadline: datetime, nodes: int, gpus: int) -> Obj:
-    """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError."""
+def create(
+    name: str, deadline: datetime, nodes: int, gpus: int, images: Sequence[Obj] = (), present: Sequence[str] = ()
+) -> Obj:
+    """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError.
+
+    Its registries serve ``images`` beside the public ones; those ``present`` are on its nodes already.
+    """
     body = {
         "name": name,
         "nodes": nodes,
         "gpus": gpus,
         "addons": ADDONS,
+        **({"images": images} if images else {}),
+        **({"present": present} if present else {}),
         "ttlSeconds": max(0, round((deadline - clock.now()).total_seconds())),  # the wall clock may be set
     }
     return _ask("POST", "/control/clusters", body)

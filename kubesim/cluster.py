@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -40,6 +40,7 @@ from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
 from kubesim.holders import Holders
 from kubesim.inprocess import InProcessClient
+from kubesim.kubelet.images import STANDARD, Catalogue
 from kubesim.located import FileError
 from kubesim.nodes.access import load_chain
 from kubesim.nodes.practice import Nodes
@@ -68,6 +69,8 @@ class ClusterSpec:
     gpus: int = 8
     product: str = "H100"
     deadline: datetime | None = None
+    images: list[Obj] = field(default_factory=list)
+    """The images that its registries serve beside those of the catalogue (``kubelet/imagefile.py``)."""
     without: frozenset[str] = frozenset()
     """The parts that are left out, for others to run in their place: some of ``PARTS``."""
 
@@ -80,6 +83,7 @@ class ClusterSpec:
             "gpus": self.gpus,
             "product": self.product,
             "deadline": micro(self.deadline) if self.deadline else None,
+            **({"images": self.images} if self.images else {}),
         }
 
     @classmethod
@@ -89,7 +93,13 @@ class ClusterSpec:
         if created is None:
             raise ValueError("createdAt is no time")
         return cls(
-            saved["name"], created, saved["nodes"], saved["gpus"], saved["product"], parse_time(saved["deadline"])
+            saved["name"],
+            created,
+            saved["nodes"],
+            saved["gpus"],
+            saved["product"],
+            parse_time(saved["deadline"]),
+            saved.get("images") or [],
         )
 
 
@@ -191,7 +201,8 @@ class Cluster:
         self.changes = Changes()
         self.guard = Guard(self.store)
         self.signer = keys.signer
-        self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem)
+        catalogue = Catalogue(spec.images) if spec.images else STANDARD
+        self.nodes = Nodes(self.operations, self.store, clock, keys.signer, server, ca.pem, catalogue)
         self._caller = Caller(self.store, self.operations.registry, self.nodes.fabric, clock)
         self.operations.ask = self._caller.ask
         policies = StorePolicies(self.store, self.operations.registry)
@@ -239,6 +250,8 @@ class Cluster:
 
         ``keep``: what changes is noted in ``changes`` from the first object on. ``issuer``: of its accounts' tokens.
         """
+        if file:
+            spec.images = [*spec.images, *file.images]
         cluster = cls(spec, Secrets.create(issuer), clock, server, ca)
         if keep:
             cluster._note_changes()
@@ -254,7 +267,8 @@ class Cluster:
         await pools.create(cluster._client("kubelet"), wanted, clock.now(), seed)
         if practice and any(pool.profile == "gke" for pool in wanted):
             await storage_classes.create(cluster._client("addon-manager"))
-        await cluster._start(pools.machines(wanted, clock.now(), seed))
+        state = pools.machines(wanted, clock.now(), seed, file.present if file else ())
+        await cluster._start(state)
         if file:
             await cluster._take_in(file)
         return cluster

@@ -27,6 +27,7 @@ from kubesim.image import Image, image_of
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
 from kubesim.removal import find, with_family
+from kubesim.saved import with_images
 from kubesim.serve import listening
 from kubesim.times import micro
 
@@ -148,11 +149,13 @@ class ClusterProcess:
             nodes=asked["nodes"],
             gpus=asked["gpus"],
             deadline=parse_time(self._job["deadline"]),
+            images=asked.get("images", []),
         )
-        image = next((found for found in self._images if found.asked == asked), None)
+        plain = {name: asked[name] for name in ("nodes", "gpus", "addons")}
+        image = next((found for found in self._images if found.asked == plain), None)
         if image is None:
-            image = await asyncio.to_thread(image_of, asked, self._authority)
-        state = image.state_of(spec, self._job["issuer"])
+            image = await asyncio.to_thread(image_of, plain, self._authority)
+        state = with_images(image.state_of(spec, self._job["issuer"]), asked.get("present", []))
         cluster = await self._restored(state)
         cluster.changes.give_back(state)  # none of it is on the disk
         return cluster

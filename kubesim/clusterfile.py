@@ -11,6 +11,16 @@
       - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
       kubelet:                   # of their KubeletConfiguration: what lets pods be evicted, and images be removed
         evictionHard: {memory.available: 5%, nodefs.available: 10%}
+      present: [nginx:1.28]      # images that are on these nodes already
+    present:                     # images that are on all nodes already, beside those that such nodes have in any case
+    - registry.example.com/team/embedding-api:1.4
+    images:                      # that registries serve beside the public ones; docs/cluster-file.md names the fields
+    - name: registry.example.com/team/embedding-api
+      tags: ["1.*", latest]
+      from: python:3.12-slim
+      script: |
+        #!/usr/bin/env python3
+        print("serving")
     addons:                      # what kubesim brings
     - gpu-operator               # device plugin, feature discovery, dcgm-exporter
     - monitoring                 # Prometheus, kube-state-metrics, node_exporter
@@ -26,8 +36,9 @@ What it says is checked in two steps: its own fields when it is read, and every 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +50,8 @@ from kubesim.api.options import Options
 from kubesim.auth.users import ADMIN
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import PRODUCTS
+from kubesim.kubelet import imagefile
+from kubesim.kubelet.imagefile import WrongImage
 from kubesim.kubelet.thresholds import WrongConfig, rules
 from kubesim.located import FileError, Mapping, documents
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
@@ -65,6 +78,10 @@ class ClusterFile:
     path: Path
     pools: tuple[Pool, ...] | None = None
     objects: list[Planned] = field(default_factory=list)
+    images: tuple[Obj, ...] = ()
+    """The cluster's own images (``kubelet/imagefile.py``)."""
+    present: tuple[str, ...] = ()
+    """Images that are on every node from the start."""
 
     def create(self, operations: Operations) -> None:
         """Create the objects, in their order; raises FileError for the first that the API refuses."""
@@ -88,12 +105,25 @@ def read(path: Path) -> ClusterFile:
         raise fields.error("nodes", f"{name} is the name of more than one entry; give each its own")
     if pools is not None and sum(pool.count for pool in pools) > MAX_NODES:
         raise fields.error("nodes", f"there are more than {MAX_NODES}; give fewer")
+    images, present = _images(fields, pools or ())
     objects = [found for addon in fields.each("addons", _addon) for found in addon]
     objects += fields.each("namespaces", _namespace)
     for manifests in fields.each("manifests", _manifest):
         objects += manifests
     fields.end()
-    return ClusterFile(path, pools, objects)
+    return ClusterFile(path, pools, objects, tuple(images), tuple(present))
+
+
+def _images(fields: _Fields, pools: Iterable[Pool]) -> tuple[list[Obj], list[str]]:
+    """Return the images that a file brings, and those that are on all nodes; raises FileError."""
+    given: list[Any] = [orjson.loads(orjson.dumps(fields.list(name))) for name in ("images", "present")]
+    try:
+        images = imagefile.read(given[0])
+        for pool in pools:
+            imagefile.read_present(list(pool.images), images, "nodes.present")
+        return images, imagefile.read_present(given[1], images)
+    except WrongImage as error:
+        raise fields.within(error.field, error.message) from error
 
 
 def known_addons() -> list[str]:
@@ -115,7 +145,7 @@ def with_addons(names: Iterable[str], file: ClusterFile | None = None) -> Cluste
     objects = [found for name in names for found in addon(name)]
     if file is None:
         return ClusterFile(ADDONS, None, objects) if objects else None
-    return ClusterFile(file.path, file.pools, objects + file.objects)
+    return replace(file, objects=objects + file.objects)
 
 
 class _Fields:
@@ -132,6 +162,18 @@ class _Fields:
         """Return an error that stands at a field."""
         line = self._found.lines.get(name, self._found.line)
         return FileError(self.path, line, f"{self.where}{name}: {message}")
+
+    def within(self, place: str, message: str) -> FileError:
+        """Return an error that stands somewhere below a field, as ``images[1].size``: at the line of it."""
+        line, found = self._found.line, self._found
+        for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", place):
+            line = found.lines.get(name, line)
+            below = found.get(name)
+            below = below[int(index)] if index and isinstance(below, list) and int(index) < len(below) else below
+            if not isinstance(below, Mapping):
+                break
+            found, line = below, below.line if index else line
+        return FileError(self.path, line, f"{place}: {message}")
 
     def get(self, name: str, default: Any, fits: Callable[[Any], bool], wanted: str) -> Any:
         """Return a field's value; raises FileError for one that does not fit."""
@@ -198,6 +240,7 @@ def _pool(fields: _Fields, item: Any) -> Pool:
         labels=fields.texts("labels"),
         taints=tuple(fields.each("taints", _taint)),
         kubelet=_kubelet(fields),
+        images=tuple(map(str, fields.list("present"))),
         path=fields.path,
         line=fields.line,
     )

@@ -16,11 +16,15 @@ from kubesim.api.answers import json_response
 from kubesim.api.durations import parse_time
 from kubesim.errors import Obj
 from kubesim.host import Host, Tenant
+from kubesim.kubelet import imagefile
+from kubesim.kubelet.imagefile import WrongImage
 from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.processes import HostError
 
-FIELDS = frozenset({"name", "nodes", "gpus", "addons", "deadline", "ttlSeconds", "from", "at", "recording"})
+FRESH = frozenset({"nodes", "gpus", "addons", "images", "present"})
+"""The fields of a fresh cluster."""
+FIELDS = FRESH | {"name", "deadline", "ttlSeconds", "from", "at", "recording"}
 MAX_TTL_S = 366 * 24 * 3600
 
 
@@ -89,13 +93,14 @@ class Control:
             "nodes": _count(body, "nodes", 3, MAX_NODES),
             "gpus": _count(body, "gpus", 8, MAX_GPUS),
             "addons": _addons(body),
+            **_images(body),
         }
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
 
     async def _look_back(self, body: Obj) -> Tenant:
         """Make a cluster from a moment of another."""
-        if unfit := sorted({"nodes", "gpus", "addons"} & set(body)):
+        if unfit := sorted(FRESH & set(body)):
             raise HostError(422, f"{unfit[0]}: leave it out; the cluster is as that of from was.")
         recording = body.get("recording", False)
         if not isinstance(recording, bool):
@@ -177,6 +182,17 @@ def _addons(body: Obj) -> list[str]:
     if not isinstance(value, list) or any(name not in known for name in value):
         raise HostError(422, f"addons: give a list of some of {', '.join(known)}.")
     return value
+
+
+def _images(body: Obj) -> Obj:
+    """Return the images that a fresh cluster brings, and those that its nodes have from the start, if any."""
+    if not body.keys() & {"images", "present"}:
+        return {}
+    try:
+        images = imagefile.read(body.get("images", []))
+        return {"images": images, "present": imagefile.read_present(body.get("present", []), images)}
+    except WrongImage as error:
+        raise HostError(422, str(error)) from error
 
 
 def _moment(body: Obj, name: str) -> datetime | None:

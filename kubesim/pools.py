@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from kubesim.gpu.board import GPU
 from kubesim.gpu.nodes import PRODUCTS, node, register
 from kubesim.gpu.products import machine_of
 from kubesim.kubelet import configuration
+from kubesim.kubelet.images import present
 from kubesim.kubelet.volumes import HOST
 from kubesim.located import FileError
 from kubesim.times import micro
@@ -43,6 +44,8 @@ class Pool:
     line: int = 0
     kubelet: Obj = field(default_factory=dict)
     """What the configuration of their kubelets says beside the defaults."""
+    images: tuple[str, ...] = ()
+    """What is on their disks from the start, beside what such nodes have in any case."""
 
     @property
     def machine(self) -> str:
@@ -84,13 +87,14 @@ async def create(client: Client, pools: Iterable[Pool], now: datetime, seed: str
         first += pool.count
 
 
-def machines(pools: Iterable[Pool], now: datetime, seed: str = "") -> Obj:
-    """Return what kubelets find on fresh machines: when each has booted, and its configuration."""
+def machines(pools: Iterable[Pool], now: datetime, seed: str = "", images: Sequence[str] = ()) -> Obj:
+    """Return what kubelets find on fresh machines: when each has booted, its ``images``, and its configuration."""
     found: Obj = {}
     first = 0
     for pool in pools:
-        for made in pool.nodes(first, now, seed) if seed or pool.kubelet else ():
+        for made in pool.nodes(first, now, seed):
             name = made["metadata"]["name"]
+            found[f"images/{name}"] = [*present(pool.gpus), *pool.images, *images]
             if seed:
                 found[f"boot/{name}"] = micro(now - JOINED_AFTER - timedelta(seconds=crc32(name.encode()) % 17))
             if pool.kubelet:

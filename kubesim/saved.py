@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -57,3 +58,10 @@ def key_of_object(event: Event) -> bytes:
 def lines(name: str, changes: Obj) -> State:
     """Return changes under keys that begin with ``name``; None is a thing that is gone."""
     return {key(name, what): b"" if value is None else orjson.dumps(value) for what, value in changes.items()}
+
+
+def with_images(state: State, present: Sequence[str]) -> State:
+    """Return a state whose nodes have some images more on their disks."""
+    begin = key("kubelet", "images/").removesuffix(b'"]')
+    there = {line: value for line, value in state.items() if line.startswith(begin)} if present else {}
+    return state | {line: orjson.dumps([*orjson.loads(value), *present]) for line, value in there.items()}

@@ -63,7 +63,10 @@ def go_duration(seconds: float) -> str:
 
 
 def go_milliseconds(seconds: float) -> str:
-    """Return a duration rounded to milliseconds as Go prints it: 312ms, 1.234s."""
+    """Return a duration rounded to milliseconds as Go prints it: 312ms, 1.234s, 2m0.5s."""
     if seconds < 1:
         return f"{round(seconds * 1000)}ms"
-    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
+    minutes, rest = divmod(round(seconds * 1000), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return whole + f"{rest / 1000:.3f}".rstrip("0").rstrip(".") + "s"

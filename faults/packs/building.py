@@ -13,7 +13,7 @@ Manifests = Mapping[str, list[Obj]]
 
 def requires(row: Obj) -> Requires:
     """Return what the pack asks of a cluster."""
-    return Requires(tuple(row["tiers"]), row["nodes"], row["gpus"], row["agent"])
+    return Requires(tuple(row["tiers"]), row["nodes"], row["gpus"], row["agent"], tuple(row.get("images", [])))
 
 
 def parameters(rows: Mapping[str, Obj]) -> dict[str, Parameter]:

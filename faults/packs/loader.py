@@ -86,6 +86,7 @@ def _objects(name: str, text: str) -> list[Obj]:
 def _check_whole(source: Source) -> None:
     document = source.document
     _check_rights(document)
+    _check_images(document)
     _check_parameters(document)
     _check_files(source)
     _check_placeholders(source)
@@ -100,6 +101,14 @@ def _check_rights(document: Obj) -> None:
     """More rights only where nobody else's work is in reach."""
     if document.get("rights") and "shared" in document["requires"]["tiers"]:
         raise PackError(DOCUMENT, "rights", "cannot be granted on shared clusters; remove shared from requires.tiers")
+
+
+def _check_images(document: Obj) -> None:
+    """Only practice clusters have registries that serve a pack's images."""
+    if document.get("images") and document["requires"]["tiers"] != ["practice"]:
+        raise PackError(
+            DOCUMENT, "images", "only practice clusters can have them; leave the others out of requires.tiers"
+        )
 
 
 def _check_parameters(document: Obj) -> None:

@@ -16,12 +16,16 @@ RIGHTS = (PRIVILEGED_PODS, EPHEMERAL_CONTAINERS, DIRECT_PLACEMENT)
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What a cluster must offer: a tier, nodes, GPUs on each of them, and the node agent where it is needed."""
+    """What a cluster must offer: a tier, nodes, GPUs on each of them, and the node agent where it is needed.
+
+    ``images`` are on the nodes of a practice cluster from the start, so that nobody waits for a pull.
+    """
 
     tiers: tuple[str, ...]
     nodes: int
     gpus: int
     agent: bool
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from faults.checks.model import Check, Condition
 from faults.packs import building
 from faults.packs.errors import PackError
-from faults.packs.model import Criterion, Hint, InjectStep, Parameter, Requires, Solution, Source
+from faults.packs.model import Criterion, Hint, InjectStep, Obj, Parameter, Requires, Solution, Source
 from faults.packs.placeholders import substitute
 
 
@@ -25,6 +25,8 @@ class Pack:
     tags: tuple[str, ...]
     source: str
     requires: Requires
+    images: tuple[Obj, ...]
+    """The images that a practice cluster has for the pack, as its control API takes them."""
     rights: tuple[str, ...]
     namespaces: Mapping[str, str]
     parameters: Mapping[str, Parameter]
@@ -70,6 +72,7 @@ class Pack:
             tags=tuple(document["tags"]),
             source=document["source"],
             requires=building.requires(document["requires"]),
+            images=tuple(document.get("images", [])),
             rights=tuple(document.get("rights", [])),
             namespaces=dict(namespaces),
             parameters=building.parameters(document["parameters"]),

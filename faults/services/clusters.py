@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from faults import clock, crypto, practice
 from faults.errors import NotFound, NotYet
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
+from faults.packs import Pack
 from faults.services.leasing import check_kubeconfig
 from faults.tiers import policy_of
 
 
-def ensure_practice_cluster(*, name: str, deadline: datetime, nodes: int = 3, gpus: int = 8) -> Cluster:
+def ensure_practice_cluster(
+    *, name: str, deadline: datetime, nodes: int = 3, gpus: int = 8, packs: Iterable[Pack] = ()
+) -> Cluster:
     """Return the practice cluster of that name, made if need be; it drops itself at ``deadline``.
 
-    ``gpus`` is the number on each node. Raises ClusterError where the host of practice clusters does not answer.
+    ``gpus`` is the number on each node; the images of the ``packs`` are there. Raises ClusterError where the host of
+    practice clusters does not answer.
     """
-    made = practice.create(name, deadline, nodes, gpus)
+    bound = [pack.bind() for pack in packs]
+    images = [image for pack in bound for image in pack.images]
+    present = [*dict.fromkeys(image for pack in bound for image in pack.requires.images)]
+    made = practice.create(name, deadline, nodes, gpus, images, present)
     parse(made["kubeconfig"])
     known = Cluster.objects.filter(name=name).first()
     if known is not None and known.kubeconfig and crypto.unseal(known.kubeconfig) == made["kubeconfig"]:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from heapq import merge
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     ):
         return False
     name = argv[0].rpartition("/")[2]
-    if name in INTERPRETED or name in TOOLS.added or _serves_files(image, argv):
+    if name in INTERPRETED or name in TOOLS.added or _serves_files(image, argv) or {*argv} & image.files.keys():
         return True
     known = _is_server(image, name) or name.startswith("python") or name == "pause" or name.endswith(".sh")
     known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())
@@ -128,7 +129,7 @@ def _serves_files(image: Image, argv: tuple[str, ...]) -> bool:
 
 def _is_server(image: Image, name: str) -> bool:
     """Whether a program goes on as a behaviour says: that of its image, or of the same name."""
-    return name in SERVERS or (name == image.behaviour and name in _table())
+    return name in SERVERS or (name == image.behaviour and name in _table()) or name == image.program != ""
 
 
 def environment(container: dict[str, Any], pod: dict[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -228,6 +229,8 @@ def _work(
 ) -> Program:
     """Return the work that an image is for, as its command line, its environment and its devices want it."""
     variables, name = dict(env), argv[0].rpartition("/")[2]
+    if name == image.program:
+        return described(image, seed)
     if name in _table() and image.behaviour != name:
         return workload(name, seed)
     if image.behaviour == "training":
@@ -319,6 +322,23 @@ def workload(name: str, seed: str, *, first: int = 0, **values: Any) -> Program:
     return Program(run, term_code=entry.get("term"), load=entry.get("load", name), stamped=True, values=known)
 
 
+def described(image: Image, seed: str) -> Program:
+    """Return the program of a cluster's own image, whose course its cluster has described."""
+    own = image.own
+    end = own.get("exit")
+
+    def run(horizon: float, limit: int) -> Iterator[Output]:
+        until = min(horizon, end["at"]) if end else horizon
+        repeated = (_repeat(each, until, limit, seed, 0, DEFAULTS) for each in own["log"] if "every" in each)
+        named = ({"from": each["at"], "every": 1, **each} for each in own["log"] if "at" in each)
+        once = (_repeat(each, until, 1, seed, 0, DEFAULTS) for each in named)
+        yield from merge(*once, *repeated, key=lambda out: out.at)
+        if end:
+            yield Exit(end["at"], end["code"])
+
+    return Program(run, term_code=own.get("term"), load=own.get("load", {}).get("gpu", ""), stamped=True)
+
+
 def following(program: Program, course: Sequence[tuple[float, str]], seed: str) -> Program:
     """Return a program that goes on with behaviours, each from so many seconds after its start on."""
     ends = [*(at for at, _ in course), FOREVER_S * 100]
@@ -345,13 +365,14 @@ def _repeat(
         at = begins + n * every
         if at > horizon:
             return
-        yield Line(at, text.format_map(_values(first + n, _noise(f"{seed}/{first + n}"), own, other, known)))
+        values = _values(first + n, _noise(f"{seed}/{first + n}"), own, other, known)
+        yield Line(at, text.format_map(values), entry.get("stream", "stdout"))
 
 
 def _times(entry: dict[str, Any], known: Mapping[str, Any]) -> tuple[float, float]:
     """Return when a line comes first and how often: every so many seconds, or as often as the work gets on."""
     if "every" in entry:
-        return entry["from"], entry["every"]
+        return entry.get("from", 0), entry["every"]
     every = LOGGED_STEPS * BATCH / max(known["pace"], 0.1)
     return entry["from"] + every, every
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -27,13 +28,15 @@ DEFAULTS: dict[str, Any] = {
     "nodeLeaseDurationSeconds": timings.LEASE_S,
     "containerLogMaxSize": "10Mi",
     "containerLogMaxFiles": 5,
+    "serializeImagePulls": False,
+    "maxParallelImagePulls": 3,
     **thresholds.CONFIG,
 }
 NOT_LOADED = (
     "failed to load kubelet config file, path: {path}, error: failed to load Kubelet config file {path}, error {why}"
 )
 GO_KINDS = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", type(None): "null"}
-GO_TYPES = {str: "string", int: "int32", dict: "map[string]string", list: "[]string"}
+GO_TYPES = {str: "string", int: "int32", bool: "bool", dict: "map[string]string", list: "[]string"}
 GO_HEAD = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 SAID = {
     "mapping values are not allowed here": "mapping values are not allowed in this context",
@@ -49,6 +52,12 @@ MORE: dict[str, type] = {
 }
 TYPES = {name: type(value) for name, value in DEFAULTS.items()} | MORE
 """Field -> its type."""
+
+
+def max_pulls(config: Mapping[str, Any]) -> int:
+    """Return how many images a kubelet of a configuration pulls at once; 0: any number."""
+    whole = {**DEFAULTS, **config}
+    return 1 if whole["serializeImagePulls"] else int(whole["maxParallelImagePulls"] or 0)
 
 
 def text(config: Obj) -> str:

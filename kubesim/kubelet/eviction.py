@@ -81,7 +81,7 @@ class Pressure(Watch):
     """What of each resource is used by what is no pod, beside the node's own system."""
 
     def __post_init__(self) -> None:
-        self.images = ImageStore(self.node.images, self.node.architecture, self.workers)
+        self.images = ImageStore(self.node.images, self.workers)
         self.capacity = int(quantity.parse(self.node.capacity.get("memory", "4Gi")))
         self._images = 0
         self._first: dict[Threshold, datetime] = {}
@@ -180,7 +180,7 @@ class Pressure(Watch):
         """Return what is used of the node's disk, counted anew: bytes and entries."""
         self._images = self.images.total
         host = weigh(self.node.disk.root) if self.node.disk.looked_at else Space()
-        images = Space(self.images.total, INODES * len(self.images.names))
+        images = Space(self.images.total, INODES * len(self.node.images.every()))
         own = Space(BASE + self.outside.get(DISK, 0), OWN_ENTRIES + self.outside.get(OF_INODES, 0))
         found = own + host + images + on_disk(self.workers())
         return found.bytes, min(found.inodes, self.node.disk.room.inodes)

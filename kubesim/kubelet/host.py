@@ -12,9 +12,11 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.agents import Agents
+from kubesim.kubelet.downloads import Downloads
 from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
+from kubesim.kubelet.node_images import NodeImages
 from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.volumes import NodeDisk
 from kubesim.kubelet.watch import Watch
@@ -57,7 +59,8 @@ class Node:
     cidr: str
     recorder: Recorder
     agents: Agents
-    images: set[str] = field(default_factory=set)
+    images: NodeImages
+    downloads: Downloads
     taken: dict[str, str] = field(default_factory=dict)
     """Pod uid -> address."""
     gpus: NodeGpus = field(default_factory=lambda: NodeGpus(""))

@@ -97,8 +97,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
         _folder(made.files, f"{WORKSPACE}/train.py")
         for name in behaviours.MACHINE_LEARNING:
             _folder(made.files, f"{PACKAGES}/{name}/__init__.py")
-    for path, text in servers.files(image).items():
-        _put(made.files, path, text)
+    for path, text in {**servers.files(image), **image.files}.items():
+        _put(made.files, path, text, mode=0o755 if text.startswith("#!") else 0o644)
 
     def post() -> Post:
         return Post(
@@ -120,6 +120,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.meter.most = float(quantity.parse(str(limits["cpu"]))) if "cpu" in limits else float(made.cpus)
     made.memory_limit = memory.limit_of(spec)
     made.address = record.ip
+    made.catalogue = host.node.images.catalogue
     _connect(made, record, host)
     made.up_since = host.node.gpus.board.log.booted.timestamp()
     made.vitals = lambda: host.node.ledger.now(made.now())
@@ -326,8 +327,8 @@ def _link(files: Files, path: str, node: File) -> None:
     folder.put(name, node)
 
 
-def _put(files: Files, path: str, text: str) -> None:
-    _link(files, path, File(data=text.encode()))
+def _put(files: Files, path: str, text: str, mode: int = 0o644) -> None:
+    _link(files, path, File(data=text.encode(), mode=mode))
 
 
 def message_file(made: Machine, path: str) -> File:

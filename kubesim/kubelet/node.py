@@ -17,13 +17,16 @@ from kubesim.kubelet import admit, configuration, disposal, keeping, leases, log
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.agents import REFUSED, Agents
 from kubesim.kubelet.consumption import Process, processes
+from kubesim.kubelet.downloads import Downloads
 from kubesim.kubelet.duties import Duties
 from kubesim.kubelet.endpoint import HEALTH_PORT, KubeletEndpoint, port_of
 from kubesim.kubelet.gpus import NodeGpus, of_node
 from kubesim.kubelet.host import Host, Node
+from kubesim.kubelet.images import STANDARD, Catalogue
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
+from kubesim.kubelet.node_images import NodeImages
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.podlogs import pod_logs
 from kubesim.kubelet.records import Container, containers_of
@@ -55,12 +58,15 @@ class Kubelets:
         selector: str = "",
         cidr: str = "10.244.0.0/24",
         foreign: bool = False,
+        catalogue: Catalogue = STANDARD,
     ) -> None:
         """``selector``: the pods that the client may see; ``cidr``: the pods' addresses where a node says nothing.
 
-        ``foreign``: whether the cluster is not kubesim's, and so has agents of its own for every node.
+        ``foreign``: whether the cluster is not kubesim's, and so has agents of its own for every node;
+        ``catalogue``: what the registries serve that the nodes reach.
         """
         self._foreign = foreign
+        self._catalogue = catalogue
         self.fabric = fabric
         self._cidr = cidr
         self.telemetry = Monitoring(client, clock, fabric)
@@ -202,8 +208,9 @@ class Kubelets:
                 found |= {f"pod/{uid}": None, f"files/{uid}": None}
                 continue
             found[f"pod/{uid}"] = _saved(worker.record)
-            node = self._nodes[worker.record.pod["spec"]["nodeName"]]
-            found[f"images/{node.name}"] = sorted(node.images)
+        for node in self._nodes.values():
+            if node.images.unsaved:
+                found[f"images/{node.name}"], node.images.unsaved = node.images.dump(), False
         return found | self._files()
 
     def _files(self) -> dict[str, Any]:
@@ -261,17 +268,20 @@ class Kubelets:
         obj = await self._client.get("nodes", name)
         ip = next(item["address"] for item in obj["status"]["addresses"] if item["type"] == "InternalIP")
         self._rooms[name], gpus = admit.Room(NodeState(obj)), of_node(obj)
+        architecture = obj["status"]["nodeInfo"]["architecture"]
+        images = NodeImages(architecture, self._catalogue, self._saved.pop(f"images/{name}", ()))
         self._nodes[name] = Node(
             name=name,
             uid=obj["metadata"]["uid"],
-            architecture=obj["status"]["nodeInfo"]["architecture"],
+            architecture=architecture,
             ip=ip,
             cidr=obj["spec"].get("podCIDR", self._cidr),
             port=port_of(obj),
             foreign=self._foreign,
             tags=frozenset({name, (obj["metadata"].get("labels") or {}).get(POOL_LABEL, name)}),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
-            images=set(self._saved.pop(f"images/{name}", ())),
+            images=images,
+            downloads=Downloads(images, lambda: configuration.max_pulls(self.watches.of(name).config)),
             gpus=gpus,
             capacity=obj["status"].get("capacity") or {},
             config=configuration.DEFAULTS,
@@ -458,6 +468,7 @@ class Kubelets:
         self._ailing = {name for name, node in self._nodes.items() if node.agents.not_ready()}
         if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
             self._reported_at, due = self._clock.now(), {*self._nodes}
+        due |= {name for name, node in self._nodes.items() if node.images.changed}
         for name in sorted(due | self._ailing):
             if name in self._nodes and not self.machines.silent(name):
                 self._doubted.discard(name)
@@ -473,7 +484,8 @@ class Kubelets:
         await self._report(node.name)
 
     async def _report(self, name: str) -> None:
-        """Report the node's conditions, keeping the times of those that did not change."""
+        """Report the node's images and conditions, keeping the times of those that did not change."""
+        images = self._nodes[name].images
         try:
             obj = await self._client.get("nodes", name)
         except ApiError as error:
@@ -487,7 +499,9 @@ class Kubelets:
             before = old.get(condition["type"])
             if before is not None and before["status"] == condition["status"]:
                 condition["lastTransitionTime"] = before["lastTransitionTime"]
-        patch = {"status": {"conditions": fresh}}
+        patch: Obj = {"status": {"conditions": fresh}}
+        if images.changed:
+            patch["status"]["images"], images.changed = images.status(), False
         await self._client.patch("nodes", name, "", patch, patch_type="strategic", subresource="status")
 
 

@@ -56,9 +56,10 @@ class PodWorker:
             record,
             host.clock,
             host.node.images,
-            host.node.architecture,
+            host.node.downloads,
             self._normal,
             self._warning,
+            host.wake,
             lambda address, port: host.fabric.firewall.passes(host.node.tags, address, port),
             host.node.foreign and record.is_agent,
         )
@@ -178,6 +179,7 @@ class PodWorker:
     def stop(self) -> None:
         """Look no further: the pod is gone, or the kubelet stops."""
         self.gone = True
+        self.pulls.stop()
         for probes in self._probes.values():
             probes.stop()
         for hook in self._hooks.values():

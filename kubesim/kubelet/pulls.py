@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubesim.clock import Clock
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import timings
-from kubesim.kubelet.images import (
-    REGISTRY_PORT,
-    Image,
-    PullError,
-    endpoint,
-    known,
-    pull,
-    stand_in,
-    unreachable,
-)
+from kubesim.kubelet.downloads import Download, Downloads
+from kubesim.kubelet.images import REGISTRY_PORT, Image, PullError, endpoint, unreachable
+from kubesim.kubelet.node_images import NodeImages
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.dns import hosts
@@ -33,14 +26,17 @@ class Pulls:
 
     record: PodRecord
     clock: Clock
-    images: set[str]
-    architecture: str
+    images: NodeImages
+    downloads: Downloads
     tell: Tell
     warn: Tell
+    wake: Callable[[], None]
     passes: Callable[[str, int], bool] = lambda address, port: True
     """Whether the node's network lets it reach an address and port."""
     lenient: bool = False
     """Whether what the simulated registries do not know is taken to be there: a real cluster's own agents."""
+    running: dict[str, Download] = field(default_factory=dict)
+    """The pulls under way, by container."""
 
     @property
     def now(self) -> datetime:
@@ -49,10 +45,23 @@ class Pulls:
 
     def ends(self, container: Container) -> datetime:
         """When the pull under way answers."""
-        took = timings.PULL_FAILURE_S if isinstance(self._try(container), PullError) else timings.PULL_S
-        if self._lost(self.record.spec(container)["image"]) is not None:
+        found = self.running.get(container.name)
+        if found is None:
+            found = self.running[container.name] = self._download(container)
+        return found.ends
+
+    def _download(self, container: Container) -> Download:
+        """Begin a pull; one that was under way when the kubelet was started again begins anew."""
+        image = self.record.spec(container)["image"]
+        answer, took = self._try(container), timings.PULL_FAILURE_S
+        if self._lost(image) is not None:
             took = timings.PULL_TIMEOUT_S
-        return container.since + timedelta(seconds=took)
+        found = answer if isinstance(answer, Image) else None
+        return self.downloads.begin(self, container.name, image, found, took, container.since, self.wake)
+
+    def stop(self) -> None:
+        """Pull nothing any more: the pod is gone."""
+        self.downloads.cancel(self, self.now)
 
     def wait_moves(self, container: Container) -> datetime:
         """When the next pull begins, or the kubelet next says that it waits for it."""
@@ -74,9 +83,16 @@ class Pulls:
         elif policy == "Never":
             text = f'Container image "{image}" is not present with pull policy of Never'
             await self._refuse(container, "ErrImageNeverPull", "ErrImageNeverPull", text)
+        elif policy != "Always" and (under_way := self._under_way(image)) is not None:
+            self.running[container.name] = under_way
+            container.enter("pulling", self.now)
         else:
             await self.tell(container, "Pulling", f'Pulling image "{image}"')
             container.enter("pulling", self.now)
+
+    def _under_way(self, image: str) -> Download | None:
+        """Return the pull of an image for another container of the pod, which is made before this one."""
+        return next((each for each in self.running.values() if each.text == image), None)
 
     async def _refuse(self, container: Container, reason: str, event: str, text: str) -> None:
         """Pull nothing, and say why."""
@@ -90,15 +106,19 @@ class Pulls:
         image = self.record.spec(container)["image"]
         found = self._try(container)
         if isinstance(found, PullError):
+            self.running.pop(container.name, None)
             container.pull_error = str(found)
             await self._failed(container, image)
             return
         container.pull_error = ""
-        more = min(found.size / timings.PULL_BYTES_PER_S, timings.PULL_UNSEEN_S)
-        took = go_milliseconds((self.now - container.since).total_seconds() + more)
-        text = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
+        pulled = self.running.pop(container.name, None) or self._download(container)
+        if pulled.container != container.name and image in self.images:
+            await self.begin(container)
+            return
+        took, waited = go_milliseconds(pulled.took), go_milliseconds(pulled.waited)
+        text = f'Successfully pulled image "{image}" in {took} ({waited} including waiting).'
         await self.tell(container, "Pulled", f"{text} Image size: {found.size} bytes.")
-        self.images.add(image)
+        self.images.add(found)
         self.record.images[image] = found
         container.enter("creating", self.now)
 
@@ -129,14 +149,9 @@ class Pulls:
         try:
             if (lost := self._lost(image)) is not None:
                 raise lost
-            return self._found(image)
+            return self.images.fetch(image, lenient=self.lenient)
         except PullError as error:
             return error
-
-    def _found(self, image: str) -> Image:
-        if self.lenient and not known(image):
-            return stand_in(image, self.architecture)
-        return pull(image, self.architecture)
 
     def _lost(self, image: str) -> PullError | None:
         """Return what is said of a registry from which nothing comes back; None where something does."""
@@ -148,5 +163,5 @@ class Pulls:
     def remember(self, image: str) -> None:
         """Know an image that is on the node already."""
         if image not in self.record.images:
-            self.record.images[image] = self._found(image)
-            self.images.add(image)
+            found = self.record.images[image] = self.images.find(image) or self.images.look_up(image)
+            self.images.add(found)

@@ -68,7 +68,7 @@ def _side(made: Machine, host: Host) -> HostSide:
 
     booted, services, now = devices.board.booted, node.agents.services, host.clock.now
     ways = node.processes, node.enter, tree
-    side = HostSide(node.name, node.disk.root, devices, booted, ask, *ways, services, now)
+    side = HostSide(node.name, node.disk.root, devices, booted, ask, *ways, services, now, node.images)
     return side
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import mimetypes
 import posixpath
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ class Pages(HttpServer):
             raise NetworkError("refused")
         page = self._pages.get(request.path, self._pages.get("", {"status": 404, "body": "404 page not found\n"}))
         kind = {"Content-Type": page["type"]} if "type" in page else {}
-        return Response(page.get("status", 200), page.get("body", "").encode(), {**self._headers, **kind})
+        body = page["make"]() if "make" in page else page.get("body", "")
+        return Response(page.get("status", 200), body.encode(), {**self._headers, **kind})
 
 
 class Site(Pages):
@@ -85,6 +87,8 @@ def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]
     ``age`` is for how many seconds the process has run: one that loads a model answers later.
     """
     image = record.images.get(spec["image"])
+    if image is not None and image.program:
+        return dict.fromkeys(image.own.get("ports", ()), _own(image.own, age))
     if image is None or not image.behaviour:
         return {}
     entry = _table().get(image.behaviour) or _table()["server"]
@@ -97,6 +101,28 @@ def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]
         root = entry["root"] + "/"
         server = Site(entry, inside, mounted=any(root.startswith(path) or path.startswith(root) for path in paths))
     return dict.fromkeys([*entry.get("ports", ()), *declared], server)
+
+
+def _own(own: Mapping[str, Any], age: Callable[[], float]) -> Server:
+    """Return what the program of a cluster's own image answers."""
+    pages = dict(own.get("pages", {}))
+    if "metrics" in own:
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        pages["/metrics"] = {"type": kind, "make": lambda: exposition(own["metrics"], age())}
+    return Pages(pages, own.get("headers", {}), lambda: age() >= own.get("opens", 0))
+
+
+def exposition(metrics: Iterable[Obj], age: float) -> str:
+    """Return series in Prometheus' text format; a ``rate`` adds so much to them with every second."""
+    lines: dict[str, list[str]] = {}
+    for each in metrics:
+        name, kind = each["name"], each.get("type", "counter" if "rate" in each else "gauge")
+        head = [f"# HELP {name} {each.get('help', name)}", f"# TYPE {name} {kind}"]
+        labels = ",".join(f"{label}={json.dumps(value)}" for label, value in each.get("labels", {}).items())
+        value = each.get("value", 0) + each.get("rate", 0) * age
+        value = math.floor(value) if kind == "counter" else round(value, 6)
+        lines.setdefault(name, head).append(f"{name}{f'{{{labels}}}' if labels else ''} {value:g}")
+    return "".join(f"{line}\n" for group in lines.values() for line in group)
 
 
 def _model(spec: Obj) -> str:

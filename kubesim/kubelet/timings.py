@@ -1,9 +1,8 @@
 """How long simulated things take, in seconds, in one place."""
 
 SANDBOX_S = 0.02
-PULL_S = 0.3
-PULL_BYTES_PER_S, PULL_UNSEEN_S = 120e6, 0.6
-"""A pull's message tells of somewhat more time for a larger image, but of no more than its events' seconds hide."""
+PULL_S, PULL_BYTES_PER_S = 0.3, 80e6
+"""What a pull takes: the registry's answers, and the compressed bytes that a node loads and unpacks in a second."""
 PULL_FAILURE_S = 0.1
 PULL_TIMEOUT_S = 30.0
 """How long the runtime waits for a registry that does not answer."""
@@ -33,3 +32,8 @@ RUNTIME_DOWN_S, PLEG_SILENT_S = 30.0, 180.0
 """After so long without the container runtime the kubelet says that it is down; that it lists nothing any more."""
 IDLE_S = 10.0
 """When what a kubelet cannot do now is looked at again."""
+
+
+def pull_s(missing: int, given: float | None = None) -> float:
+    """Return how long a pull takes that has so many bytes to load; ``given``: as long as its image says."""
+    return given if given is not None and missing else PULL_S + missing / PULL_BYTES_PER_S

@@ -121,6 +121,12 @@ def of(worker: PodWorker, container: Container) -> Usage:
     limits = (worker.record.spec(container).get("resources") or {}).get("limits") or {}
     cpu, memory = (float(parse(str(limits.get(name, 0)))) for name in ("cpu", "memory"))
     seed = f"{worker.record.uid}/{container.name}"
+    image = worker.record.images[worker.record.spec(container)["image"]]
+    if image.program and (own := image.own.get("load")):
+        low, high = own.get("cpu", (0.0002, 0.0012))
+        received, sent = own.get("network", (0.2, 0.1))
+        held, needs = own.get("memory", 6), own.get("needs", 0)
+        return Usage(low, high, held, needs, 30, received, sent, seed, cpu, memory)
     return usage(worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)
 
 

@@ -16,6 +16,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.images import present
 from kubesim.listener import Listener
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
@@ -185,6 +186,7 @@ class Joined:
             split,
             self.clock,
             name,
+            state={f"images/{name}": present(self.wanted.pool.gpus)},
             fabric=self.fabric,
             selector=f"spec.nodeName={name}",
             cidr=registration.cidr(self._group, index),

@@ -15,6 +15,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.images import Catalogue
 from kubesim.kubelet.leases import LEASE_NAMESPACE
 from kubesim.kubelet.logs import LogArguments
 from kubesim.network.door import Door
@@ -29,9 +30,17 @@ class Nodes:
     """The nodes of one cluster, and the logs of what runs on them."""
 
     def __init__(
-        self, operations: Operations, store: Store, clock: Clock, signer: TokenSigner, server: str, ca_pem: bytes
+        self,
+        operations: Operations,
+        store: Store,
+        clock: Clock,
+        signer: TokenSigner,
+        server: str,
+        ca_pem: bytes,
+        catalogue: Catalogue,
     ) -> None:
         """Programs in pods reach the API at ``server``, whose certificate ``ca_pem`` has signed."""
+        self._catalogue = catalogue
         self._client = InProcessClient(operations, store, user="kubelet", signer=signer)
         self._clock = clock
         self._kubelets: Kubelets | None = None
@@ -48,7 +57,9 @@ class Nodes:
         names = [obj["metadata"]["name"] for obj in (await self._client.list("nodes")).items]
         leases = await self._client.list("leases.coordination.k8s.io", LEASE_NAMESPACE)
         known = {obj["metadata"]["name"] for obj in leases.items}
-        self._kubelets = await kubelet.start(self._client, self._clock, *names, state=state, fabric=self.fabric)
+        self._kubelets = await kubelet.start(
+            self._client, self._clock, *names, state=state, fabric=self.fabric, catalogue=self._catalogue
+        )
         self._kubelets.touch = lambda: self.touch()
         self._announcer = Announcer(self._client, self._clock, names, fresh=[n for n in names if n not in known])
         self._announcer.on_doubt = self._kubelets.doubt

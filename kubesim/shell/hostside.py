@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubesim import data
 from kubesim.gpu.access import Access
@@ -18,6 +18,9 @@ from kubesim.shell.files import Directory, Files
 from kubesim.shell.meter import Use
 from kubesim.shell.services import Services, Unit
 from kubesim.shell.wires import Ear
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.node_images import NodeImages
 
 Obj = dict[str, Any]
 BOOT_S = 35.0
@@ -179,6 +182,7 @@ class HostSide:
     services: Services
     """Its services as they stand."""
     now: Callable[[], datetime]
+    images: NodeImages
 
     @property
     def units(self) -> dict[str, Unit]:

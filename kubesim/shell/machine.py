@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubesim.clock import Clock
 from kubesim.gpu.access import Access
@@ -31,6 +31,9 @@ from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network
 from kubesim.shell.wires import Network as Wires
 from kubesim.shell.wires import of_pod
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.images import Catalogue
 
 MOST_PROCESSES = 256
 MANY = 64  # processes more in one container may matter to its node
@@ -83,6 +86,8 @@ class Machine:
     kube: KubeAccess | None = None
     devices: Access | None = None
     host: HostSide | None = None
+    catalogue: Catalogue | None = None
+    """What the registries have that it reaches; None: the public ones alone."""
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1

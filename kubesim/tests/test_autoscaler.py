@@ -30,7 +30,7 @@ async def test_a_pod_that_finds_no_room_brings_a_node():
         await w.tick(15)
         assert await w.messages("TriggeredScaleUp") == [f"pod triggered scale-up: [{{{GROUP} 1->2 (max: 3)}}]"]
         assert (await w.pod("second"))["status"]["phase"] == "Pending"
-        await w.tick(90)
+        await w.tick(230)
         assert len(await names(w)) == 2
         found = await w.pod("second")
         assert found["status"]["phase"] == "Running"

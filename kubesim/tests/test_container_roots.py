@@ -29,7 +29,7 @@ def test_the_tag_says_which_release_an_image_is_built_on(image, release):
 
 
 def test_every_release_of_the_catalogue_is_known():
-    for entries in images._catalogue()["images"].values():
+    for entries in images._standard()["images"].values():
         for entry in entries:
             known = entry.get("release", "")
             for name in [known] if isinstance(known, str) else known.values():

@@ -1,5 +1,8 @@
 """Images: references, platforms, pulls that fail, and the programs that images run."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kubesim.gpu.found import Found
@@ -61,7 +64,7 @@ def test_an_index_without_the_platform_fails_to_pull():
 
 
 def test_a_single_platform_manifest_starts_anywhere_and_dies_of_its_format():
-    assert images.platforms("arm64v8/python:3.7-slim-stretch") == ("manifest", ["linux/arm64/v8"])
+    assert images.STANDARD.platforms("arm64v8/python:3.7-slim-stretch") == ("manifest", ["linux/arm64/v8"])
     wrong = program("arm64v8/python:3.7-slim-stretch", "python3", "-c", "print('hi')")
     assert printed(wrong) == ["exec /usr/local/bin/python3: exec format error"]
     assert wrong.ending is not None
@@ -143,3 +146,41 @@ def test_the_suites_own_image_serves_in_silence_where_its_programs_are_not_loade
     image, argv = pull("registry.k8s.io/e2e-test-images/agnhost:2.53", "amd64"), ("/agnhost", "netexec")
     assert not behaviours.interpreted(image, argv, "amd64")
     assert behaviours.program(image, argv, (), "amd64", seed="a").ending is None
+
+
+ROOT = Path(images.__file__).parents[2]
+NAMED = Path(__file__).with_name("named_images.txt").read_text().split()
+"""What the scenarios, the guide, the exercise and the question bank name, or need to be played."""
+
+
+@pytest.mark.parametrize("image", [*NAMED, *images.present(8)])
+def test_what_scenarios_name_can_be_pulled(image):
+    architecture = "arm64" if image == "arm64v8/python" else "amd64"
+    found = pull(image, architecture)
+    assert found.entrypoint or found.cmd or "mpioperator" in image
+    first = next(iter(found.entrypoint + found.cmd), "").rpartition("/")[2]
+    assert not first or first in found.programs
+
+
+def test_every_image_that_the_product_itself_runs_can_be_pulled_and_is_on_the_nodes():
+    files = [*ROOT.glob("kubesim/addons/*.yaml"), *ROOT.glob("faults/catalog/*/*/*.yaml")]
+    named = {
+        name
+        for path in files
+        for name in re.findall(r"\bimage: \"?([a-z][^\s,}\"]*[:/][^\s,}\"]+)", path.read_text())
+    }
+    named = {name for name in named if not name.startswith(("k8s-", "dcgm"))}
+    assert len(named) > 12
+    for name in named:
+        assert pull(name, "amd64").size > 0
+    there = {parse_reference(name).full for name in images.present(8)}
+    addons = {name for name in named if "python" not in name and "sentinel" not in name and "cnrm" not in name}
+    assert {parse_reference(name).full for name in addons} <= there
+
+
+@pytest.mark.parametrize(
+    "image", ["tensorflow/tensorflow:2.99.0", "nvidia/cuda:latest", "pytorch/pytorch:2.5.1-nosuch/x", "acme/train:1"]
+)
+def test_what_no_registry_has_is_refused(image):
+    with pytest.raises(PullError):
+        pull(image, "amd64")

@@ -52,7 +52,7 @@ async def fill(w, name, size, path="/tmp/core"):
 
 
 async def test_a_node_whose_disk_a_pod_fills_is_under_disk_pressure_and_lets_the_pod_go():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("quiet", container("nginx:1.27")))
         await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
         await w.tick(5)
@@ -86,7 +86,7 @@ async def test_a_node_whose_disk_a_pod_fills_is_under_disk_pressure_and_lets_the
 
 
 async def test_the_pressure_is_over_five_minutes_after_its_cause():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
         await w.tick(5)
         await fill(w, "writer", "75G")
@@ -101,7 +101,7 @@ async def test_the_pressure_is_over_five_minutes_after_its_cause():
 
 
 async def test_what_lies_in_a_volume_goes_with_its_pod():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d", volumeMounts=MOUNT), **SCRATCH))
         await w.tick(5)
         before = (await summary(w))["node"]["fs"]["usedBytes"]
@@ -115,7 +115,7 @@ async def test_what_lies_in_a_volume_goes_with_its_pod():
 
 
 async def test_a_controller_makes_another_pod_on_a_node_that_has_room():
-    async with world(count=2) as w:
+    async with world(count=2, present=()) as w:
         await w.create("deployments.apps", deployment("web", replicas=1))
         await w.tick(40)
         (first,) = [p for p in await w.items("pods") if p["status"]["phase"] == "Running"]
@@ -126,7 +126,7 @@ async def test_a_controller_makes_another_pod_on_a_node_that_has_room():
 
 
 async def test_a_node_that_is_short_of_memory_refuses_pods_that_ask_for_none():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         watch = w.kubelets.watches.of(w.node_names[0])
         watch.use("memory", capacity(w) - 1540 * (1 << 20))
         await w.tick(15)
@@ -144,7 +144,7 @@ async def test_a_node_that_is_short_of_memory_refuses_pods_that_ask_for_none():
 
 
 async def test_who_uses_most_beyond_its_request_goes_first():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         whole = capacity(w)
         asks = {"requests": {"memory": str(900 * GIB)}}
         await w.create("pods", pod("asks", container("polinux/stress", "sleep", "1d", resources=asks)))
@@ -169,7 +169,7 @@ async def test_who_uses_most_beyond_its_request_goes_first():
 
 
 async def test_critical_pods_are_spared():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         vital = pod("vital", container("busybox:1.36", "sleep", "1d"), nodeName=w.node_names[0])
         vital["metadata"]["annotations"] = {
             "kubernetes.io/config.mirror": "a1",
@@ -184,7 +184,7 @@ async def test_critical_pods_are_spared():
 
 
 async def test_a_process_that_takes_all_memory_at_once_is_killed_by_the_kernel():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("eater", container("busybox:1.36", "sleep", "1d"), restartPolicy="Never"))
         await w.tick(5)
         watch = w.kubelets.watches.of(w.node_names[0])
@@ -205,7 +205,7 @@ async def test_a_process_that_takes_all_memory_at_once_is_killed_by_the_kernel()
 
 
 async def test_pods_that_outgrow_what_is_theirs_are_killed_in_their_group():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("eater", container("busybox:1.36", "sleep", "1d"), restartPolicy="Never"))
         await w.tick(5)
         watch = w.kubelets.watches.of(w.node_names[0])
@@ -219,7 +219,7 @@ async def test_pods_that_outgrow_what_is_theirs_are_killed_in_their_group():
 
 
 async def test_a_program_that_grows_is_evicted_before_the_kernel_has_to():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("eater", container("busybox:1.36", "tail", "/dev/zero"), restartPolicy="Never"))
         await w.tick(5)
         assert (await w.pod())["status"]["phase"] == "Running"
@@ -232,20 +232,20 @@ async def test_a_program_that_grows_is_evicted_before_the_kernel_has_to():
 
 
 async def test_images_that_nobody_uses_go_before_any_pod():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("old", container("nginx:1.27"), nodeName=w.node_names[0]))
         await w.create("pods", pod("writer", container("busybox:1.36", "sleep", "1d")))
         await w.tick(5)
         await w.client.delete("pods", "old", "default", grace_seconds=0)
         await w.tick(180)
         watch = w.kubelets.watches.of(w.node_names[0])
-        assert "nginx:1.27" in watch.images.names
+        assert "nginx:1.27" in watch.node.images
         room = w.kubelets._nodes[w.node_names[0]].disk.room
         least = int(room.limit * 0.15)
         await fill(w, "writer", str(room.limit - room.look() - least + 20_000_000))
         await w.tick(15)
-        assert "nginx:1.27" not in watch.images.names
-        assert "busybox:1.36" in watch.images.names
+        assert "nginx:1.27" not in watch.node.images
+        assert "busybox:1.36" in watch.node.images
         assert (await w.pod("writer"))["status"]["phase"] == "Running"
         assert await w.events("Evicted") == []
         assert await w.events("EvictionThresholdMet")
@@ -259,7 +259,7 @@ async def test_an_idle_node_is_not_looked_at():
 
 
 async def test_what_somebody_writes_on_the_node_itself_fills_it_as_well():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         mount = {"volumeMounts": [{"name": "root", "mountPath": "/host"}]}
         volumes = [{"name": "root", "hostPath": {"path": "/"}}]
         await w.create("pods", pod("look", container("busybox:1.36", "sleep", "1d", **mount), volumes=volumes))
@@ -281,7 +281,7 @@ async def test_what_somebody_writes_on_the_node_itself_fills_it_as_well():
 
 
 async def test_dd_fills_a_disk_as_fast_as_one_takes_it_and_says_so():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("writer", container("debian:12", "sleep", "1d")))
         await w.tick(5)
         started = w.clock.now()
@@ -295,7 +295,7 @@ async def test_dd_fills_a_disk_as_fast_as_one_takes_it_and_says_so():
 
 
 async def test_a_large_file_keeps_what_was_written_at_its_head():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("writer", container("debian:12", "sleep", "1d")))
         await w.tick(5)
         script = (
@@ -308,7 +308,7 @@ async def test_a_large_file_keeps_what_was_written_at_its_head():
 
 
 async def test_a_kubelet_takes_its_thresholds_from_the_file_on_its_node_when_it_is_started_again():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         mount = {"volumeMounts": [{"name": "root", "mountPath": "/host"}]}
         volumes = [{"name": "root", "hostPath": {"path": "/"}}]
         await w.create("pods", pod("look", container("busybox:1.36", "sleep", "1d", **mount), volumes=volumes))
@@ -334,7 +334,7 @@ async def test_a_wrong_configuration_is_refused_with_the_kubelets_words():
 
 
 async def test_a_soft_threshold_waits_for_its_grace_period():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("eater", container("polinux/stress", "sleep", "1d")))
         await w.tick(5)
         watch = w.kubelets.watches.of(w.node_names[0])
@@ -354,7 +354,7 @@ async def test_a_soft_threshold_waits_for_its_grace_period():
 
 
 async def test_many_processes_leave_a_node_short_of_process_numbers():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         bomb = "i=0; while [ $i -lt 100 ]; do sleep 1d & i=$((i+1)); done; wait"
         await w.create("pods", pod("bomb", container("busybox:1.36", "sh", "-c", bomb)))
         await w.create("pods", pod("quiet", container("nginx:1.27")))
@@ -372,7 +372,7 @@ async def test_many_processes_leave_a_node_short_of_process_numbers():
 
 
 async def test_the_journal_of_the_kubelet_tells_of_an_eviction():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         mount = {"volumeMounts": [{"name": "root", "mountPath": "/host"}]}
         asks = {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}
         look = pod("look", container("busybox:1.36", "sleep", "1d", **mount, **asks))
@@ -388,7 +388,7 @@ async def test_the_journal_of_the_kubelet_tells_of_an_eviction():
 
 
 async def test_a_fault_may_use_up_what_a_node_has():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("agent", container("ghcr.io/ai-dynamo/gpu-fault-injector:1.0")))
         await w.tick(5)
         server = w.kubelets.fabric.find((await w.pod("agent"))["status"]["podIP"], 8083)
@@ -404,7 +404,7 @@ async def test_a_fault_may_use_up_what_a_node_has():
 
 
 async def test_a_copy_of_a_large_file_is_as_large():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("writer", container("debian:12", "sleep", "1d")))
         await w.tick(5)
         script = "cd /tmp; fallocate -l 10G a; cp a b; mv b c; du -k a c; rm a c; du -s ."
@@ -414,7 +414,7 @@ async def test_a_copy_of_a_large_file_is_as_large():
 
 
 async def test_everybody_who_tells_of_a_node_tells_the_same_numbers():
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         await w.create("pods", pod("look", container("debian:12", "sleep", "1d")))
         await w.create("pods", pod("eater", container("polinux/stress", "stress", "--vm", "1", "--vm-bytes", "60G")))
         await w.tick(40)
@@ -439,7 +439,7 @@ async def test_everybody_who_tells_of_a_node_tells_the_same_numbers():
 
 @pytest.mark.parametrize("path", ["/dev/termination-log", "/etc/resolv.conf", "/etc/hosts", "/tmp/script"])
 async def test_a_large_file_where_the_kubelet_looks_does_no_harm(path):
-    async with world(count=1) as w:
+    async with world(count=1, present=()) as w:
         script = f"fallocate -l 2G {path}; truncate -s 9999999G {path}; head -c 3 {path} | od -c; exit 3"
         await w.create("pods", pod("odd", container("busybox:1.36", "sh", "-c", script), restartPolicy="Never"))
         await w.tick(60)

@@ -8,7 +8,7 @@ from kubesim.tests import counted_time, shell_world
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.world import container, pod, world
 
-TRAINING = ("nvcr.io/nvidia/pytorch:25.01-py3", "python", "train.py")
+TRAINING = ("nvcr.io/nvidia/pytorch:25.03-py3", "python", "train.py")
 
 
 def limited(memory, image, *command, **more):
@@ -74,7 +74,7 @@ EATERS = {
 async def test_who_fills_its_memory_is_killed_with_everything_in_its_container(name):
     async with world(count=1) as w:
         await w.create("pods", pod("eater", limited("8Mi", *EATERS[name]), restartPolicy="Never"))
-        await w.tick(5)
+        await w.tick(10)
         obj = await w.pod()
         ended = state(obj)["state"]["terminated"]
         assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)

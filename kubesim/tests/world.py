@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -90,9 +90,18 @@ class World:
                 getattr(kubernetes_client, model).from_dict(obj)
 
 
+LARGE = (
+    *(f"nvcr.io/nvidia/pytorch:{version}-py3" for version in ("24.05", "24.10", "25.03")),
+    *("pytorch/pytorch:2.4.0", "vllm/vllm-openai:v0.10.1"),
+)
+"""Images that take minutes to pull."""
+
+
 @asynccontextmanager
-async def world(count: int = 3, gpus: int = 8, product: str = "H100") -> AsyncIterator[World]:
-    """Run a cluster of ``count`` nodes with ``gpus`` devices of a product each."""
+async def world(
+    count: int = 3, gpus: int = 8, product: str = "H100", present: Sequence[str] = LARGE
+) -> AsyncIterator[World]:
+    """Run a cluster of ``count`` nodes with ``gpus`` devices of a product each, which have some images already."""
     clock = ManualClock()
     store = Store(clock)
     client = InProcessClient(Operations(store, clock), store)
@@ -104,7 +113,8 @@ async def world(count: int = 3, gpus: int = 8, product: str = "H100") -> AsyncIt
     made.node_names = await nodes.register(client, fleet)
     running: list[Any] = [await controllers.start(client, clock, controllers.Keys("the authority", signer=SIGNER))]
     running.append(await scheduler.start(client, clock))
-    made.kubelets = await kubelet.start(client, clock, *made.node_names)
+    state = {f"images/{name}": present for name in made.node_names}
+    made.kubelets = await kubelet.start(client, clock, *made.node_names, state=state)
     await clock.advance(0)
     try:
         yield made

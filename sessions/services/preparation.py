@@ -82,7 +82,8 @@ def _cluster(work: Work) -> None:
     work.report("cluster", "Asking for a fresh cluster")
     latest = (session.prepared_at or clock.now()) + clock.LONGEST_FAULT + clock.GRACE
     # The name shows in the candidate's kubeconfig, so that it says nothing.
-    cluster = fault_services.ensure_practice_cluster(name=f"gpu-{session.uuid.hex[:12]}", deadline=latest)
+    name, packs = f"gpu-{session.uuid.hex[:12]}", session_packs(session)
+    cluster = fault_services.ensure_practice_cluster(name=name, deadline=latest, packs=packs)
     InterviewSession.objects.filter(pk=session.pk).update(cluster=cluster)
 
 

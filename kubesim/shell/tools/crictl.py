@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+from kubesim.kubelet import manifests, timings
+from kubesim.kubelet.images import Image, PullError, parse_reference
 from kubesim.shell.errors import StartError
 from kubesim.shell.files import View
-from kubesim.shell.hostside import HostSide, Ran, digest, sandbox
+from kubesim.shell.hostside import HostSide, Ran, sandbox
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
 from kubesim.shell.tools.hosts import host_of
@@ -66,6 +68,8 @@ async def crictl(process: Process) -> int:
         "inspect": _inspect,
         "inspectp": _inspect_pod,
         "inspecti": _inspect_image,
+        "pull": _pull,
+        "rmi": _remove_image,
         "exec": _exec,
         "stats": _stats,
         "info": _info,
@@ -107,11 +111,17 @@ async def _ps(process: Process, side: HostSide, words: list[str]) -> int:
     for each in found:
         meta, age = each.pod["metadata"], _human((now - each.at).total_seconds())
         rows.append([
-            each.id[:SHOWN_ID], each.image[:SHOWN_ID], age, each.state, each.spec["name"],
+            each.id[:SHOWN_ID], _image_of(side, each)[:SHOWN_ID], age, each.state, each.spec["name"],
             str(each.status.get("restartCount", 0)), sandbox(each.pod)[:SHOWN_ID], meta["name"], meta["namespace"],
         ])  # fmt: skip
     await process.write(_table(rows))
     return 0
+
+
+def _image_of(side: HostSide, container: Ran) -> str:
+    """Return the id of a container's image."""
+    found = side.images.find(str(container.status.get("image") or container.spec["image"]))
+    return found.id.removeprefix("sha256:") if found is not None else container.image
 
 
 async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
@@ -128,17 +138,49 @@ async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
 
 
 async def _images(process: Process, side: HostSide, words: list[str]) -> int:
-    rows = {("registry.k8s.io/pause", "3.10"): ["873ed75102791", "320kB"]}
-    for each in await side.containers():
-        image = str(each.status.get("image") or each.spec["image"])
-        name, colon, tag = image.partition("@")[0].rpartition(":")
-        size = 2 + int(each.image[:4], 16) % 900
-        rows[(name if colon and "/" not in tag else image, tag if colon and "/" not in tag else "latest")] = [
-            digest(each.image)[:SHOWN_ID], f"{size}MB",
-        ]  # fmt: skip
-    table = [["IMAGE", "TAG", "IMAGE ID", "SIZE"], *([*key, *value] for key, value in sorted(rows.items()))]
-    await process.write(_table(table))
+    """List the images of the node, as its status and its pulls tell of them."""
+    wanted = _named(words)
+    every = {ident: found for ident, found in side.images.every().items() if not wanted or _is_named(found, wanted)}
+    if {"-q", "--quiet"} & {*words}:
+        await process.write("".join(f"{ident}\n" for ident in every))
+        return 0
+    if _value(words, "-o", "--output") == "json":
+        await process.write(json.dumps({"images": [_image(found) for found in every.values()]}, indent=2) + "\n")
+        return 0
+    digests = "--digests" in words
+    table = [["IMAGE", "TAG", *(["DIGEST"] if digests else []), "IMAGE ID", "SIZE"]]
+    for ident, found in every.items():
+        for each in found:
+            name = [each.reference.repository, each.reference.tag if not each.reference.digest else "<none>"]
+            digest = [each.digest.removeprefix("sha256:")[:SHOWN_ID]] if digests else []
+            table.append([*name, *digest, ident.removeprefix("sha256:")[:SHOWN_ID], _bytes(each.size, digits=3)])
+    await process.write(_table([table[0], *sorted(table[1:])]))
     return 0
+
+
+def _is_named(found: list[Image], wanted: str) -> bool:
+    """Whether an image has a name, or an id that begins so."""
+    if found[0].id.removeprefix("sha256:").startswith(wanted.removeprefix("sha256:")):
+        return True
+    reference = parse_reference(wanted)
+    names = {each.reference.full for each in found} | {each.image_id for each in found}
+    if ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
+        return any(each.reference.repository == reference.repository for each in found)
+    return reference.full in names
+
+
+def _image(found: list[Image]) -> dict[str, object]:
+    """Return an image as the runtime tells of it."""
+    return {
+        "id": found[0].id,
+        "repoTags": [each.reference.full for each in found if not each.reference.digest],
+        "repoDigests": [*dict.fromkeys(each.image_id for each in found)],
+        "size": str(found[0].size),
+        "uid": None,
+        "username": "",
+        "spec": None,
+        "pinned": found[0].reference.repository.endswith("/pause"),
+    }
 
 
 def _named(words: list[str]) -> str:
@@ -246,15 +288,46 @@ async def _inspect_pod(process: Process, side: HostSide, words: list[str]) -> in
 
 async def _inspect_image(process: Process, side: HostSide, words: list[str]) -> int:
     name = _named(words)
-    for each in await side.containers():
-        image = str(each.status.get("image") or each.spec["image"])
-        if name and (image.startswith(name) or each.image.startswith(name.removeprefix("sha256:"))):
-            digests = [each.status.get("imageID", "")]
-            shown = {"id": f"sha256:{each.image}", "repoTags": [image], "repoDigests": digests, "pinned": False}
-            await process.write(json.dumps({"status": shown}, indent=2) + "\n")
+    for found in side.images.every().values():
+        if name and _is_named(found, name):
+            spec = json.loads(manifests.encoded(manifests.config(found[0])))
+            shown = {"status": _image(found), "info": {"chainID": found[0].layers[-1].diff, "imageSpec": spec}}
+            await process.write(json.dumps(shown, indent=2) + "\n")
             return 0
     await process.error(f'FATA[0000] no such image "{name}" present \n')
     return 1
+
+
+async def _pull(process: Process, side: HostSide, words: list[str]) -> int:
+    """Bring an image onto the node, in the time that it takes."""
+    name = _named(words)
+    try:
+        image = side.images.fetch(name)
+    except PullError as error:
+        await process.error(
+            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "PullImage from image service '
+            f'failed" err="{str(error).replace(chr(34), chr(92) + chr(34))}" image="{name}"\n'
+            f"FATA[0000] pulling image: {error}\n"
+        )
+        return 1
+    await process.sleep(timings.pull_s(side.images.missing(image), image.pull_s))
+    side.images.add(image)
+    await process.write(f"Image is up to date for {image.id}\n")
+    return 0
+
+
+async def _remove_image(process: Process, side: HostSide, words: list[str]) -> int:
+    """Take images off the node; one that a container uses comes back with its next pull."""
+    status = 0
+    for name in [word for word in words if not word.startswith("-")]:
+        found = next((each for each in side.images.every().values() if _is_named(each, name)), None)
+        if found is None:
+            await process.error(f'ERRO[0000] no such image "{name}" present \n')
+            status = 1
+            continue
+        side.images.remove(found[0].id)
+        await process.write("".join(f"Deleted: {each.reference.full}\n" for each in found))
+    return status
 
 
 async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
@@ -303,13 +376,13 @@ async def _stats(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-def _bytes(size: float) -> str:
+def _bytes(size: float, digits: int = 4) -> str:
     """Return a size in decimal units, as crictl has it."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break
         size /= 1000
-    return f"{size:.4g}{unit}"
+    return f"{size:.{digits}g}{unit}"
 
 
 async def _info(process: Process, side: HostSide, words: list[str]) -> int:
@@ -345,7 +418,8 @@ async def ctr(process: Process) -> int:
     space = _value(words, "-n", "--namespace") or process.env.get("CONTAINERD_NAMESPACE", "default")
     rest = [word for word in words if not word.startswith("-") and word != space]
     kind, verb = rest[0] if rest else "", rest[1] if len(rest) > 1 else "ls"
-    running = [each for each in await side.containers() if each.state == "Running"] if space == "k8s.io" else []
+    ours = space == "k8s.io"
+    running = [each for each in await side.containers() if each.state == "Running"] if ours else []
     image = {each.id: str(each.status.get("image")) for each in running}
     if kind in ("containers", "container", "c") and verb in ("ls", "list"):
         rows = [["CONTAINER", "IMAGE", "RUNTIME"]]
@@ -355,10 +429,13 @@ async def ctr(process: Process) -> int:
                 sorted(side.processes(), key=lambda each: -each.pid)}  # fmt: skip
         rows = [["TASK", "PID", "STATUS"]] + [[each.id, str(pids.get(each.id, 0)), "RUNNING"] for each in running]
     elif kind in ("images", "image", "i") and verb in ("ls", "list"):
-        rows = [["REF", "TYPE", "DIGEST", "PLATFORMS"]]
-        kinds = "application/vnd.oci.image.index.v1+json"
-        names = sorted({(image[each.id], each.image) for each in running})
-        rows += [[name, kinds, f"sha256:{number}", "linux/amd64"] for name, number in names]
+        rows = [["REF", "TYPE", "DIGEST", "SIZE", "PLATFORMS", "LABELS"]]
+        for found in side.images.every().values() if ours else ():
+            for each in found:
+                kinds = manifests.MANIFEST if each.digest == each.manifest else manifests.INDEX
+                size = f"{each.size / (1 << 20):.1f} MiB" if each.size >= 1 << 20 else f"{each.size / 1024:.1f} KiB"
+                managed = "io.cri-containerd.image=managed"
+                rows.append([each.reference.full, kinds, each.digest, size, each.platform, managed])
     elif kind in ("namespaces", "namespace", "ns"):
         rows = [["NAME", "LABELS"], ["k8s.io", ""]]
     elif kind == "version":

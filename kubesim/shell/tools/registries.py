@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kubesim.kubelet import images
-from kubesim.kubelet.images import Image, PullError, Reference
+from kubesim.kubelet import images, manifests
+from kubesim.kubelet.images import Catalogue, Image, PullError, Reference
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import network, resolve
@@ -17,9 +16,6 @@ from kubesim.shell.tools import kit
 
 PORT = 443
 LOST_S = 30.0
-INDEX, MANIFEST = "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json"
-CONFIG, LAYER = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar+gzip"
-CREATED = "2026-02-10T18:41:05Z"
 CRANE_HUB, SKOPEO_HUB = "index.docker.io", "registry-1.docker.io"
 
 
@@ -39,86 +35,31 @@ class Found:
     @property
     def digest(self) -> str:
         """The digest of what the tag names."""
-        return digest_of((self.of("linux/amd64") or self.images[0]) if self.index else self.images[0])
+        return self.images[0].digest
 
-    def manifest(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return the index, or the only manifest."""
-        if not self.index:
-            return manifest_of(self.images[0])
-        return {
-            "schemaVersion": 2,
-            "mediaType": INDEX,
-            "manifests": [
-                {
-                    "mediaType": MANIFEST,
-                    "digest": _sha(each, "image manifest"),
-                    "size": 1780 + len(each.platform),
-                    "platform": _platform(each.platform),
-                }
-                for each in self.images
-            ],
-        }
+        return manifests.index(self.images) if self.index else manifests.manifest(self.images[0])
 
 
 class Unreachable(Exception):
     """A registry that cannot be reached, in Go's words."""
 
 
-def _sha(image: Image, part: str) -> str:
-    return "sha256:" + hashlib.sha256(f"{image.reference.full} {image.platform} {part}".encode()).hexdigest()
-
-
-def digest_of(image: Image) -> str:
-    """Return the digest under which a node knows an image."""
-    return image.image_id.rpartition("@")[2]
-
-
-def _platform(text: str) -> dict[str, str]:
-    names = ("os", "architecture", "variant")
-    found = dict(zip(names, text.split("/"), strict=False))
-    return {key: found[key] for key in ("architecture", "os", "variant") if key in found}
-
-
-def manifest_of(image: Image) -> dict[str, Any]:
-    """Return the manifest of one image."""
-    parts = (0.62, 0.27, 0.11)
-    layers = [
-        {"mediaType": LAYER, "digest": _sha(image, f"layer {at}"), "size": int(image.size * part)}
-        for at, part in enumerate(parts)
-    ]
-    config = {"mediaType": CONFIG, "digest": _sha(image, "config"), "size": 5842}
-    return {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers}
-
-
-def config_of(image: Image) -> dict[str, Any]:
-    """Return the configuration of one image."""
-    inner: dict[str, Any] = {"Env": [f"{key}={value}" for key, value in {"PATH": PATH, **image.env}.items()]}
-    inner |= {"Entrypoint": list(image.entrypoint)} if image.entrypoint else {}
-    inner |= {"Cmd": list(image.cmd)} if image.cmd else {}
-    layers = [_sha(image, f"diff {at}") for at in range(3)]
-    return {
-        **_platform(image.platform),
-        "config": inner,
-        "created": CREATED,
-        "rootfs": {"type": "layers", "diff_ids": layers},
-    }
-
-
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+def _catalogue(process: Process) -> Catalogue:
+    """Return what the registries have that a process reaches."""
+    return process.machine.catalogue or images.STANDARD
 
 
 async def look_up(process: Process, text: str, hub: str) -> Found:
     """Ask a registry for an image. Raises ``PullError`` for one that it does not have, and ``Unreachable``."""
     reference = images.parse_reference(text)
     await _reach(process, text, reference, hub)
-    shape, offered = images.platforms(text)
-    found = (
-        tuple(images.pull(text, each.split("/")[1]) for each in dict.fromkeys(offered)) if shape == "index" else ()
-    )
-    if shape != "index":
-        return Found(reference, index=False, images=(images.pull(text, "amd64"),))
-    unique = {each.platform: each for each in found}
-    return Found(reference, index=True, images=tuple(unique.values()))
+    catalogue = _catalogue(process)
+    shape, offered = catalogue.platforms(text)
+    architectures = [each.split("/")[1] for each in offered] if shape == "index" else ["amd64"]
+    found = {each.platform: each for each in (catalogue.pull(text, one) for one in architectures)}
+    return Found(reference, index=shape == "index", images=tuple(found.values()))
 
 
 async def _reach(process: Process, text: str, reference: Reference, hub: str) -> None:
@@ -227,24 +168,24 @@ def _digest(found: Found, platform: str) -> str:
     image = _chosen(found, platform)
     if image is None:
         return found.digest + "\n"
-    return (_sha(image, "image manifest") if found.index else digest_of(image)) + "\n"
+    return image.manifest + "\n"
 
 
 def _manifest(found: Found, platform: str) -> str:
     image = _chosen(found, platform)
-    return json.dumps(found.manifest() if image is None else manifest_of(image), indent=2)
+    return manifests.encoded(found.document() if image is None else manifests.manifest(image)).decode()
 
 
 def _config(found: Found, platform: str) -> str:
     image = _chosen(found, platform, default="linux/amd64") or found.images[0]
-    return json.dumps(config_of(image), separators=(",", ":"))
+    return manifests.encoded(manifests.config(image)).decode()
 
 
 async def _list(process: Process, text: str) -> int:
     reference = images.parse_reference(text)
     try:
         await _reach(process, text, reference, CRANE_HUB)
-        tags = images.tags(reference)
+        tags = _catalogue(process).tags(reference)
     except Unreachable as error:
         await process.error(f"Error: reading tags for {reference.repository}: {error.args[0]}\n")
         return 1
@@ -316,29 +257,29 @@ async def skopeo(process: Process) -> int:
 
 
 async def _tags(process: Process, opts: kit.Options, found: Found) -> int:
-    whole = {"Repository": found.reference.repository, "Tags": images.tags(found.reference)}
+    whole = {"Repository": found.reference.repository, "Tags": _catalogue(process).tags(found.reference)}
     await process.write(json.dumps(whole, indent=4) + "\n")
     return 0
 
 
 async def _inspect(process: Process, opts: kit.Options, found: Found) -> int:
     if "r" in opts and "c" not in opts:
-        await process.write(json.dumps(found.manifest(), indent=2))
+        await process.write(manifests.encoded(found.document()))
         return 0
     arch = opts.get("a") or "amd64"
     image = found.of(f"linux/{arch}") if found.index else found.images[0]
     if image is None:
         raise LookupError(f'no image found in manifest list for architecture "{arch}", variant "", OS "linux"')
-    config = config_of(image)
+    config = manifests.config(image)
     if "c" in opts:
         await process.write(json.dumps(config, indent=None if "r" in opts else 4) + "\n")
         return 0
-    layers = manifest_of(image)["layers"]
+    layers = manifests.manifest(image)["layers"]
     whole: dict[str, Any] = {
         "Name": found.reference.repository,
         "Digest": found.digest,
-        "RepoTags": [] if "n" in opts else images.tags(found.reference),
-        "Created": CREATED,
+        "RepoTags": [] if "n" in opts else _catalogue(process).tags(found.reference),
+        "Created": manifests.created(image),
         "DockerVersion": "",
         "Labels": None,
         "Architecture": config["architecture"],
