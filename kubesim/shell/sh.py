@@ -19,6 +19,10 @@ class Usage(Exception):
     """An option that there is not."""
 
 
+LONG = ("--login", "--rcfile", "--init-file", "--norc", "--noprofile", "--posix", "--noediting", "--verbose",
+        "--restricted", "--debugger", "--version", "--help")  # fmt: skip
+
+
 class Arguments:
     """A shell's command line."""
 
@@ -42,7 +46,9 @@ class Arguments:
     def _word(self, word: str, rest: list[str]) -> bool:
         if word.startswith("--"):
             self.login = self.login or word == "--login"
-            if word == "--rcfile" and rest:
+            if word not in LONG:
+                raise Usage(word)
+            if word in ("--rcfile", "--init-file") and rest:
                 rest.pop(0)
             return False
         for flag in word[1:]:

@@ -32,7 +32,8 @@ class Tools(Mapping[str, Tool]):
     def _found(self) -> dict[str, Tool]:
         names = ["kubesim.shell.sh", *(f"{__name__}.{module.name}" for module in iter_modules(__path__))]
         themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
-        return {name: tool for tools in themes for name, tool in tools.items()}
+        strict = import_module(f"{__name__}.syntax").strict  # it needs the kit, and the kit needs machines
+        return {name: strict(name, tool) for tools in themes for name, tool in tools.items()}
 
     def add(self, name: str, tool: Tool) -> None:
         """Add the program of an image that is no part of the product, as a test suite's own."""

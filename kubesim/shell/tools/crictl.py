@@ -40,11 +40,20 @@ def _human(seconds: float) -> str:
     return ""
 
 
+GLOBAL_FLAGS = {
+    "-c", "--config", "-D", "--debug", "-h", "--help", "-i", "--image-endpoint", "-r", "--runtime-endpoint", "-t",
+    "--timeout", "-v", "--version",
+}  # fmt: skip
+
+
 async def crictl(process: Process) -> int:
     """Ask the node's container runtime."""
     side = host_of(process)
     words = process.argv[1:]
     while words[:1] and words[0].startswith("-"):
+        if words[0].partition("=")[0] not in GLOBAL_FLAGS:
+            await process.error(f"Incorrect Usage: flag provided but not defined: -{words[0].lstrip('-')}\n\n")
+            return 1
         words = words[
             2 if words[0] in ("-r", "--runtime-endpoint", "-i", "--image-endpoint", "-t", "--timeout") else 1 :
         ]

@@ -26,7 +26,9 @@ async def date(process: Process) -> int:
                 f"invalid date '{opts.get('d')}'" if process.busybox else f"invalid date '{opts.get('d')}'"
             )
         moment = found
-    form = next((word[1:] for word in opts.args if word.startswith("+")), "")
+    await kit.no_operands(process, [word for word in opts.args if word[:1] != "+"], "invalid date '{}'")
+    await kit.no_operands(process, opts.args[1:])
+    form = next((word[1:] for word in opts.args), "")
     if "I" in opts:
         form = {"": "%Y-%m-%d", "date": "%Y-%m-%d"}.get(opts.get("I"), "%Y-%m-%dT%H:%M:%S+00:00")
     elif "R" in opts:

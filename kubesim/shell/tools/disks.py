@@ -73,7 +73,12 @@ async def df(process: Process) -> int:
             found = (size, memory.used if memory else 0) if mounted.kind.endswith("tmpfs") else (whole, full)
             rows.append((mounted.source, mounted.kind, *found, path))
     if opts.args:
-        paths = [process.view.place(name).path for name in opts.args if process.view.find(name)]
+        missing = [name for name in opts.args if process.view.find(name) is None]
+        for name in missing:
+            await process.fail(f"{name}: No such file or directory")
+        if len(missing) == len(opts.args):
+            return 1
+        paths = [process.view.place(name).path for name in opts.args if name not in missing]
         rows = [
             max((row for row in rows if f"{path}/".startswith(row[4].rstrip("/") + "/")), key=lambda row: len(row[4]))
             for path in paths

@@ -230,7 +230,10 @@ async def mktemp(process: Process) -> int:
 
 async def sync(process: Process) -> int:
     """Nothing waits to be written."""
-    return 0
+    missing = [name for name in process.argv[1:] if name[:1] != "-" and process.view.find(name) is None]
+    for name in missing:
+        await process.fail(f"error opening '{name}': No such file or directory")
+    return int(bool(missing))
 
 
 TOOLS: dict[str, Tool] = {

@@ -80,6 +80,7 @@ def hash_of(text: str) -> int:
 async def lspci(process: Process) -> int:
     """Show the devices on the bus."""
     opts = await kit.options(process, "nvkDs:d:tmbxqi:")
+    await kit.no_operands(process, opts.args, "Usage: lspci [<switches>]")
     numbers = min(sum(flag == "n" for flag, _ in opts.given), 2)
     for each in bus(board_of(process.machine)):
         slot, ids = opts.get("s").lower().removeprefix("0000:"), opts.get("d").lower()
@@ -137,6 +138,7 @@ def _gpu_details(gpu: Device, verbosity: int) -> list[str]:
 async def lsblk(process: Process) -> int:
     """Show the disks."""
     opts = await kit.options(process, "fo:nadpJbl", {"fs": "f", "output=": "o"})
+    await kit.no_operands(process, [each for each in opts.args if "sda" not in each], "{}: not a block device", 32)
     disk = process.view.files.disk
     whole = disk.limit if disk is not None else disks.DISK
     size = round(whole * FORMATTED / GIB)

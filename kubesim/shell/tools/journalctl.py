@@ -16,7 +16,7 @@ from kubesim.shell.hostside import HostSide
 from kubesim.shell.journals import Entry, entries, kernel
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools.hosts import host_of
-from kubesim.shell.tools.kit import Options, options
+from kubesim.shell.tools.kit import Options, no_operands, options
 
 FOLLOW_S = 1.0
 FEW, MANY = 10, 1000
@@ -59,6 +59,9 @@ class Wanted:
 async def journalctl(process: Process) -> int:
     """Show the journal: the kernel's part (``-k``), that of units (``-u``), or with the node's root all of it."""
     opts = await options(process, "kfn:g:b::rqo:S:U:p:u:t:xeaH", LONG)
+    await no_operands(
+        process, [each for each in opts.args if "=" not in each], "Failed to add match '{}': Invalid argument"
+    )
     side, access = host_of(process), process.machine.devices
     log = side.devices.log if side is not None else access.log if access is not None else None
     if log is None:

@@ -309,6 +309,15 @@ def significant(value: float) -> str:
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
+async def no_operands(process: Process, args: list[str], form: str = "extra operand '{}'", status: int = 1) -> None:
+    """Fail where there are operands, in the words of ``form``, as a program does that takes none."""
+    if args:
+        await process.error(f"{process.name}: {form.format(args[0])}\n")
+        if form.startswith("extra"):
+            await process.error(f"Try '{process.name} --help' for more information.\n")
+        raise Leave(status)
+
+
 async def missing(process: Process, args: list[str], least: int) -> None:
     """Fail unless there are ``least`` operands."""
     if len(args) < 1:

@@ -89,15 +89,15 @@ async def dkms(process: Process) -> int:
     """Show for which kernel the driver's modules are built, or build them for this one."""
     side, verb = host_of(process), process.argv[1] if len(process.argv) > 1 else ""
     board = side.devices.board if side is not None else None
+    if verb not in ("status", "autoinstall", "install", "build"):
+        await process.error(f"Error! Unknown action specified: {verb}\nUsage: /usr/sbin/dkms [action] [options]\n")
+        return 4
     if side is None or board is None or not board.devices:
         return 0
     if verb == "status":
         kernel = process.machine.kernel if board.built else BEFORE
         await process.write(f"nvidia/{driver().version}, {kernel}, x86_64: installed\n")
         return 0
-    if verb not in ("autoinstall", "install", "build"):
-        await process.error("Error! Arguments are not specified.\nUsage: /usr/sbin/dkms [action] [options]\n")
-        return 4
     if not board.built and verb != "build":
         await _build(process, board)
     return 0

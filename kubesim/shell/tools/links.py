@@ -6,6 +6,11 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.wires import Ear, Wire
 
 FOREVER = "       valid_lft forever preferred_lft forever\n"
+FLAGS = {
+    "4", "6", "B", "M", "0", "br", "brief", "s", "stats", "statistics", "d", "details", "o", "oneline", "c", "color",
+    "color=never", "j", "json", "p", "pretty", "r", "resolve", "h", "human", "t", "timestamp", "a", "all", "N", "n",
+    "inet", "inet6", "iec", "V", "Version", "help", "f", "family", "color=auto", "color=always",
+}  # fmt: skip
 OBJECTS = ("address", "link", "route", "neighbour", "neighbor", "rule", "netns")
 
 
@@ -13,6 +18,10 @@ async def ip(process: Process) -> int:
     """Show addresses, interfaces, routes, neighbours and rules."""
     words = [word for word in process.argv[1:] if not word.startswith("-")]
     flags = "".join(word.lstrip("-") for word in process.argv[1:] if word.startswith("-"))
+    wrong = [word for word in process.argv[1:] if word.startswith("-") and word.lstrip("-") not in FLAGS]
+    if wrong:
+        await process.error(f'Option "{wrong[0]}" is unknown, try "ip -help".\n')
+        return 255
     brief = "br" in flags
     kind = next((each for each in OBJECTS if words and each.startswith(words[0])), "" if words else "address")
     rest = words[1:]

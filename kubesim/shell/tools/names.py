@@ -35,10 +35,56 @@ def _server(process: Process) -> str:
     return found.config.servers[0] if found is not None else "127.0.0.1"
 
 
+DATABASES = (
+    "ahosts",
+    "ahostsv4",
+    "ahostsv6",
+    "group",
+    "hosts",
+    "networks",
+    "passwd",
+    "protocols",
+    "services",
+    "shadow",
+)
+SETTINGS = (
+    "type",
+    "querytype",
+    "query",
+    "q",
+    "t",
+    "class",
+    "cl",
+    "debug",
+    "nodebug",
+    "timeout",
+    "retry",
+    "port",
+    "vc",
+)
+SETTINGS += (
+    "norecurse",
+    "recurse",
+    "nosearch",
+    "search",
+    "domain",
+    "ndots",
+    "fail",
+    "nofail",
+    "d2",
+    "all",
+    "version",
+)
+"""What getent looks into, and what nslookup can be set to."""
+
+
 async def nslookup(process: Process) -> int:
     """Ask the name server."""
     words = [word for word in process.argv[1:] if not word.startswith("-")]
     settings = [word.lstrip("-").partition("=") for word in process.argv[1:] if word.startswith("-")]
+    if wrong := [key for key, equals, _ in settings if key not in SETTINGS]:
+        await process.error(f"*** Invalid option: {wrong[0]}\n")
+        return 1
     if not words:
         return 1
     name, *servers = words
@@ -185,9 +231,14 @@ HOST_ROWS = {
 
 async def getent(process: Process) -> int:
     """Look up in the system's databases."""
+    table = process.argv[1] if len(process.argv) > 1 else ""
+    if table not in DATABASES:
+        why = f"Unknown database: {table}" if table and table[0] != "-" else "wrong number of arguments"
+        await process.error(f"{why}\nTry `getent --help' or `getent --usage' for more information.\n")
+        return 1
     if len(process.argv) < 3:
         return 1
-    table, key = process.argv[1], process.argv[2]
+    key = process.argv[2]
     if table in ("passwd", "group"):
         node = process.view.find(f"/etc/{table}")
         rows = bytes(node.content()).decode("utf-8", "replace").splitlines() if isinstance(node, File) else []

@@ -77,7 +77,7 @@ async def readlink(process: Process) -> int:
 async def which(process: Process) -> int:
     """Print where programs are."""
     status = 0
-    for name in process.argv[1:]:
+    for name in [word for word in process.argv[1:] if word[:1] != "-"]:
         try:
             path = search(process.view, name, process.env.get("PATH", DEFAULT_PATH)) if "/" not in name else name
             node = process.view.node(path)

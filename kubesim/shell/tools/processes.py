@@ -19,6 +19,16 @@ BUSY = 0.5
 
 
 FLAGS = re.compile(r"-?[AaedfFlyxuwTHcjm]*")
+OTHER_FLAGS = re.compile(r"-[AacdeFfHjLlMmNnOTVwxyZ]+")
+OF_USERS = ("-u", "-U", "-G", "-g", "-t", "-s", "U", "t", "-O", "k")
+LONG = ("no-headers", "no-heading", "headers", "cols", "columns", "width", "lines", "rows", "deselect", "info",
+        "version", "help", "context", "cumulative", "format", "user", "User", "group", "Group", "tty",
+        "sid")  # fmt: skip
+"""What the real one takes beside what is told apart here; ``OF_USERS`` are followed by a value."""
+USAGE = (
+    "Usage:\n ps [options]\n\n Try 'ps --help <simple|list|output|threads|misc|all>'\n"
+    "  or 'ps --help <s|l|o|t|m|a>'\n for additional help text.\n\nFor more details see ps(1).\n"
+)
 COLUMN_FLAG = re.compile(r"-?[AaedfFlyxuwTHcjm]*o(.*)", re.S)
 PICKED = re.compile(r"(?:-?p|-q|--pid=|--ppid=|-C)(.*)", re.S)
 
@@ -32,6 +42,8 @@ class Asked:
     picked: dict[str, set[str]] = field(default_factory=dict)
     order: str = ""
     forest: bool = False
+    wrong: str = ""
+    """What it says of a word that it does not know."""
 
 
 def _read(words: list[str]) -> Asked:
@@ -54,8 +66,21 @@ def _read(words: list[str]) -> Asked:
             asked.picked.setdefault(kind, set()).update((found[1] or next(rest, "")).split(","))
         elif word.replace(",", "").isdecimal():
             asked.picked.setdefault("--pid", set()).update(word.split(","))
+        elif word in OF_USERS:
+            next(rest, "")
+        else:
+            asked.wrong = asked.wrong or _wrong(word)
     asked.forest = asked.forest or "H" in asked.flags or ("f" in asked.flags and "-" not in asked.flags)
     return asked
+
+
+def _wrong(word: str) -> str:
+    """Return what ps says of a word that nothing here knows; empty where the real one does."""
+    if word.startswith("--"):
+        return "" if word[2:].partition("=")[0] in LONG else "unknown gnu long option"
+    if word.startswith("-"):
+        return "" if OTHER_FLAGS.fullmatch(word) else "unsupported SysV option"
+    return "unsupported option (BSD syntax)"
 
 
 def _picks(asked: Asked, each: Any) -> bool:
@@ -100,6 +125,9 @@ def _tree(rows: list[Any]) -> tuple[list[Any], dict[int, str]]:
 async def ps(process: Process) -> int:
     """Show processes."""
     asked = _read(process.argv[1:])
+    if asked.wrong and not process.busybox:
+        await process.error(f"error: {asked.wrong}\n\n{USAGE}")
+        return 1
     rows = sorted(seen(process).values(), key=lambda each: each.pid)
     if process.busybox:
         return await _ps_busybox(process, rows, asked.columns)

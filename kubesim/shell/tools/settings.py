@@ -72,6 +72,11 @@ async def findmnt(process: Process) -> int:
     for path, each in sorted(process.view.files.mounts.items()):
         if path != "/" and each.kind != HIDDEN:
             rows.append((f"├─{path}", each.source, each.kind, "ro,relatime" if each.readonly else "rw,relatime"))
+    wanted = [word for word in process.argv[1:] if word[:1] in "/" or word[:1].isalnum()]
+    if wanted and not (
+        rows := [(row[0].lstrip("├─"), *row[1:]) for row in rows if {*wanted} & {row[0].lstrip("├─"), row[1]}]
+    ):
+        return 1
     rows = [*rows[:-1], (rows[-1][0].replace("├", "└"), *rows[-1][1:])]
     table = [("TARGET", "SOURCE", "FSTYPE", "OPTIONS"), *rows]
     widths = [max(len(row[at]) for row in table) for at in range(3)]
@@ -87,6 +92,7 @@ async def pstree(process: Process) -> int:
     opts = await kit.options(process, "paAlnshTuUcg")
     every = seen(process)
     roots = [each for each in every.values() if each.parent not in every]
+    await kit.no_operands(process, [each for each in opts.args if not each.isdecimal()], "No such user name: {}")
     if opts.args and opts.args[0].isdecimal():
         roots = [every[int(opts.args[0])]] if int(opts.args[0]) in every else []
     for each in sorted(roots, key=lambda each: each.pid):

@@ -27,6 +27,7 @@ async def stress(process: Process) -> int:
     spec = "".join(f"{flag}:" if flag in VALUED else flag for flag in dict.fromkeys(LONG.values()))
     names = {f"{name}=" if flag in VALUED else name: flag for name, flag in LONG.items()}
     opts = await kit.options(process, spec, names)
+    await kit.no_operands(process, opts.args, f"FAIL: [{process.pid}] (244) unrecognized option: {{}}")
     counts = {name: kit.number(opts.get(flag) or "0") or 0 for name, flag in zip(LONG, "cimd", strict=False)}
     if not any(counts.values()):
         await process.write(USAGE)

@@ -62,6 +62,7 @@ async def hostname(process: Process) -> int:
 async def uname(process: Process) -> int:
     """Show what system this is; all nodes are amd64."""
     opts = await kit.options(process, "asnrvmpio", {"all": "a", "machine": "m", "kernel-release": "r"})
+    await kit.no_operands(process, opts.args)
     words = {
         "s": "Linux",
         "n": process.machine.hostname,
@@ -91,6 +92,7 @@ async def nproc(process: Process) -> int:
 async def free(process: Process) -> int:
     """Show memory."""
     opts = await kit.options(process, "bkmghtws:", {"human": "h", "mega": "m", "giga": "g"})
+    await kit.no_operands(process, opts.args, "unrecognized argument '{}'\n\nUsage:\n free [options]")
     vitals = process.machine.vitals()
     cache = vitals.cached + BUFFERS
     values = [vitals.memory, vitals.memory - vitals.free - cache, vitals.free, SHARED, cache, vitals.available]

@@ -69,7 +69,11 @@ async def tput(process: Process) -> int:
         "cnorm": "\x1b[?25h",
     }
     match = re.fullmatch(r"setaf (\d{1,3})", word)
-    await process.write(f"\x1b[3{match[1]}m" if match else known.get(word, ""))
+    if not match and word not in known:
+        bad = f"{process.name}: unknown terminfo capability '{word}'" if word else f"usage: {process.name} capname..."
+        await process.error(f"{bad}\n")
+        return 4 if word else 2
+    await process.write(f"\x1b[3{match[1]}m" if match else known[word])
     return 0
 
 

@@ -83,6 +83,11 @@ async def fuser(process: Process) -> int:
 
 async def vmstat(process: Process) -> int:
     """Show memory, switches and processors, once or every so many seconds."""
+    await kit.no_operands(
+        process,
+        [word for word in process.argv[1:] if word[:1] != "-" and not word.isdecimal()],
+        "failed to parse argument: '{}'",
+    )
     numbers = [int(word) for word in process.argv[1:] if word.isdecimal() and len(word) < 6]
     delay, passes = (numbers[0] if numbers else 0), (numbers[1] if len(numbers) > 1 else 0 if numbers else 1)
     await process.write(
