@@ -273,46 +273,6 @@ async def cd(shell: Shell, argv: list[str]) -> int:
     return 0
 
 
-async def pushd(shell: Shell, argv: list[str]) -> int:
-    """Go to a folder and remember this one; without a name change places with the last."""
-    folders, here = shell.state.folders, shell.process.cwd
-    if len(argv) < 2:
-        if not folders:
-            raise ShellError("no other directory", 1)
-        target = folders.pop(0)
-    else:
-        target = argv[1]
-    await cd(shell, ["cd", target])
-    folders.insert(0, here)
-    return await dirs(shell, ["dirs"])
-
-
-async def popd(shell: Shell, argv: list[str]) -> int:
-    """Go back to the folder that was left last."""
-    if not shell.state.folders:
-        raise ShellError("directory stack empty", 1)
-    await cd(shell, ["cd", shell.state.folders.pop(0)])
-    return await dirs(shell, ["dirs"])
-
-
-async def dirs(shell: Shell, argv: list[str]) -> int:
-    """List the folders that popd would lead to, this one first."""
-    if "-c" in argv[1:]:
-        shell.state.folders.clear()
-        return 0
-    home = shell.state.get("HOME") or "\0"
-    found = [shell.process.cwd, *shell.state.folders]
-    shown = [
-        "~" + each.removeprefix(home) if f"{each}/".startswith(f"{home}/") and "-l" not in argv else each
-        for each in found
-    ]
-    if "-v" in argv[1:]:
-        await shell.process.write("".join(f"{number:2d}  {each}\n" for number, each in enumerate(shown)))
-    else:
-        await shell.process.write(("\n" if "-p" in argv[1:] else " ").join(shown) + "\n")
-    return 0
-
-
 async def _enter(shell: Shell, target: str, path: str, *, physical: bool) -> None:
     view = shell.process.view
     try:
@@ -442,9 +402,6 @@ async def mapfile(shell: Shell, argv: list[str]) -> int:
 
 
 TABLE = {
-    "pushd": pushd,
-    "popd": popd,
-    "dirs": dirs,
     "echo": echo,
     "printf": printf,
     "read": read,

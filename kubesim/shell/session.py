@@ -11,7 +11,6 @@ from kubesim.shell.jobs import Interrupted
 from kubesim.shell.lineedit import Interrupt, LineEditor
 from kubesim.shell.nodes import Node
 from kubesim.shell.parse import parse
-from kubesim.shell.recall import Recall, RecallError
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
 from kubesim.shell.syntax import ScriptError
 from kubesim.shell.terminal import Terminal
@@ -19,6 +18,8 @@ from kubesim.shell.tools.users import name_of
 
 MOST_HISTORY = 1000
 PROMPTS = {"bash": "\\u@\\h:\\w\\$ ", "dash": "\\$ ", "ash": "\\w \\$ "}
+RECALLED = re.compile(r"'[^']*'|\\.|!!|!\$")
+"""What of a line stands for the last one, beside what is quoted."""
 
 
 class Session:
@@ -31,7 +32,6 @@ class Session:
         self.running: asyncio.Task[int] | None = None
         self.editor: LineEditor | None = None
         shell.typed = []
-        self.recall = Recall(shell.typed)
         if self.terminal:
             self.editor = LineEditor(self.process, self.terminal, shell.typed, lambda text: complete(shell, text))
 
@@ -90,10 +90,7 @@ class Session:
             line = await self._line(self._prompt("PS2" if text else "PS1"))
             if line is None:
                 return None if not text else parse("", self.shell.dialect)
-            recalled = await self._recalled(line) if not text else line
-            if recalled is None:
-                continue
-            text += recalled + "\n"
+            text += (line if text else await self._recalled(line)) + "\n"
             try:
                 node = parse(text, self.shell.dialect, self.shell.state.aliases)
             except ScriptError as error:
@@ -130,15 +127,13 @@ class Session:
             typed.append(line.replace("\n", "; ") if "<<" not in line else line)
             del typed[:-MOST_HISTORY]
 
-    async def _recalled(self, line: str) -> str | None:
-        """Do ``!!``, ``!$``, ``!3`` and ``!word`` as bash does; None where nothing is to be run."""
-        if self.shell.dialect != "bash" or "H" not in self.shell.state.options:
+    async def _recalled(self, line: str) -> str:
+        """Put the last line for ``!!`` and its last word for ``!$``, as bash does, and show what comes of it."""
+        last = self.shell.typed[-1] if self.shell.typed else ""
+        if self.shell.dialect != "bash" or "H" not in self.shell.state.options or not last:
             return line
-        try:
-            found = self.recall.expanded(line)
-        except RecallError as error:
-            await self.process.error(f"{self.shell.name}: {error}\n")
-            return None
+        said = {"!!": last, "!$": last.split()[-1]}
+        found = RECALLED.sub(lambda match: said.get(match[0], match[0]), line)
         if found != line:
             await self.process.error(found + "\n")
         return found

@@ -109,8 +109,6 @@ class State:
     traps: dict[str, str] = field(default_factory=dict)
     scopes: list[dict[str, Variable | None]] = field(default_factory=list)
     memory: int = 0
-    folders: list[str] = field(default_factory=list)
-    """The folders that pushd has left, the last one first."""
 
     def copy(self) -> State:
         """Return the state of a subshell."""
@@ -124,7 +122,6 @@ class State:
             dict(self.traps),
             [dict(scope) for scope in self.scopes],
             self.memory,
-            list(self.folders),
         )
 
     def get(self, name: str) -> str | None:

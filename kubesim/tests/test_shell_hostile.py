@@ -187,8 +187,6 @@ COMMANDS = st.sampled_from(
         "md5sum",
         "history",
         "less",
-        "pushd",
-        "popd",
         "dirs",
         "source",
         "declare -A m=",
