@@ -9,12 +9,14 @@ from typing import Any, cast
 from urllib.parse import parse_qs
 from uuid import UUID, uuid4
 
+from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import OperationalError
 
-from sessions import clock, doors, hub, panels, presence
+from sessions import attendance, doors, hub, panels
 from sessions.doors import Entry, Pass, cookie_key
 from sessions.hub import Audience
+from sessions.presence import Connection
 from sessions.shared_frames import WRITE_ENCODED, Write, write_nothing
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,12 @@ class PanelConsumer(AsyncWebsocketConsumer):
     channel_layer_alias = "none"  # else every browser would hold a subscription of its own; the hub has the only one
     _pass: Pass | None = None
     _feed: hub.Feed | None = None
+    _connection: Connection | None = None
     _tasks: tuple[asyncio.Task[None], ...] = ()
+
+    async def dispatch(self, message: Any) -> None:
+        """Handle a message, without the thread in which channels closes connections to the database: none is ours."""
+        await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
         """Accept who may listen, and begin to send."""
@@ -53,10 +60,9 @@ class PanelConsumer(AsyncWebsocketConsumer):
         doors.current().guard(wanted, self._shut)
         self._feed = await hub.current().subscribe(Audience(str(uuid), self.role), self._shown(), self._write())
         await self.accept()
-        self._tasks = (
-            asyncio.create_task(self._send_frames(self._feed)),
-            asyncio.create_task(self._tell_presence(str(uuid), entry.user)),
-        )
+        self._connection = Connection(str(uuid), entry.user, uuid4().hex)
+        attendance.current().enter(self._connection)
+        self._tasks = (asyncio.create_task(self._send_frames(self._feed)),)
 
     async def disconnect(self, code: int) -> None:
         """Stop sending."""
@@ -65,6 +71,8 @@ class PanelConsumer(AsyncWebsocketConsumer):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._connection is not None:
+            await attendance.current().leave(self._connection)
         if self._feed is not None:
             await hub.current().unsubscribe(self._feed)
 
@@ -89,16 +97,6 @@ class PanelConsumer(AsyncWebsocketConsumer):
     def _shut(self) -> None:
         """Close the socket of somebody who may no longer listen."""
         self._tasks += (asyncio.create_task(self.close(code=STRANGER)),)
-
-    async def _tell_presence(self, uuid: str, user: int | None) -> None:
-        """Say that this page is open for as long as it is: people are told who watches them."""
-        connection = uuid4().hex
-        try:
-            while True:
-                await asyncio.to_thread(presence.seen, uuid, user, connection, clock.now())
-                await asyncio.sleep(presence.REPEAT_S)
-        finally:
-            await asyncio.to_thread(presence.gone, uuid, user, connection)
 
     async def _send_frames(self, feed: hub.Feed) -> None:
         while True:

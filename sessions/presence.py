@@ -6,9 +6,10 @@ a web process that dies leaves no ghosts. Redis keeps it; while Redis is away, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -28,24 +29,39 @@ class Presence:
     candidate: bool = False
 
 
-def seen(uuid: str, who: int | None, connection: str, now: datetime) -> None:
-    """Remember that a connection is open: a user's, or the candidate's where ``who`` is None."""
-    key, until = _key(uuid), now.timestamp() + KEEP_S
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open page: whose session's, whose (a user's primary key, None for the candidate), and which of theirs."""
+
+    session: str
+    user: int | None
+    name: str
+
+
+def tell(came: Collection[Connection], went: Collection[Connection], now: datetime) -> None:
+    """Remember connections that are open, and forget those that have closed, in one round trip.
+
+    With a connection it is forgotten that its page was loaded; one that still polls says so again.
+    """
+    until = now.timestamp() + KEEP_S
     try:
         with live.client().pipeline(transaction=False) as pipe:
-            pipe.zadd(key, {_member(who, connection): until})
-            pipe.expire(key, int(KEEP_S) + 1)
+            for session in {each.session for each in came}:
+                members: dict[str | bytes, Any] = {
+                    _member(each.user, each.name): until for each in came if each.session == session
+                }
+                pipe.zadd(_key(session), members)
+                pipe.expire(_key(session), int(KEEP_S) + 1)
+            for each in went:
+                pipe.zrem(_key(each.session), _member(each.user, each.name), _member(each.user, POLL))
             pipe.execute()
     except (RedisError, OSError):
         return
 
 
-def gone(uuid: str, who: int | None, connection: str) -> None:
-    """Forget a connection that was closed, and that the page was loaded; one that still polls says so again."""
-    try:
-        live.client().zrem(_key(uuid), _member(who, connection), _member(who, POLL))
-    except (RedisError, OSError):
-        return
+def seen(uuid: str, who: int | None, connection: str, now: datetime) -> None:
+    """Remember that a connection is open: a user's, or the candidate's where ``who`` is None."""
+    tell([Connection(uuid, who, connection)], [], now)
 
 
 def of(uuid: str, now: datetime) -> Presence | None:

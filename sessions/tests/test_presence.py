@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from sessions import presence
+from sessions import clock, presence
+from sessions.attendance import Attendance
 from sessions.observer.audience import AudienceWatch
+from sessions.presence import Connection
 
 UUID = "5a2ba8c0-0000-4000-8000-000000000000"
 
@@ -31,10 +35,10 @@ def test_a_person_is_there_while_one_connection_is_open(time):
     presence.seen(UUID, 7, "b", time())
     presence.seen(UUID, None, "c", time())
     assert presence.of(UUID, time()) == presence.Presence(frozenset({7}), True)
-    presence.gone(UUID, 7, "a")
+    presence.tell([], [Connection(UUID, 7, "a")], time())
     assert presence.of(UUID, time()).users == {7}
-    presence.gone(UUID, 7, "b")
-    presence.gone(UUID, None, "c")
+    presence.tell([], [Connection(UUID, 7, "b")], time())
+    presence.tell([], [Connection(UUID, None, "c")], time())
     assert presence.of(UUID, time()) == presence.Presence()
 
 
@@ -53,7 +57,7 @@ def test_coming_and_going_has_both_sides_drawn_again(live, ada, time, watch, mar
     assert len(marked) == 1
     presence.seen(str(live.uuid), ada.pk, "tab", time())
     watch.look(time())
-    presence.gone(str(live.uuid), ada.pk, "tab")
+    presence.tell([], [Connection(str(live.uuid), ada.pk, "tab")], time())
     watch.look(time())
     assert marked[1:] == [(live.pk, ("watchers", "link"))] * 2
 
@@ -61,7 +65,23 @@ def test_coming_and_going_has_both_sides_drawn_again(live, ada, time, watch, mar
 def test_without_redis_nobody_can_tell_and_nothing_fails(settings, tmp_path, live, ada, time, watch, marked):
     settings.REDIS_URL = f"unix://{tmp_path}/nowhere.sock"
     presence.seen(str(live.uuid), ada.pk, "tab", time())
-    presence.gone(str(live.uuid), ada.pk, "tab")
+    presence.tell([], [Connection(str(live.uuid), ada.pk, "tab")], time())
     assert presence.of(str(live.uuid), time()) is None
     watch.look(time())
     assert marked == []
+
+
+@pytest.mark.usefixtures("store")
+async def test_all_who_come_while_redis_is_told_share_one_round_trip(monkeypatch):
+    told = []
+    tell = presence.tell
+    monkeypatch.setattr(presence, "tell", lambda *news: told.append(news) or tell(*news))
+    attendance = Attendance()
+    tabs = [Connection(UUID, number, "tab") for number in range(200)]
+    for tab in tabs:
+        attendance.enter(tab)
+    await asyncio.gather(*(attendance.leave(tab) for tab in tabs[1:]))
+    assert presence.of(UUID, clock.now()).users == {0}
+    assert len(told) <= 3
+    await attendance.leave(tabs[0])
+    assert presence.of(UUID, clock.now()).users == frozenset()

@@ -8,6 +8,7 @@ from sessions import clock, events, frames, panels, presence, services
 from sessions import live as live_frames
 from sessions.live import LiveState, PodRow, WorkloadRow
 from sessions.models import InterviewSession
+from sessions.presence import Connection
 from sessions.selectors import CANDIDATE_KEY
 
 
@@ -175,7 +176,7 @@ def test_who_watches_is_who_has_the_page_open(settings, redis_url, live, ada, gr
     presence.seen(uuid, root.pk, "tab", time())
     text = draw(live, "watchers", role=panels.CANDIDATE)
     assert "<b>ada, root</b> are watching now" in text
-    presence.gone(uuid, root.pk, "tab")
+    presence.tell([], [Connection(uuid, root.pk, "tab")], time())
     assert "<b>ada</b> is watching now" in draw(live, "watchers", role=panels.CANDIDATE)
     time.advance(presence.KEEP_S + 1)
     assert "Nobody is watching" in draw(live, "watchers", role=panels.CANDIDATE)
