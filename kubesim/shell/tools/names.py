@@ -47,33 +47,9 @@ DATABASES = (
     "services",
     "shadow",
 )
-SETTINGS = (
-    "type",
-    "querytype",
-    "query",
-    "q",
-    "t",
-    "class",
-    "cl",
-    "debug",
-    "nodebug",
-    "timeout",
-    "retry",
-    "port",
-    "vc",
-)
-SETTINGS += (
-    "norecurse",
-    "recurse",
-    "nosearch",
-    "search",
-    "domain",
-    "ndots",
-    "fail",
-    "nofail",
-    "d2",
-    "all",
-    "version",
+SETTINGS = frozenset(
+    "type querytype query q t class cl debug nodebug timeout retry port vc norecurse recurse nosearch search domain "
+    "ndots fail nofail d2 all version".split()
 )
 """What getent looks into, and what nslookup can be set to."""
 

@@ -55,6 +55,8 @@ def _read(words: list[str]) -> Asked:
             asked.order = word.partition("=")[2] or next(rest, "")
         elif word in ("--ppid", "--pid"):
             asked.picked.setdefault(word, set()).update(next(rest, "").split(","))
+        elif word in OF_USERS:
+            next(rest, "")
         elif FLAGS.fullmatch(word):
             asked.flags += word.lstrip("-") + ("-" if word.startswith("-") else "")
         elif (found := COLUMN_FLAG.fullmatch(word)) is not None and not word.startswith("--"):
@@ -66,8 +68,6 @@ def _read(words: list[str]) -> Asked:
             asked.picked.setdefault(kind, set()).update((found[1] or next(rest, "")).split(","))
         elif word.replace(",", "").isdecimal():
             asked.picked.setdefault("--pid", set()).update(word.split(","))
-        elif word in OF_USERS:
-            next(rest, "")
         else:
             asked.wrong = asked.wrong or _wrong(word)
     asked.forest = asked.forest or "H" in asked.flags or ("f" in asked.flags and "-" not in asked.flags)
