@@ -47,10 +47,10 @@ DATABASES = (
     "services",
     "shadow",
 )
-SETTINGS = frozenset(
-    "type querytype query q t class cl debug nodebug timeout retry port vc norecurse recurse nosearch search domain "
-    "ndots fail nofail d2 all version".split()
-)
+SETTINGS = frozenset({
+    "type", "querytype", "query", "q", "t", "class", "cl", "debug", "nodebug", "timeout", "retry", "port", "vc",
+    "norecurse", "recurse", "nosearch", "search", "domain", "ndots", "fail", "nofail", "d2", "all", "version",
+})  # fmt: skip
 """What getent looks into, and what nslookup can be set to."""
 
 
