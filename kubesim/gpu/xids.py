@@ -5,6 +5,7 @@ Formats: the open kernel modules of the driver (branch 580 and later name a proc
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -18,6 +19,7 @@ from kubesim.gpu.kernel_log import KernelLog
 
 _FILE = Path(__file__).with_name("xids.yaml")
 ERROR_LEVEL = 3
+ROW_MASK = 0x0FFFFFC0
 RECOVERING, PREEMPTING = timedelta(microseconds=1370), timedelta(milliseconds=38)
 """After so long the driver names its recovery action; so long each process takes to be taken off."""
 RECOVERY = {
@@ -66,6 +68,7 @@ class Xid:
     remap: str = ""
     trouble: tuple[tuple[str, Any], ...] = ()
     follow: tuple[int, ...] = ()
+    turing: tuple[str, ...] = ()
 
 
 @cache
@@ -76,7 +79,7 @@ def xids() -> dict[int, Xid]:
 
 
 def _xid(code: int, entry: dict[str, Any]) -> Xid:
-    lists = {"lines": tuple(entry["lines"]), "follow": tuple(entry.get("follow", ()))}
+    lists = {name: tuple(entry.get(name, ())) for name in ("lines", "follow", "turing")}
     return Xid(code=code, **{**entry, **lists, "trouble": tuple(entry.get("trouble", {}).items())})
 
 
@@ -92,7 +95,7 @@ def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending,
     event = xids()[code]
     victims = _victims(device, event)
     _announce(device, log, at)
-    for line in event.lines:
+    for line in event.turing if event.turing and device.product.family == "turing" else event.lines:
         write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
     _damage(device, event, at, cause or code)
     struck, moment = {code}, at + RECOVERING
@@ -126,7 +129,8 @@ def _announce(device: Device, log: KernelLog, at: datetime) -> None:
 
 def write(device: Device, log: KernelLog, at: datetime, code: int, line: str, task: Task | None) -> None:
     """Write a line of an Xid as the driver does, with the process that has caused it if one is known."""
-    text = line.format(function=f"{device.bus}.0", gpu=device.index, serial=device.serial)
+    row = f"0x{zlib.crc32(f'{device.seed}/{device.state.ecc.uncorrected}'.encode()) & ROW_MASK:016x}"
+    text = line.format(function=f"{device.bus}.0", gpu=device.index, serial=device.serial, row=row)
     if not text.startswith("NVRM:"):
         process = f"pid={task.pid}, name={task.name}, " if task else ""
         instance = f" GPU-I:{task.instance:02}" if task and task.instance is not None else ""

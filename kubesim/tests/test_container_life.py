@@ -198,7 +198,7 @@ async def test_a_process_that_is_over_cannot_be_joined_even_while_its_pod_still_
 
 async def test_attaching_to_a_computed_process_shows_what_it_prints():
     async with world() as w:
-        await w.create("pods", pod("train", trainer(1, "nvcr.io/nvidia/pytorch:24.01-py3")))
+        await w.create("pods", pod("train", trainer(1, "nvcr.io/nvidia/pytorch:24.05-py3")))
         await w.tick(9)
         out = Sink()
         run = asyncio.ensure_future(w.kubelets.containers.attach(await w.pod(), "main")(Stdio(None, out, out)))

@@ -161,6 +161,17 @@ def test_two_clusters_have_other_gpus_though_their_nodes_have_the_same_names():
     assert len({device.serial for board in (one, other) for device in board.devices}) == 16
 
 
+def test_a_turing_gpu_retires_pages_where_others_remap_rows():
+    lines = {}
+    for product in ("T4", "A100"):
+        board = Board("node-a", products()[product], 1, BOOT)
+        board.xid(0, 48, after(10))
+        lines[product] = " ".join(record.text for record in board.log.records(3600))
+    assert re.search(r": 63, Dynamic Page Retirement: New page retired, reboot to activate \(0x\w{16}\)", lines["T4"])
+    assert re.search(r": 63, Row Remapper: New row \(0x\w{16}\) marked for remapping", lines["A100"])
+    assert "Row Remapper" not in lines["T4"]
+
+
 @pytest.mark.parametrize(
     ("code", "verdict"),
     [

@@ -15,6 +15,7 @@ from kubesim.tests.test_gpu_containers import PYTORCH, trainer
 from kubesim.tests.world import container, pod, world
 
 VLLM = "vllm/vllm-openai:v0.10.1"
+OLD_VLLM, TRITON = "vllm/vllm-openai:v0.6.3", "nvcr.io/nvidia/tritonserver:25.03-py3"
 TRAIN = ("python", "/workspace/train.py")
 RATE = re.compile(r"step (\d+) loss ([\d.]+) lr 3.00e-04 ([\d.]+) samples/s")
 
@@ -45,8 +46,8 @@ async def test_a_pod_without_limits_trains_on_the_processor(gpus, variables, com
 
 
 async def test_an_inference_server_without_a_gpu_fails_in_its_own_words():
-    async with world(count=1) as w:
-        for name, image in (("old", "vllm/vllm-openai:v0.6.3"), ("new", VLLM)):
+    async with world(count=1, present=(VLLM, OLD_VLLM)) as w:
+        for name, image in (("old", OLD_VLLM), ("new", VLLM)):
             await w.create("pods", pod(name, container(image, args=["--model", "a/b-7b"]), restartPolicy="Never"))
         await w.tick(30)
         assert log(w, "new").splitlines()[-1] == (
@@ -59,8 +60,8 @@ async def test_an_inference_server_without_a_gpu_fails_in_its_own_words():
 
 
 async def test_triton_without_a_gpu_serves_on_the_processor():
-    async with world(count=1, gpus=0) as w:
-        main = container("nvcr.io/nvidia/tritonserver:25.03-py3", args=["tritonserver", "--model-repository=/m"])
+    async with world(count=1, gpus=0, present=(TRITON,)) as w:
+        main = container(TRITON, args=["tritonserver", "--model-repository=/m"])
         await w.create("pods", pod("serve", main))
         await w.tick(30)
         assert "CUDA driver version is insufficient for CUDA runtime version" in log(w, "serve")
@@ -166,8 +167,8 @@ async def test_two_jobs_never_log_the_same_numbers():
 
 
 async def test_a_server_tells_its_own_version_and_the_room_of_its_gpu():
-    async with world(count=1, gpus=1, product="A100-40GB") as w:
-        await w.create("pods", pod("serve", trainer(1, "vllm/vllm-openai:v0.6.3", (), args=["--model", "a/b-7b"])))
+    async with world(count=1, gpus=1, product="A100-40GB", present=(OLD_VLLM,)) as w:
+        await w.create("pods", pod("serve", trainer(1, OLD_VLLM, (), args=["--model", "a/b-7b"])))
         await w.tick(60)
         assert "vLLM API server version 0.6.3" in log(w, "serve")
         assert "0.10.1" not in log(w, "serve")
@@ -186,8 +187,9 @@ async def test_a_job_of_several_pods_has_no_nccl_without_gpus():
     ("tag", "kind"), [("24.05", "RuntimeError"), ("25.03", "RuntimeError"), ("25.06", "torch.AcceleratorError")]
 )
 async def test_an_error_of_cuda_has_the_name_of_the_images_release(tag, kind):
-    async with world(count=1) as w:
-        await w.create("pods", pod("train", trainer(1, f"nvcr.io/nvidia/pytorch:{tag}-py3"), restartPolicy="Never"))
+    image = f"nvcr.io/nvidia/pytorch:{tag}-py3"
+    async with world(count=1, present=(image,)) as w:
+        await w.create("pods", pod("train", trainer(1, image), restartPolicy="Never"))
         await w.tick(60)
         board(w).xid(0, 94, w.clock.now())
         await w.tick(5)
