@@ -42,7 +42,7 @@ _random = random.Random(4177)
 
 async def debug(process: Process, client: Client, opts: Flags) -> int:
     """Look into pods and nodes."""
-    way = Way(process, client, opts, profiles.named(opts), profiles.custom(process, opts))
+    way = Way(process, client, opts, profiles.named(opts))
     await _check(way)
     status = 0
     async for kind, obj in _targets(process, client, opts):
@@ -51,8 +51,6 @@ async def debug(process: Process, client: Client, opts: Flags) -> int:
         elif kind.kind != "Pod" or kind.group:
             shown = f"{kind.group}/{kind.version}, Kind={kind.kind}"
             raise KubectlError(f'error: "{shown}" not supported by debug')
-        elif opts.get("copy-to"):
-            pod, container = await _copied(way, obj)
         else:
             pod, container = await _beside(way, obj)
         if opts.on("attach", opts.on("stdin")) and container:
@@ -62,13 +60,12 @@ async def debug(process: Process, client: Client, opts: Flags) -> int:
 
 @dataclass(frozen=True)
 class Way:
-    """How to look: what was asked on the command line and in a file."""
+    """How to look: what was asked on the command line."""
 
     process: Process
     client: Client
     opts: Flags
     profile: Profile
-    custom: Obj | None
 
     async def says(self, text: str) -> None:
         """Tell of something, unless it is to be quiet."""
@@ -89,53 +86,30 @@ async def _targets(process: Process, client: Client, opts: Flags) -> AsyncIterat
 
 async def _check(way: Way) -> None:
     """Refuse what does not go together, in kubectl's order. Raises KubectlError."""
-    opts, copying = way.opts, bool(way.opts.get("copy-to"))
+    opts = way.opts
     _pairs(opts, "env")
-    images = _pairs(opts, "set-image")
     if opts.on("attach") and not (opts.get("image") or opts.get("container")):
         raise KubectlError(
             "error: you must specify --container or create a new container using --image in order to attach."
         )
-    _check_copy(opts) if copying else _check_place(opts)
-    if opts.get("image") and not IMAGE.fullmatch(opts.get("image")):
+    if not opts.get("image"):
+        raise KubectlError("error: you must specify --image when not using --copy-to.")
+    if not IMAGE.fullmatch(opts.get("image")):
         raise KubectlError(f'error: invalid image name "{opts.get("image")}": invalid reference format')
     if not opts.args and not opts.files:
         raise KubectlError("error: NAME or filename is required for debug")
     if opts.get("image-pull-policy") not in PULLS:
         raise KubectlError(f"error: invalid image pull policy: {opts.get('image-pull-policy')}")
-    for name, image in images.items():
-        if not IMAGE.fullmatch(image):
-            raise KubectlError(
-                f'error: invalid image name "{image}" for container "{name}": invalid reference format'
-            )
     if opts.get("target"):
-        if copying:
-            raise KubectlError("error: --target is incompatible with --copy-to. Use --share-processes instead.")
         await way.says(TARGETING.format(opts.get("target")))
     if opts.on("tty") and not opts.on("stdin"):
         raise KubectlError("error: -i/--stdin is required for containers with -t/--tty=true")
-    profiles.check_custom(way.custom)
     if way.profile.legacy:
         await way.process.error(LEGACY)
 
 
-def _check_copy(opts: Flags) -> None:
-    if not (opts.get("image") or opts.get("set-image") or opts.after):
-        raise KubectlError("error: you must specify --image, --set-image or command arguments.")
-    if opts.after and not (opts.get("container") or opts.get("image")):
-        raise KubectlError("error: you must specify an existing container or a new image when specifying args.")
-
-
-def _check_place(opts: Flags) -> None:
-    for flag in ("replace", "same-node", "set-image"):
-        if flag in opts and opts.get(flag) != "false":
-            raise KubectlError(f"error: --{flag} may only be used with --copy-to.")
-    if not opts.get("image"):
-        raise KubectlError("error: you must specify --image when not using --copy-to.")
-
-
 def _container(opts: Flags, name: str) -> Obj:
-    """Return a new container; of one that is there, what the command line changes."""
+    """Return a new container."""
     key = "args" if opts.on("arguments-only") else "command"
     found: Obj = {"name": name, "terminationMessagePolicy": "File"}
     found |= {"image": opts.get("image")} if opts.get("image") else {}
@@ -188,7 +162,6 @@ async def _beside(way: Way, pod: Obj) -> tuple[Obj, str]:
     namesake = next((each for each in known if each["name"] == name), None)
     profiles.granted(way.profile, namesake or made)
     if namesake is None:
-        made = profiles.customised(way.custom, made)
         known.append(made)
     await _warn(way, made, pod)
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/ephemeralcontainers"
@@ -209,58 +182,10 @@ async def _on_node(way: Way, node: Obj) -> tuple[Obj, str]:
     }
     profiles.granted(way.profile, container, on_node=True)
     profiles.on_host(way.profile, spec)
-    spec["containers"] = [profiles.customised(way.custom, container)]
     labels = {"app.kubernetes.io/managed-by": "kubectl-debug"}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod_name, "labels": labels}, "spec": spec}
     made = await way.client.request("POST", f"/api/v1/namespaces/{way.client.namespace}/pods", body=body)
     return made, str(container["name"])
-
-
-async def _copied(way: Way, pod: Obj) -> tuple[Obj, str]:
-    opts, original = way.opts, pod["metadata"]
-    kept = {key: copy.deepcopy(original[key]) for key in ("annotations", "labels") if original.get(key)}
-    made: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": opts.get("copy-to"), **kept}}
-    made["spec"] = spec = copy.deepcopy(pod["spec"])
-    for key in ("ephemeralContainers", *(() if opts.on("same-node") else ("nodeName",))):
-        spec.pop(key, None)
-    if "share-processes" in opts:
-        spec["shareProcessNamespace"] = opts.on("share-processes")
-    images = _pairs(opts, "set-image")
-    for each in spec["containers"]:
-        each["image"] = images.get(each["name"]) or images.get("*") or each["image"]
-    name = await _changed(way, made, bool(images))
-    path = f"/api/v1/namespaces/{original['namespace']}/pods"
-    created = await way.client.request("POST", path, body=made)
-    if opts.on("replace"):
-        now = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-        await way.client.request("DELETE", f"{path}/{original['name']}", body=now)
-    return created, name
-
-
-async def _changed(way: Way, made: Obj, other_images: bool) -> str:
-    """Add a container to a copy, or change the one that is named; returns its name, empty where there is none."""
-    opts, spec = way.opts, made["spec"]
-    name = opts.get("container")
-    every = [*spec["containers"], *(spec.get("initContainers") or [])]
-    known = next((each for each in every if each["name"] == name), None)
-    if known is None:
-        if not opts.get("image"):
-            if other_images:
-                return ""
-            raise KubectlError("error: you must specify image when creating new container")
-        name = await _name(way, made)
-        known = {"name": name, "terminationMessagePolicy": "File"}
-        spec["containers"].append(known)
-    change = _container(opts, name)
-    change.pop("terminationMessagePolicy")
-    for key in ("stdin", "tty", *(("args",) if "command" in change else ())):
-        known.pop(key, None)
-    known |= change
-    profiles.stripped(way.profile, opts, made)
-    profiles.granted(way.profile, known)
-    spec["containers"] = [profiles.customised(way.custom, e) if e is known else e for e in spec["containers"]]
-    await _warn(way, next((each for each in spec["containers"] if each["name"] == name), {}), made)
-    return name
 
 
 async def _enter(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:

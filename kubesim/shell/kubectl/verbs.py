@@ -107,6 +107,8 @@ LEFT_OUT = (
     *("set serviceaccount", "set subject"),
 )
 """Commands that only a candidate's own kubectl has; so it is with two flags."""
+COPYING = ("copy-to", "custom", "replace", "same-node", "set-image", "share-processes")
+"""What debug does with copies of pods, and rights from files: only a candidate's own kubectl has that, too."""
 GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
 """Formats of output that only a candidate's own kubectl has."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
@@ -148,6 +150,7 @@ def _check_left_out(opts: Flags) -> None:
     form = opts.get("output").partition("=")[0] or "template" * bool(opts.get("template"))
     wanted = wanted or "go-template" * (form in GO_TEMPLATES)
     wanted = wanted or "--prune" * opts.on("prune") or "kustomize" * ("kustomize" in opts.given)
+    wanted = wanted or next((f"--{flag}" for flag in COPYING if flag in opts), "") * (opts.command == "debug")
     if wanted and not opts.on("help"):
         raise KubectlError(f"error: this kubectl was built without {wanted}")
 
