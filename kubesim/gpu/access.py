@@ -15,30 +15,42 @@ from kubesim.gpu.smi.view import View
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What ``owner`` (namespace/pod/container) was given; ``privileged``: all of the node, and its log."""
+    """What ``owner`` (namespace/pod/container) was given; ``privileged``: all of the node, and its log.
+
+    ``asked`` is NVIDIA_VISIBLE_DEVICES of a container that the toolkit's own runtime starts: that one believes it.
+    """
 
     board: Board
     owner: str
     privileged: bool = False
+    asked: str = ""
 
     def view(self, at: datetime) -> View:
         """Return what nvidia-smi sees at a moment."""
-        return View(self.board, at, "" if self.privileged else self.owner)
+        return View(self.board, at, "" if self.privileged else self.owner, tuple(self.slots()))
 
     @property
     def has_driver(self) -> bool:
+        """Whether the container has the device files, at least."""
+        mine = self.privileged or self.injected
+        return bool(self.board.devices) and self.board.toolkit and mine
+
+    @property
+    def injected(self) -> bool:
         """Whether the container toolkit puts the driver's programs and libraries into the container."""
-        return bool(self.board.devices) and self.board.toolkit and (self.privileged or self.owner in self.board.given)
+        return self.owner in self.board.given or bool(self.asked)
 
     def slots(self) -> list[tuple[Device, int | None]]:
         """Return the devices, with the MIG instances, that the container has: of a privileged one all."""
-        if self.owner in self.board.given or not self.privileged:
+        if self.owner in self.board.given:
             return self.board.visible(self.owner)
-        return [(device, None) for device in self.board.devices]
+        words = {word.strip() for word in self.asked.split(",")}
+        every = self.privileged or "all" in words
+        return [(each, None) for each in self.board.devices if every or words & {str(each.index), each.uuid}]
 
     def driver_error(self) -> int:
         """Return CUDA's error where the driver cannot be used by anybody in the container; 0 where it can."""
-        if not self.has_driver:
+        if not (self.has_driver and self.injected):
             return INSUFFICIENT_DRIVER
         if not self.board.loaded:
             return NO_DEVICE

@@ -55,9 +55,10 @@ def look(sandbox: Sandbox, container: Container) -> tuple[CudaDevice, ...]:
     instance, box, record = container.instance, sandbox.boxes[container.name], sandbox.worker.record
     spec, gpus, owner = record.spec(container), sandbox.host.node.gpus, sandbox.owner(container)
     assert instance is not None
-    if owner not in gpus.given and not record.images[spec["image"]].scripts:
+    image = record.images[spec["image"]]
+    if owner not in gpus.given and not image.scripts:
         return ()
-    access = gpus.access(owner, privileged=bool((spec.get("securityContext") or {}).get("privileged")))
+    access = gpus.access_of(owner, record.pod, spec, image.env)
     env = {**dict(behaviours.environment(spec, record.pod)), **box.env}
     found, devices = gpu_found.look(access, env, instance.started_at, usage.cpu_limit(spec))
     instance.found = instance.found or found

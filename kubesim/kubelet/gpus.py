@@ -27,6 +27,8 @@ UPTIME = timedelta(days=9, hours=5, minutes=41)
 UPTIME_SPREAD_S = 14 * 86400
 """How long a machine has been up, where nothing is known of its boot: so long at least, and each for another time."""
 MIG_PREFIX = "nvidia.com/mig-"
+RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
+"""The classes of the operator that lead to the toolkit's own runtime."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 ON_CPU = "training-cpu"
 """What does the work of training without its devices."""
@@ -279,8 +281,22 @@ class NodeGpus:
             self.board.release(owner, at)
 
     def access(self, owner: str, *, privileged: bool) -> Access:
-        """Return what a container may see."""
-        return Access(self.board, owner, privileged)
+        """Return what a program may see that is in no container."""
+        return Access(self.board, owner, privileged, "all" if privileged else "")
+
+    def access_of(self, owner: str, pod: Obj, spec: Obj, variables: Mapping[str, str]) -> Access:
+        """Return what a container of a pod may see; ``variables`` are its image's.
+
+        Since GPU Operator 25.10 containerd injects what the device plugin names (CDI), and NVIDIA_VISIBLE_DEVICES
+        counts only for the runtime class of the toolkit ("Container Device Interface (CDI) support", NVIDIA's
+        documentation), which believes it of unprivileged containers too, unless configured otherwise.
+        """
+        context = {**(pod["spec"].get("securityContext") or {}), **(spec.get("securityContext") or {})}
+        privileged = bool(context.get("privileged"))
+        named = {item["name"]: item.get("value", "") for item in spec.get("env") or ()}
+        asked = {**variables, **named}.get("NVIDIA_VISIBLE_DEVICES", "")
+        runs = privileged or pod["spec"].get("runtimeClassName") in RUNTIME_CLASSES
+        return Access(self.board, owner, privileged, asked if runs and asked not in ("void", "none") else "")
 
     @property
     def given(self) -> dict[str, object]:

@@ -124,10 +124,10 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     _connect(made, record, host)
     made.up_since = host.node.gpus.board.log.booted.timestamp()
     made.vitals = lambda: host.node.ledger.now(made.now())
-    made.devices = host.node.gpus.access(owner, privileged=bool(context.get("privileged")))
+    made.devices = host.node.gpus.access_of(owner, record.pod, spec, image.env)
     if made.devices.has_driver:
         _add_devices(made)
-        if owner in host.node.gpus.given or _asks_for_driver(image.env, spec):
+        if made.devices.injected:
             _add_driver(made)
     if made.devices.log is not None:
         _add_kernel_log(made, made.devices.log)
@@ -158,12 +158,6 @@ def _connect(made: Machine, record: PodRecord, host: Host) -> None:
     made.wires = pods
     if record.pod["spec"].get("hostNetwork"):
         made.wires, made.rules = nodes, lambda: chains.read(host.client)
-
-
-def _asks_for_driver(variables: dict[str, str], spec: Obj) -> bool:
-    """Whether the container toolkit sees what it looks for; being privileged gives the device files alone."""
-    named = {item["name"]: item.get("value", "") for item in spec.get("env") or ()}
-    return {**variables, **named}.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none")
 
 
 def _add_driver(made: Machine) -> None:

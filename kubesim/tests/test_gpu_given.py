@@ -45,6 +45,21 @@ async def test_a_pod_without_limits_trains_on_the_processor(gpus, variables, com
         assert (await run(w, "plain", "sh", "-c", "nvidia-smi"))[0] == 127
 
 
+@pytest.mark.parametrize(("value", "seen"), [("all", 8), ("0,3", 2), ("none", 0)])
+async def test_the_toolkits_own_runtime_believes_nvidia_visible_devices(value, seen):
+    async with world(count=1) as w:
+        await w.client.create(
+            "runtimeclasses.node.k8s.io",
+            {"metadata": {"name": "nvidia"}, "handler": "nvidia", "kind": "RuntimeClass"},
+        )
+        main = container(PYTORCH, *TRAIN, env=env(NVIDIA_VISIBLE_DEVICES=value))
+        await w.create("pods", pod("train", main, runtimeClassName="nvidia"))
+        await w.tick(60)
+        assert sum(bool(device.tasks) for device in board(w).devices) == seen
+        assert (await run(w, "train", "sh", "-c", "nvidia-smi -L"))[1].count("H100") == seen
+        assert (await run(w, "train", "sh", "-c", "ls /dev | grep -c 'nvidia[0-9]'"))[1] == f"{seen}\n"
+
+
 async def test_an_inference_server_without_a_gpu_fails_in_its_own_words():
     async with world(count=1, present=(VLLM, OLD_VLLM)) as w:
         for name, image in (("old", OLD_VLLM), ("new", VLLM)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,6 +51,8 @@ class View:
     board: Board
     at: datetime
     owner: str = ""
+    slots: tuple[tuple[Device, int | None], ...] | None = None
+    """What a container has, where the board does not know it."""
 
     def all(self) -> list[Seen]:
         """Return every device the caller has, lost ones too."""
@@ -77,10 +79,14 @@ class View:
         tasks = sorted(seen.device.tasks.values(), key=lambda task: task.pid)
         return tasks if not self.owner else []
 
+    def _given(self) -> Sequence[tuple[Device, int | None]]:
+        return self.board.visible(self.owner) if self.slots is None else self.slots
+
     def _mine(self) -> list[Device]:
-        return list(dict.fromkeys(device for device, _ in self.board.visible(self.owner)))
+        return list(dict.fromkeys(device for device, _ in self._given()))
 
     def _seen(self, number: int, device: Device) -> Seen:
-        ids = {instance for other, instance in self.board.visible(self.owner) if other is device}
-        mine = tuple(item for item in device.instances if item.id in ids)
+        ids = {instance for other, instance in self._given() if other is device}
+        whole = device.mig_mode and ids == {None}
+        mine = tuple(item for item in device.instances if whole or item.id in ids)
         return Seen(number, device, mine, read(device, self.at))
