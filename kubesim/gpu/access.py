@@ -1,4 +1,4 @@
-"""What a container may see of its node's devices and kernel log."""
+"""Access of a container to its node's devices and kernel log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubesim.gpu.smi.view import View
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What ``owner`` (namespace/pod/container) was given; ``privileged``: all of the node, and its log.
+    """Access of ``owner`` (namespace/pod/container) to what it was given; ``privileged``: to all of the node.
 
     ``asked`` is NVIDIA_VISIBLE_DEVICES of a container that the toolkit's own runtime starts: that one believes it.
     """

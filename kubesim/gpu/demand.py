@@ -1,4 +1,4 @@
-"""How much GPU memory a command line asks for, as far as its words and its environment tell.
+"""GPU memory that a command line asks for, as far as its words and its environment tell.
 
 Rules of thumb of the trade: two bytes for each parameter to serve a model, sixteen to train it with Adam; a batch
 costs in proportion. What says nothing asks for no more than there is.

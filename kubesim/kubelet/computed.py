@@ -1,4 +1,4 @@
-"""What stands in a container whose own process is computed: that one, those beside it, and what becomes of them.
+"""Processes in a container whose own process is computed: that one, those beside it, and what becomes of them.
 
 They are made when somebody looks into the container; until then their GPUs alone know of them.
 """

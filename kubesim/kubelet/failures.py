@@ -1,4 +1,4 @@
-"""How a program dies of its GPUs: an error of CUDA, or memory that does not suffice, as its libraries tell of it."""
+"""Errors that end programs for their GPUs: of CUDA, or for want of memory, in the words of their libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process prints and how it ends, as a function of the seconds since it started.
+"""Output and end of a process, as a function of the seconds since it started.
 
 Nothing runs: a program is a generator of lines and at most one exit, asked again whenever somebody reads a log. So a
 container that has logged for three hours costs nothing until then.

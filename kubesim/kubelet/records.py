@@ -1,4 +1,4 @@
-"""What a kubelet remembers of a pod's containers beyond what the API shows; it goes through JSON and back."""
+"""Records that a kubelet keeps of a pod's containers beyond what the API shows; they go through JSON and back."""
 
 from __future__ import annotations
 

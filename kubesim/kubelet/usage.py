@@ -1,4 +1,4 @@
-"""What containers use of CPU, memory and network: functions of the seconds since their process started."""
+"""Use of CPU, memory and network by containers: functions of the seconds since their process started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DCGM's health watches say of a device, system by system, and what the checks of the machine say."""
+"""Verdicts of DCGM's health watches on a device, system by system, and of the checks of the machine."""
 
 from __future__ import annotations
 

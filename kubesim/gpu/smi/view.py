@@ -1,4 +1,4 @@
-"""What one caller of nvidia-smi sees, and a few words all its pages share."""
+"""View of one caller of nvidia-smi, and a few words all its pages share."""
 
 from __future__ import annotations
 
