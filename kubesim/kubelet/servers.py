@@ -77,10 +77,6 @@ class Site(Pages):
         return Response(200, data, {**self._headers, "Content-Type": kind})
 
 
-SSH_CONFIG = "Host *\n    StrictHostKeyChecking no\n    UserKnownHostsFile /dev/null\n    SendEnv LANG LC_*\n"
-"""Images for MPI take every host key: their pods are new each time."""
-
-
 def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]) -> dict[int, Server]:
     """Return what a container whose process is computed listens with: its image's ports, and those it declares.
 
@@ -145,8 +141,7 @@ def _named(pages: dict[str, Any], model: str, version: str) -> dict[str, Any]:
 def files(image: Image) -> dict[str, str]:
     """Return the files that an image has for its server, by path."""
     entry = _table().get(image.behaviour) or {}
-    found = {f"{entry['root']}/{name}": text for name, text in (entry.get("files") or {}).items()}
-    return {**found, "/etc/ssh/ssh_config": SSH_CONFIG} if "sshd" in image.programs else found
+    return {f"{entry['root']}/{name}": text for name, text in (entry.get("files") or {}).items()}
 
 
 @cache

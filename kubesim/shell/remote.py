@@ -117,7 +117,7 @@ async def reach(process: Process, host: str, port: int) -> tuple[SshServer, str]
 
 def keys(process: Process, paths: list[str] | None = None) -> list[str]:
     """Return the public keys, without comment, of a user's private ones."""
-    folder = f"{process.env.get('HOME') or home_of(process.view, user_of(process))}/.ssh"
+    folder = f"{home_of(process.view, user_of(process))}/.ssh"
     found = [_public(process, path) for path in paths or [f"{folder}/{name}" for name in KEY_NAMES]]
     return [key for key in found if key]
 

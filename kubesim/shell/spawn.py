@@ -10,6 +10,7 @@ from kubesim.shell.machine import DEFAULT_PATH, Machine, Process
 from kubesim.shell.programs import find
 from kubesim.shell.stdio import Stdio
 from kubesim.shell.terminal import Terminal
+from kubesim.shell.tools.users import home_of, name_of
 
 
 def spawn(
@@ -27,10 +28,10 @@ def spawn(
     """
     stdio = stdio or Stdio()
     whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, **machine.env, **(env or {})}
-    whole.setdefault("HOME", "/root" if machine.uid == 0 else "/")
     if stdio.tty:
         whole.setdefault("TERM", "xterm")
     view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
+    whole.setdefault("HOME", home_of(view, name_of(view, machine.uid)) if machine.uid else "/root")
     program = find(view, argv, whole["PATH"], runtime=True)
     terminal = Terminal(stdio) if stdio.tty else None
     fds = _streams(stdio, terminal)

@@ -219,3 +219,21 @@ async def test_a_worker_that_cannot_be_created_is_told_in_events_and_in_the_oper
     (name,) = [pod["metadata"]["name"] for pod in await operated.items("pods", "mpi-operator")]
     told = operated.kubelets.logs("mpi-operator", name, "mpi-operator").decode()
     assert '"Unhandled Error" err="error syncing \'default/train\': pods \\"train-worker-1\\" is forbidden' in told
+
+
+async def test_the_example_of_the_operator_runs_as_it_is_written_for_a_user_without_rights(operated):
+    user = {"runAsUser": 1000}
+    launcher = {"name": "mpi-launcher", "image": PI, "securityContext": user, "command": ["mpirun"]}
+    launcher["args"] = ["-n", "2", "/home/mpiuser/pi"]
+    worker = {"name": "mpi-worker", "image": PI, "securityContext": user, "command": ["/usr/sbin/sshd"]}
+    worker |= {"args": ["-De", "-f", "/home/mpiuser/.sshd_config"]}
+    job = mpi_job("pi", runPolicy={"cleanPodPolicy": "Running"}, sshAuthMountPath="/home/mpiuser/.ssh", gpus=0)
+    for role, each in (("Launcher", launcher), ("Worker", worker)):
+        job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["containers"] = [each]
+    await operated.create(JOBS, job)
+    await operated.tick(60)
+    name = next(p["metadata"]["name"] for p in await operated.items("pods") if "launcher" in p["metadata"]["name"])
+    told = operated.kubelets.logs("default", name, "mpi-launcher").decode()
+    assert "Permanently added '[pi-worker-1.pi.default.svc]:2222' (ED25519)" in told
+    assert "pi is approximately 3.141" in told
+    assert "Succeeded" in await conditions(operated, "pi")

@@ -20,7 +20,7 @@ from kubesim.shell.tools.users import home_of
 FAILED = 255
 LOWEST_PORT, PORTS = 32768, 28232
 """Of the ports that a client is given."""
-HANDSHAKE_S = 0.15
+HANDSHAKE_S, CONFIG = 0.15, "/etc/ssh/sshd_config"
 SSH_PORT, SYN_S = 22, 127.0
 """How long the kernel knocks where nobody answers, if ``ConnectTimeout`` says nothing."""
 VERSION = "OpenSSH_9.6p1 Ubuntu-3ubuntu13.5, OpenSSL 3.0.13 30 Jan 2024\n"
@@ -84,7 +84,7 @@ async def ssh(process: Process) -> int:
 def _settings(process: Process, host: str, opts: kit.Options) -> dict[str, str]:
     """Return what -o, the user's and the system's ssh_config say of a host, by lower-case keyword."""
     rows = [word.replace("=", " ", 1) for word in opts.all("o")]
-    home = process.env.get("HOME", "/")
+    home = home_of(process.view, user_of(process))
     for path in [opts.get("F")] if "F" in opts else [f"{home}/.ssh/config", "/etc/ssh/ssh_config"]:
         try:
             rows += ["host *", *process.view.read(path).decode("utf-8", "replace").splitlines()]
@@ -222,7 +222,8 @@ async def sshd(process: Process) -> int:
 
 def _port(process: Process, opts: kit.Options) -> int:
     """Return the port to listen on. Raises ``FileError`` where the configuration file cannot be read."""
-    text = process.view.read(opts.get("f")).decode("utf-8", "replace") if "f" in opts else ""
+    path = opts.get("f", CONFIG if process.view.find(CONFIG) is not None else "")
+    text = process.view.read(path).decode("utf-8", "replace") if path else ""
     rows = [*(word.replace("=", " ", 1) for word in opts.all("o")), *text.splitlines()]
     found = next((row.split()[1] for row in rows if row.lower().split()[:1] == ["port"] and len(row.split()) > 1), "")
     chosen = opts.get("p", found)
