@@ -84,6 +84,7 @@ class Image:
     """What every process of the image has in its environment."""
     workdir: str = "/"
     """Where its programs start."""
+    built_on: Reference | None = None
     stands_in: bool = False
     """Whether nothing is known of it: its programs only seem to run."""
     layers: tuple[Layer, ...] = ()
@@ -100,6 +101,11 @@ class Image:
     """The digest of its manifest."""
     digest: str = ""
     """The digest of what its tag names: the index of its platforms, or its manifest."""
+
+    @property
+    def origin(self) -> Reference:
+        """The image at the bottom of those that it is built on."""
+        return self.built_on or self.reference
 
     @property
     def program(self) -> str:
@@ -252,7 +258,7 @@ class Catalogue:
         kept = {name: value for name, value in below.items() if name not in NOT_INHERITED}
         if "entrypoint" in entry:
             kept.pop("cmd", None)
-        merged = {**kept, **entry, "on": reference}
+        merged = {**kept, **entry, "on": reference, "origin": below.get("origin", reference)}
         merged["platforms"] = entry.get("platforms") or below["platforms"]
         merged["release"] = entry.get("release") or _chosen(reference.tag, below.get("release", ""))
         merged["env"] = _variables(below, reference.tag) | entry.get("env", {})
@@ -296,6 +302,7 @@ class Catalogue:
             files=entry.get("files", {}),
             own=entry.get("own", {}),
             pull_s=entry.get("pullSeconds"),
+            built_on=entry.get("origin"),
         )
         return _addressed(replace(bare, layers=self._layers(bare, entry)))
 

@@ -41,7 +41,7 @@ def libraries(image: Image) -> Mapping[str, str]:
 
     ``packages`` is the folder that Python imports them from. Patterns of tags that stand later add to earlier ones.
     """
-    return _of(image.reference.repository, image.reference.tag)
+    return _of(image.origin.repository, image.origin.tag)
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """When a line was printed, as the loggers of known programs put it into the line itself.
 
 A logger is known by the form of its lines: klog (``I file.go:1] ...``), Go's slog and Prometheus' (``level=``),
-zap and slog in JSON, nginx, Apache httpd, vLLM, Triton, Rust's tracing.
+zap and slog in JSON, nginx, Apache httpd, vLLM, Triton, Rust's tracing, Grafana.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ FORMS = (
     (re.compile(r"([IWEF]) (?=\w+\.cc:\d+\] )"), "{0}{at:%m%d %H:%M:%S.%f} 1 "),
     (re.compile(r"(?= INFO )"), "{at:%Y-%m-%dT%H:%M:%S.%f}Z "),
     (re.compile(r"([IWEF]) (?=\S+:\d+\] )"), "{0}{at:%m%d %H:%M:%S.%f}       1 "),
+    (re.compile(r"(logger=\S+ )(?=level=)"), f"{{0}}t={_MILLI} "),
     (re.compile(r"(?=level=[A-Z])"), f"time={_MILLI} "),
     (re.compile(r"(?=level=[a-z])"), f"ts={_MILLI} "),
     (re.compile(r'{(?="level":"[A-Z])'), '{{"time":"{at:%Y-%m-%dT%H:%M:%S.%f}Z",'),

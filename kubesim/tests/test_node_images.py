@@ -6,12 +6,14 @@ import json
 import orjson
 
 from kubesim import kubelet
+from kubesim.kubelet import behaviours, images
 from kubesim.kubelet.images import STANDARD, parse_reference, pull
-from kubesim.tests.containers import run, state
+from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_rooted import chrooted, debugger
 from kubesim.tests.world import container, pod, world
 
 SLEEP = ("sleep", "9999")
+AMD64, DEVICE_QUERY = "linux/amd64", "nvcr.io/nvidia/k8s/cuda-sample:devicequery-cuda12.5.0"
 
 
 async def images_of(w, at=0):
@@ -170,3 +172,52 @@ def test_a_tag_and_the_version_that_it_stands_for_are_one_image():
     assert pull("python:3.12-slim", "amd64").digest == pull("python:3.12.12-slim", "amd64").digest
     assert pull("python:3.12-slim", "amd64").digest != pull("python:3.13-slim", "amd64").digest
     assert parse_reference("python:3.12@sha256:ab").whole == "docker.io/library/python:3.12@sha256:ab"
+
+
+async def test_the_vector_sample_asks_the_driver_of_its_container():
+    image = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
+    async with world(1) as w:
+        gpu = {"limits": {"nvidia.com/gpu": "1"}}
+        await w.create("pods", pod("gpu", container(image, resources=gpu), restartPolicy="Never"))
+        await w.create("pods", pod("without", container(image), restartPolicy="Never"))
+        await w.create("pods", pod("query", container(DEVICE_QUERY, resources=gpu), restartPolicy="Never"))
+        await w.tick(15)
+        assert log(w, "gpu") == (
+            "[Vector addition of 50000 elements]\nCopy input data from the host memory to the CUDA device\n"
+            "CUDA kernel launch with 196 blocks of 256 threads\n"
+            "Copy output data from the CUDA device to the host memory\nTest PASSED\nDone\n"
+        )
+        assert state(await w.pod("gpu"))["state"]["terminated"]["exitCode"] == 0
+        assert log(w, "without") == (
+            "[Vector addition of 50000 elements]\nFailed to allocate device vector A "
+            "(error code CUDA driver version is insufficient for CUDA runtime version)!\n"
+        )
+        assert state(await w.pod("without"))["state"]["terminated"]["exitCode"] == 1
+        assert 'Device 0: "NVIDIA H100 80GB HBM3"' in log(w, "query")
+        assert log(w, "query").endswith("Result = PASS\n")
+
+
+async def test_programs_that_are_no_part_of_the_simulation_tell_their_version_and_fail():
+    async with world(1) as w:
+        await w.create("pods", pod("gcc", container("gcc:13", *SLEEP)))
+        terraform = container("hashicorp/terraform:1.9", args=["version"])
+        await w.create("pods", pod("tf", terraform, restartPolicy="Never"))
+        await w.tick(20)
+        assert (await run(w, "gcc", "gcc", "--version"))[1].startswith("gcc (GCC) 13.4.0\n")
+        assert (await run(w, "gcc", "gcc", "-c", "a.c"))[0] == 1
+        assert log(w, "tf") == "Terraform v1.9.8\non linux_amd64\n"
+
+
+async def test_every_image_of_the_catalogue_does_something_by_itself():
+    for repository, entries in images._standard()["images"].items():
+        for entry in entries:
+            found = images.Catalogue()._image(
+                parse_reference(f"{repository}:x"), images.STANDARD._built(entry), AMD64
+            )
+            argv = found.entrypoint + found.cmd
+            if not argv or behaviours.interpreted(found, argv, "amd64"):
+                continue
+            run_of = behaviours.program(found, argv, (), "amd64", seed="x")
+            ending = run_of.ending
+            assert ending is None or ending.code or ending.at > 0.04, (repository, argv)
+            assert not run_of.start_error
