@@ -34,6 +34,7 @@ MAX_WARM_UP_S, AT_REST = 30, 0.02
 CHANGES, PAUSE_S = 25, 0.25
 BUSY_CHANGES, BUSY_RATE = 100, 20.0
 STORM, JITTER_S = 200, 2.0
+OPENED_AT_ONCE = 20
 
 
 @dataclass
@@ -193,8 +194,8 @@ async def _viewers(
 ) -> tuple[list[Viewer], list[asyncio.Task[None]]]:
     url = f"ws://{installation.address}/ws/sessions/{scene['session']}/"
     viewers = [Viewer(url, scene["cookies"][number % len(scene["cookies"])]) for number in range(count)]
-    for viewer in viewers:
-        await viewer.open()
+    for begin in range(0, count, OPENED_AT_ONCE):
+        await asyncio.gather(*(viewer.open() for viewer in viewers[begin : begin + OPENED_AT_ONCE]))
     tasks = [asyncio.create_task(viewer.watch()) for viewer in viewers]
     await asyncio.gather(*(asyncio.wait_for(viewer.live.wait(), 60) for viewer in viewers))
     return viewers, tasks

@@ -295,6 +295,18 @@ async def test_a_crowd_of_sockets_is_admitted_with_a_handful_of_queries(redis, m
         await socket.wait(30)
 
 
+async def test_who_come_soon_after_another_share_a_look_up(monkeypatch):
+    asked = []
+    monkeypatch.setattr(doors, "GATHER_S", 0.5)
+    monkeypatch.setattr(doors, "valid", lambda passes: asked.append(set(passes)) or {})
+    passes, found = [doors.Pass("session", "interviewer", str(number)) for number in range(3)], doors.Doors()
+    await found.admit(passes[0])
+    second = asyncio.create_task(found.admit(passes[1]))
+    await asyncio.sleep(0)  # it has begun to wait
+    await asyncio.gather(second, found.admit(passes[2]))
+    assert asked == [{passes[0]}, set(passes[1:])]
+
+
 async def test_a_user_has_eight_sockets_in_however_many_browsers(redis, mine, ada, grace):
     await database_sync_to_async(mine.interviewers.add)(grace)
     sockets = [await database_sync_to_async(handshake)(mine, ada) for _ in range(MAX_SOCKETS + 1)]
