@@ -79,12 +79,12 @@ def use_devices(sandbox: Sandbox, container: Container) -> None:
     def die(error: int) -> None:
         sandbox.cut(container, libraries.cuda(error))
 
-    first, *_ = found = users(sandbox, container)
+    found = users(sandbox, container)
     if not gpus.start(owner, program, found, instance.started_at, die, devices):
         return
     if instance.course:
         gpus.turn(owner, behaviours.workload(instance.course[-1][1], "").load, host.clock.now())
-    if text := gpus.shortage(owner, program, libraries, argv, box.env, devices, first.pid):
+    if text := gpus.shortage(program, libraries, argv, box.env, devices, found):
         instance.cut = (failures.MEMORY_AT_S, text, failures.KILLED_CODE)
 
 

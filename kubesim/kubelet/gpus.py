@@ -254,25 +254,25 @@ class NodeGpus:
 
     def shortage(
         self,
-        owner: str,
         program: Program,
         libraries: Library,
         argv: Sequence[str],
         env: Mapping[str, str],
         devices: Sequence[CudaDevice],
-        pid: int,
+        users: Sequence[User],
     ) -> str:
-        """Return what a program prints that wants more of its first GPU than there is; empty where it fits."""
+        """Return what a program prints whose ``users`` want more of its first GPU than there is; empty: it fits."""
         if program.load not in loads() or not devices:
             return ""
-        training, first = program.load != "inference", devices[0]
-        wanted = wanted_mib(argv, env, len(devices), training=training) or MIN_WORK_MIB
-        total, tasks = first.total >> 20, [task for task in first.tasks(LATEST) if task.owner != owner]
+        wanted = wanted_mib(argv, env, len(devices), training=program.load != "inference") or MIN_WORK_MIB
+        first, own = devices[0], {user.pid for user in users}
+        total, tasks = first.total >> 20, [task for task in first.tasks(LATEST) if task.pid not in own]
         others = [(task.pid, first.device.held(task, LATEST)) for task in tasks]
         free = total - sum(size for _, size in others)
         if libraries.image.behaviour == "inference" and total * USED_SHARE > free and others:
             return libraries.crowded(total, max(free, 0), USED_SHARE)
-        return libraries.memory(total, others, pid, owner) if wanted > free else ""
+        pid = users[0].pid
+        return libraries.memory(total, others, pid, f"{self.node}/{pid}") if wanted > free else ""
 
     def release(self, owner: str, at: datetime) -> None:
         """Take back what a container had."""

@@ -91,7 +91,7 @@ class Work:
 
         users = self._users(process, len(devices))
         used = gpus.start(self.owner, program, users, now, lambda error: die(libraries.cuda(error)), devices)
-        short = gpus.shortage(self.owner, program, libraries, argv, env, devices, users[0].pid) if used else ""
+        short = gpus.shortage(program, libraries, argv, env, devices, users) if used else ""
         if short:
             program = failures.cut(program, failures.MEMORY_AT_S, short)
         post = replace(self.post(), argv=argv, env=env, pid=process.pid)

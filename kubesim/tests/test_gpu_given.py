@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
@@ -418,3 +419,13 @@ async def test_the_drivers_libraries_come_with_a_gpu_alone():
         listed = ("sh", "-c", "ls /usr/lib/x86_64-linux-gnu | grep libcuda.so")
         assert (await run(w, "train", *listed))[1] == "libcuda.so.1\nlibcuda.so.580.95.05\n"
         assert (await run(w, "plain", *listed))[1] == ""
+
+
+async def test_a_second_training_in_one_container_finds_the_memory_taken():
+    async with world(count=1, gpus=1, product="T4") as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(30)
+        script = "timeout 20 python train.py 2>/tmp/errors & wait; tail -1 /tmp/errors"
+        running = asyncio.ensure_future(run(w, "train", "sh", "-c", script))
+        await w.tick(40)
+        assert "torch.OutOfMemoryError: CUDA out of memory." in (await running)[1]
