@@ -12,8 +12,6 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     checks,
     containers,
     definitions,
-    events,
-    fairness,
     forms,
     jobs,
     misc,

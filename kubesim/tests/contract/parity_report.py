@@ -95,7 +95,8 @@ def report(findings: list[Finding]) -> str:
         "CEL expressions are not checked before they are asked: an unknown field or a wrong type is the error of the "
         "request that meets it, and policies get no expressionWarnings. What is written as a status keeps its "
         "schema's types, but not upstream's rules for its fields (no negative counts, no way back for what has "
-        "ended). Versions of a custom kind differ in their name only: conversion webhooks are taken and never "
+        "ended). Events, flow schemas and priority levels are taken with any values of the "
+        "right types. Versions of a custom kind differ in their name only: conversion webhooks are taken and never "
         "called.",
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
