@@ -301,7 +301,7 @@ class Rank:
 def processes(post: Post, count: int, pid: int) -> list[Member]:
     """Return the ranks of a pod as NCCL knows them."""
     board, local = post.machines.gpus(post.node).board, post.env.get("LOCAL_RANK", "0")
-    first, host = int(local) if local.isdecimal() else 0, post.pod["spec"].get("hostname")
+    first, host = int(local[:4]) if local.isdecimal() else 0, post.pod["spec"].get("hostname")
     devices = [device for device, _ in board.visible(post.owner)] or board.devices
     return [
         Member(

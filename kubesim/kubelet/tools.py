@@ -109,7 +109,9 @@ class Work:
         ranks = crew(argv, process.env, seen, process.pid)
         found = [User(number(each.pid), each.argv[0], each.device) for each in ranks if each.device != -1]
         local = process.env.get(mpi.LOCAL_RANK)
-        return found or [User(number(process.pid), shown(argv)[0], int(local) if local else None)]
+        return found or [
+            User(number(process.pid), shown(argv)[0], int(local) if local and local.isdecimal() else None)
+        ]
 
     @contextmanager
     def _ranks(self, process: Process, seen: int, die: Callable[[str], None]) -> Iterator[None]:

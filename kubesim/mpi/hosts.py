@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 
 from kubesim.mpi.options import Call
 
+MAX_RANKS = 4096
+"""More processes than this are not counted with: no machine here could start them."""
+
 
 class TooFewSlots(Exception):
     """More processes than slots; ``count`` were asked for."""
@@ -15,6 +18,10 @@ class TooFewSlots(Exception):
     def __init__(self, count: int) -> None:
         super().__init__(count)
         self.count = count
+
+
+class TooMany(Exception):
+    """More processes than the kernel lets a container have."""
 
 
 class NotAllocated(Exception):
@@ -29,6 +36,11 @@ class Host:
     slots: int = 0
 
 
+def whole(text: str, default: int) -> int:
+    """Return a whole number of sensible length."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else default
+
+
 def read_hostfile(text: str) -> list[Host]:
     """Return the hosts of a hostfile, each once."""
     found: dict[str, int] = {}
@@ -39,7 +51,7 @@ def read_hostfile(text: str) -> list[Host]:
         name, _, slots = words[0].partition(":")
         settings = dict(word.split("=", 1) for word in words[1:] if "=" in word)
         count = settings.get("slots", slots)
-        found[name] = found.get(name, 0) + (int(count) if count.isdecimal() else 0)
+        found[name] = min(found.get(name, 0) + whole(count, 0), MAX_RANKS)
     return [Host(name, slots) for name, slots in found.items()]
 
 
@@ -48,7 +60,7 @@ def read_hosts(words: str) -> list[Host]:
     found: dict[str, int] = {}
     for word in filter(None, words.split(",")):
         name, _, slots = word.partition(":")
-        found[name] = found.get(name, 0) + (int(slots) if slots.isdecimal() else 1)
+        found[name] = min(found.get(name, 0) + whole(slots, 1), MAX_RANKS)
     return [Host(name, slots) for name, slots in found.items()]
 
 
@@ -70,12 +82,14 @@ def place(call: Call, hosts: Sequence[Host]) -> list[list[int]]:
     each = 1 if call.has("pernode") else call.number("N")
     policy = call.given.get("map-by", "")
     if match := re.match(r"ppr:(\d+):node", policy):
-        each = int(match[1])
+        each = whole(match[1], 1)
     room = [each if each is not None else host.slots for host in hosts]
     free = call.has("oversubscribe") or "OVERSUBSCRIBE" in policy.upper().replace("NOOVERSUBSCRIBE", "")
     count = call.number("np") or sum(room)
     if not free and (count > sum(room) or any(more > host.slots for more, host in zip(room, hosts, strict=True))):
         raise TooFewSlots(count)
+    if count > MAX_RANKS:
+        raise TooMany
     by_node = call.has("bynode") or policy.startswith("node")
     counts = _spread(count, room) if by_node else _fill(count, room)
     found, first = [], 0
@@ -92,9 +106,8 @@ def _fill(count: int, room: list[int]) -> list[int]:
     counts: list[int] = []
     for slots in room:
         counts.append(min(slots, max(count - sum(counts), 0)))
-    while sum(counts) < count:
-        counts[counts.index(min(counts))] += 1
-    return counts
+    more, left = divmod(count - sum(counts), len(counts))
+    return [slots + more + (at < left) for at, slots in enumerate(counts)]
 
 
 def _spread(count: int, room: list[int]) -> list[int]:

@@ -129,8 +129,10 @@ async def world(process: Process) -> World:
     """Return a process' place in its job. Raises ``NetworkError`` where mpirun cannot be reached."""
     if URI not in process.env:
         return World(0, 1)
-    job = await find(process, process.env[URI])
-    return World(int(process.env[RANK]), job.size, job)
+    job, rank = await find(process, process.env[URI]), process.env.get(RANK, "")
+    if not rank.isdecimal() or len(rank) > 6 or int(rank) >= job.size:
+        raise NetworkError("refused")
+    return World(int(rank), job.size, job)
 
 
 async def environment(process: Process) -> dict[str, str]:
@@ -142,7 +144,7 @@ async def environment(process: Process) -> dict[str, str]:
     if here.job is None:
         return {}
     first = next(number for number, ranks in here.job.ranks.items() if 0 in ranks)
-    found = {"RANK": str(here.rank), "WORLD_SIZE": str(here.size), "LOCAL_RANK": process.env[LOCAL_RANK]}
+    found = {"RANK": str(here.rank), "WORLD_SIZE": str(here.size), "LOCAL_RANK": process.env.get(LOCAL_RANK, "0")}
     found |= {"MASTER_ADDR": here.job.addresses[first], "MASTER_PORT": "29500"}
     return {name: process.env.get(name, value) for name, value in found.items()}
 
@@ -150,7 +152,7 @@ async def environment(process: Process) -> dict[str, str]:
 async def find(process: Process, uri: str) -> Job:
     """Return the job at an address such as ``2817262592.0;tcp://10.0.0.5:41235``. Raises ``NetworkError``."""
     host, _, port = uri.rpartition("/")[2].partition(":")
-    found = await network(process).find(host, int(port) if port.isdecimal() else 0)
+    found = await network(process).find(host, int(port) if port.isdecimal() and len(port) < 6 else 0)
     if not isinstance(found, Job):
         raise NetworkError("refused")
     return found

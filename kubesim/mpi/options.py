@@ -44,7 +44,7 @@ class Call:
     def number(self, name: str) -> int | None:
         """Return the whole number of an option. Raises ``UsageError``."""
         text = self.given.get(name)
-        if text is not None and not text.lstrip("-").isdecimal():
+        if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise UsageError(WRONG_NUMBER.format(name=name, value=text))
         return int(text) if text is not None else None
 

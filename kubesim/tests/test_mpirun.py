@@ -193,3 +193,24 @@ async def test_ssh_fails_as_the_network_and_the_keys_say(cluster):
     await cluster.create("networkpolicies.networking.k8s.io", policy("deny"))
     _, _, errors = await typed(cluster, "ssh", "-o", "ConnectTimeout=5", address, "id")
     assert errors == f"ssh: connect to host {address} port 22: Connection timed out\r\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun --allow-run-as-root --oversubscribe -np 900000000 hostname",
+        "mpirun --allow-run-as-root --oversubscribe -np 99999999999999999999 hostname",
+        "mpirun --allow-run-as-root --oversubscribe -np 2000 sleep 100",
+        "echo train-worker-0.train slots=999999999 >/tmp/h; mpirun --allow-run-as-root --hostfile /tmp/h id",
+        "ssh -p 99999999 train-worker-0.train id",
+        "ssh -p x train-worker-0.train id",
+        "OMPI_MCA_orte_hnp_uri=tcp://x:y all_reduce_perf",
+        "OMPI_COMM_WORLD_LOCAL_RANK=x all_reduce_perf -g 0",
+        "all_reduce_perf -b inf",
+        "all_reduce_perf -g 999999999999",
+        "orted -mca ess_base_vpid x -mca orte_hnp_uri y",
+    ],
+)
+async def test_what_strangers_type_costs_little_and_ends(cluster, line):
+    status, _, errors = await typed(cluster, "bash", "-c", line, seconds=20)
+    assert status not in (0, 139), errors

@@ -12,7 +12,7 @@ import shlex
 import zlib
 
 from kubesim.mpi import hosts, options
-from kubesim.mpi.hosts import Host, NotAllocated, TooFewSlots
+from kubesim.mpi.hosts import Host, NotAllocated, TooFewSlots, TooMany
 from kubesim.mpi.job import LOCAL_RANK, RANK, SIZE, URI, Job, Loss, find, world
 from kubesim.mpi.options import Call, UsageError
 from kubesim.mpi.texts import show, usage
@@ -125,6 +125,8 @@ class _Launch:
             placed = hosts.place(self.call, sized)
         except TooFewSlots as error:
             return await self._fail("slots", count=error.count, program=self.call.argv[0])
+        except TooMany:
+            return await self._fail("fork", rank=0, node=self.job.here[0])
         self.job.start(dict(enumerate(placed)))
         own = [number for number in self.job.here if number not in self.sessions]
         running = [asyncio.ensure_future(serve(self.process, self.job, number, self.uri)) for number in own]
@@ -207,24 +209,24 @@ async def orted(process: Process) -> int:
     """Be the daemon of a host: report to mpirun, start the host's ranks, and end with them."""
     words = process.argv
     given = {name: value for flag, name, value in zip(words, words[1:], words[2:], strict=False) if flag == "-mca"}
-    if "orte_hnp_uri" not in given:
+    number = given.get("ess_base_vpid", "")
+    if "orte_hnp_uri" not in given or not number.isdecimal():
         return await process.fail("cannot be started by hand: no address of mpirun was given")
     try:
         job = await find(process, given["orte_hnp_uri"])
     except NetworkError:
         return 1
     await process.sleep(START_S)
-    number = int(given["ess_base_vpid"])
-    job.report(number, process)
+    job.report(int(number), process)
     await job.mapped.wait()
-    return await serve(process, job, number, given["orte_hnp_uri"])
+    return await serve(process, job, int(number), given["orte_hnp_uri"])
 
 
 async def serve(process: Process, job: Job, number: int, uri: str) -> int:
     """Start the ranks of a host below a process, and wait until all have ended."""
     running: list[Process] = []
     waits = []
-    for local, rank in enumerate(job.ranks[number]):
+    for local, rank in enumerate(job.ranks.get(number, [])):
         child = _start_rank(process, job, (number, rank, local), uri)
         if child is None:
             break
@@ -285,6 +287,9 @@ def _start_rank(process: Process, job: Job, place: tuple[int, int, int], uri: st
         return process.run(argv, env=env, fds=fds)
     except StartError as error:
         job.refuse(show("executable" if error.code == 127 else "permission", program=argv[0], **seen))
+        return None
+    except FileError:
+        job.refuse(show("fork", **seen))
         return None
     finally:
         process.view.cwd = before

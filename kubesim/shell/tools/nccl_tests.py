@@ -184,7 +184,7 @@ async def _parse(process: Process) -> Call:
         "G": "graph",
     }.items():
         setattr(call, place, _number(opts.get(flag), getattr(call, place)))
-    call.gpus *= max(_number(opts.get("t"), 1), 1)
+    call.gpus = max(call.gpus * _number(opts.get("t"), 1), 1)
     call.check, call.blocking = _number(opts.get("c"), 1) > 0, _number(opts.get("z"), 0) > 0
     call.kinds = _chosen(opts.get("d", "float"), DATATYPES, "float")
     call.operations = _chosen(opts.get("o", "sum"), OPERATIONS, "sum")
@@ -199,14 +199,14 @@ def _chosen(word: str, known: tuple[str, ...], default: str) -> list[str]:
 def _number(text: str, default: int) -> int:
     """Return a whole number as strtol reads it."""
     digits = text[: len(text) - len(text.lstrip("0123456789"))]
-    return default if not text else int(digits or 0)
+    return default if not text else int(digits[:9] or 0)
 
 
 def _size(text: str) -> int | None:
     number, unit = text.rstrip("kKmMgG"), text[-1:].upper()
     try:
         return int(float(number) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit, 1))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -277,7 +277,7 @@ class _Test:
             self.cuda = machine.devices.cuda(
                 process.env, machine.on_node(process.pid), process.name, machine.clock.now, self._struck
             )
-            local = int(process.env.get(LOCAL_RANK, "0")) * self.call.gpus
+            local = _number(process.env.get(LOCAL_RANK, ""), 0) * self.call.gpus
             for number in range(local, local + self.call.gpus):
                 device = self.cuda.open(number).device
                 speed, host = self.cuda.speed(number), machine.hostname

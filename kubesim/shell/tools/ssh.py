@@ -68,7 +68,11 @@ async def ssh(process: Process) -> int:
         return FAILED
     user, _, host = opts.args[0].removeprefix("ssh://").rpartition("@")
     said = _settings(process, host, opts)
-    port = int(opts.get("p", said.get("port", str(SSH_PORT))))
+    asked = opts.get("p", said.get("port", str(SSH_PORT)))
+    port = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 6 else 0
+    if not 0 < port < 1 << 16:
+        await process.error(f"Bad port '{asked}'\r\n")
+        return FAILED
     try:
         server, address = await _knock(process, host, port, said)
     except NetworkError as error:
@@ -108,12 +112,12 @@ def _fits(pattern: str, host: str) -> bool:
 async def _knock(process: Process, host: str, port: int, said: dict[str, str]) -> tuple[SshServer, str]:
     """Return the server of a host, tried as often as ``ConnectionAttempts`` says. Raises ``NetworkError``."""
     tries, wait = (said.get(name, default) for name, default in (("connectionattempts", "1"), ("connecttimeout", "")))
-    for left in range(max(int(tries) if tries.isdecimal() else 1, 1) - 1, -1, -1):
+    for left in range(max(int(tries[:4]) if tries.isdecimal() else 1, 1) - 1, -1, -1):
         try:
             return await reach(process, host, port)
         except NetworkError as error:
             if error.kind == "timeout":
-                await process.sleep(float(wait) if wait.isdecimal() else SYN_S)
+                await process.sleep(float(wait[:6]) if wait.isdecimal() else SYN_S)
             if not left or error.kind in UNKNOWN:
                 raise
             await process.sleep(1.0)
@@ -227,7 +231,7 @@ def _port(process: Process, opts: kit.Options) -> int:
     rows = [*(word.replace("=", " ", 1) for word in opts.all("o")), *text.splitlines()]
     found = next((row.split()[1] for row in rows if row.lower().split()[:1] == ["port"] and len(row.split()) > 1), "")
     chosen = opts.get("p", found)
-    return int(chosen) if chosen.isdecimal() else SSH_PORT
+    return int(chosen) if chosen.isdecimal() and len(chosen) < 6 else SSH_PORT
 
 
 async def _serve(process: Process, port: int, *, logging: bool) -> int:
