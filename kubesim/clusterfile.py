@@ -14,7 +14,7 @@
       present: [nginx:1.28]      # images that are on these nodes already
     present:                     # images that are on all nodes already, beside those that such nodes have in any case
     - registry.example.com/team/embedding-api:1.4
-    images:                      # that registries serve beside the public ones; docs/cluster-file.md names the fields
+    images:                      # that registries serve beside the public ones; kubesim/README.md names the fields
     - name: registry.example.com/team/embedding-api
       tags: ["1.*", latest]
       from: python:3.12-slim

@@ -95,13 +95,17 @@ class Downloads:
             download.ends = download.begins + timedelta(seconds=self._seconds(download))
         heappush(self._slots, download.ends)
         self._until = max(self._until or download.ends, download.ends)
+        there = self._images.layers()
         for layer in download.image.layers if download.image is not None else ():
-            self._coming.setdefault(layer.digest, download.ends)
+            if layer.digest not in there:
+                self._coming.setdefault(layer.digest, download.ends)
 
     def _seconds(self, download: Download) -> float:
         image = download.image
         if image is None:
             return download.fails_after
         own = timings.pull_s(self._images.missing(image, self._coming), image.pull_s)
-        shared = [self._coming[layer.digest] for layer in image.layers if layer.digest in self._coming]
+        there = self._images.layers()
+        waits = (layer.digest for layer in image.layers if layer.digest not in there)
+        shared = [self._coming[digest] for digest in waits if digest in self._coming]
         return max([own, *((ends - download.begins).total_seconds() for ends in shared)])

@@ -167,7 +167,9 @@ class Catalogue:
         self._entries: dict[str, list[Obj]] = {}
         for entry in own:
             self._entries.setdefault(parse_reference(entry["name"]).repository, []).append(entry)
-        self._registries = {*_standard()["registries"], *(name.split("/", 1)[0] for name in self._entries)}
+        self.own_registries = {name.split("/", 1)[0] for name in self._entries} - {*_standard()["registries"]}
+        """The hosts that only this cluster knows."""
+        self._registries = {*_standard()["registries"], *self.own_registries}
         self._pulled: dict[tuple[str, str], Image] = {}
         self._digests: dict[tuple[str, str], tuple[str, str]] = {}
         """Repository and digest -> tag and platform (empty: all) of what was looked up."""

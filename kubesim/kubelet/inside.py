@@ -98,7 +98,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
         for name in behaviours.MACHINE_LEARNING:
             _folder(made.files, f"{PACKAGES}/{name}/__init__.py")
     for path, text in {**servers.files(image), **image.files}.items():
-        _put(made.files, path, text, mode=0o755 if text.startswith("#!") else 0o644)
+        mode = 0o755 if text.startswith("#!") else 0o644
+        _link(made.files, path, File(data=text.encode(), mode=mode, mtime=rootfs.BUILT))
 
     def post() -> Post:
         return Post(
@@ -321,8 +322,8 @@ def _link(files: Files, path: str, node: File) -> None:
     folder.put(name, node)
 
 
-def _put(files: Files, path: str, text: str, mode: int = 0o644) -> None:
-    _link(files, path, File(data=text.encode(), mode=mode))
+def _put(files: Files, path: str, text: str) -> None:
+    _link(files, path, File(data=text.encode()))
 
 
 def message_file(made: Machine, path: str) -> File:

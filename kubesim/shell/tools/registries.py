@@ -63,6 +63,8 @@ async def look_up(process: Process, text: str, hub: str) -> Found:
 
 
 async def _reach(process: Process, text: str, reference: Reference, hub: str) -> None:
+    if reference.registry in _catalogue(process).own_registries:
+        return
     host = images.endpoint(text)
     shown = hub if reference.registry == "docker.io" else reference.registry
     url = f'Get "https://{shown}/v2/": dial tcp'
