@@ -438,6 +438,7 @@ class Board:
             "build": f"{COMPILED} {BUILD}",
             "line": COMMAND_LINE.format(kernel=KERNEL),
             "driver": driver().version,
+            "node": self.node,
             "cpus": machine.cpus,
             "memory_kib": machine.memory_gib * 1024 * 1024,
         }

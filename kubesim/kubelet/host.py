@@ -84,6 +84,10 @@ class Node:
     """Those of its pods, as files, by pod and by container."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """What its kubelet is set to."""
+    info: dict[str, str] = field(default_factory=dict)
+    """What it says of itself (nodeInfo)."""
+    cloud: str = ""
+    """The name of its provider, where it is a machine of a cloud."""
     ledger: Ledger = field(default_factory=lambda: Ledger(tuple, {}, lambda: 0.0))
     """What it is used for, from then on."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,7 @@ def texts(node: HostNode) -> dict[str, str]:
         "name": node.name,
         "ip": node.ip,
         "cidr": node.cidr,
-        "machine": hashlib.md5(node.uid.encode(), usedforsecurity=False).hexdigest(),
+        "machine": node.info.get("machineID", ""),
         "driver": driver().version,
         "boot": f"{board.booted:%b %d %Y %H:%M:%S}",
         "runtime": "nvidia" if board.devices else "runc",
@@ -73,12 +72,40 @@ def tree(node: HostNode, below: Directory) -> Directory:
     return Directory(lower=base, mtime=base.mtime)
 
 
-def sysfs(board: Board) -> Directory:
+def sysfs(board: Board, node: HostNode) -> Directory:
     """Return the part of a node's /sys that tells of its devices, as they are whenever somebody looks."""
-    return Listing(mode=0o555, find=lambda name: _sysfs(board).get(name), all=lambda: _sysfs(board).names())
+    return Listing(
+        mode=0o555, find=lambda name: _sysfs(board, node).get(name), all=lambda: _sysfs(board, node).names()
+    )
 
 
-def _sysfs(board: Board) -> Directory:
+def parts(node: HostNode) -> dict[str, Directory]:
+    """Return the parts of a node's /sys that its containers see too, by their paths."""
+
+    def part(name: str) -> Directory:
+        def now() -> Directory:
+            found = _sysfs(node.gpus.board, node).get(name)
+            return found if isinstance(found, Directory) else Directory()
+
+        return Listing(mode=0o555, find=lambda below: now().get(below), all=lambda: now().names())
+
+    return {f"/sys/{name}": part(name) for name in ("bus", "class", "module")}
+
+
+def _dmi(node: HostNode) -> Directory:
+    """Return what the firmware says of the machine; the numbers of its owner are for root."""
+    uuid = node.info.get("systemUUID", "")
+    rows = {**_table()["dmi"]["gce" if node.cloud == "gce" else "plain"]}
+    found = _folder_of(
+        {name: text.format(uuid=uuid, serial=uuid.replace("-", "").upper()) for name, text in rows.items()}
+    )
+    for name in ("product_uuid", "product_serial", "board_serial", "chassis_serial"):
+        if (each := found.get(name)) is not None:
+            each.mode = 0o400
+    return found
+
+
+def _sysfs(board: Board, node: HostNode) -> Directory:
     slots: dict[str, Node | None] = {}
     for each in bus(board):
         vendor, _, device = each.ids.partition(":")
@@ -103,7 +130,12 @@ def _sysfs(board: Board) -> Directory:
     return _directory(
         {
             "bus": _directory({"pci": _directory({"devices": _directory(slots)})}),
-            "class": _directory({"net": _directory({"eth0": _folder_of(net), "lo": _folder_of({"mtu": "65536"})})}),
+            "class": _directory(
+                {
+                    "dmi": _directory({"id": _dmi(node)}),
+                    "net": _directory({"eth0": _folder_of(net), "lo": _folder_of({"mtu": "65536"})}),
+                }
+            ),
             "module": _directory(modules),
         }
     )

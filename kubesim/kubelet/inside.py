@@ -12,7 +12,7 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.products import driver
-from kubesim.kubelet import behaviours, memory, servers, tools
+from kubesim.kubelet import behaviours, hostfiles, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
@@ -25,7 +25,7 @@ from kubesim.network.door import PodKube
 from kubesim.network.gate import Gate
 from kubesim.network.pods import CLUSTER_RESOLVER, NODE_RESOLVER, PodNetwork
 from kubesim.shell import rootfs, wires
-from kubesim.shell.files import Device, Directory, File, Files, Link, Mount, View
+from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Link, Mount, View
 from kubesim.shell.hostside import ears
 from kubesim.shell.machine import Machine, Tool
 from kubesim.shell.share import Memory
@@ -125,6 +125,9 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     _connect(made, record, host)
     made.up_since = host.node.gpus.board.log.booted.timestamp()
     made.vitals = lambda: host.node.ledger.now(made.now())
+    made.info = host.node.info
+    for path, part in hostfiles.parts(host.node).items():
+        made.files.mount(path, Mount(part, readonly=True, kind=HIDDEN))
     made.devices = host.node.gpus.access_of(owner, record.pod, spec, image.env)
     if made.devices.has_driver:
         _add_devices(made)

@@ -171,7 +171,7 @@ class Machines:
                 await worker.crash()
         node.gpus.reboot(now)
         node.agents.services.boot()
-        boot = str(uuid.uuid4())
+        boot = node.info["bootID"] = str(uuid.uuid4())
         if node.agents.silent:
             return
         await self._greet(node)

@@ -285,6 +285,8 @@ class Kubelets:
             gpus=gpus,
             capacity=obj["status"].get("capacity") or {},
             config=configuration.DEFAULTS,
+            info={**obj["status"]["nodeInfo"]},
+            cloud=obj["spec"].get("providerID", "").partition(":")[0],
             agents=Agents(self._clock, gpus),
         )
         if (devices := self._saved.pop(f"gpus/{name}", None)) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kubesim.errors import Obj
 from kubesim.gpu.hardware import bus
-from kubesim.gpu.products import driver
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.host import Node as HostNode
@@ -15,11 +14,6 @@ from kubesim.shell.hostside import HostProcess, HostSide
 from kubesim.shell.machine import Machine
 from kubesim.shell.tools import journalctl
 
-NVRM = (
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  "
-    "(dvs-builder@U22-I3-B03-07-5)\n"
-    "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04) \n"
-)
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
 DRIVER_FILES = (
     "nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-bug-report.sh", "nv-fabricmanager", "dcgmi",
@@ -86,7 +80,7 @@ def _mounts(made: Machine, node: HostNode, side: HostSide) -> dict[str, Mount]:
     pods, containers = node.logs
     found = {
         "/proc": Mount(_proc(made, side), source="proc", kind="proc"),
-        "/sys": Mount(hostfiles.sysfs(side.devices.board), source="sysfs", kind="sysfs"),
+        "/sys": Mount(hostfiles.sysfs(side.devices.board, node), source="sysfs", kind="sysfs"),
         "/dev": Mount(_dev(made, side), source="udev", kind="devtmpfs"),
         PODS: Mount(pods, kind=HIDDEN),
         CONTAINERS: Mount(containers, kind=HIDDEN),
@@ -174,35 +168,6 @@ def _proc(made: Machine, side: HostSide) -> Directory:
         if name == "mounts":
             text = proc.table("/dev/sda1 / ext4", side.tree().mounts)
             return File(mode=0o444, data=text.encode())
-        if name == "driver" and side.devices.board.devices and side.devices.board.loaded:
-            return Directory(mode=0o555, entries={"nvidia": _nvidia(side)})
         return own.get(name)
 
-    return Listing(mode=0o555, find=find, all=lambda: [*own.names(), *(["driver"] if find("driver") else [])])
-
-
-def _nvidia(side: HostSide) -> Directory:
-    board = side.devices.board
-    cards: dict[str, Node | None] = {}
-    for each in board.devices:
-        text = (
-            f"Model: \t\t {board.product.name}\nIRQ:   \t\t {150 + each.minor}\nGPU UUID: \t {each.uuid}\n"
-            f"Video BIOS: \t {board.product.vbios.lower()}\nBus Type: \t PCIe\nDMA Size: \t 52 bits\n"
-            "DMA Mask: \t 0xfffffffffffff\n"
-            f"Bus Location: \t {each.pci_address[4:].lower()}\nDevice Minor: \t {each.minor}\nGPU Firmware: \t "
-            f"{driver().version}\n"
-            "GPU Excluded:\t No\n"
-        )
-        cards[each.pci_address[4:].lower()] = Directory(mode=0o555, entries={"information": _text(text)})
-    entries: dict[str, Node | None] = {
-        "version": _text(NVRM.format(version=driver().version)),
-        "gpus": Directory(mode=0o555, entries=cards),
-        "params": _text(
-            "ResmanDebugLevel: 4294967295\nRmLogonRC: 1\nModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\n"
-        ),
-    }
-    return Directory(mode=0o555, entries=entries)
-
-
-def _text(text: str) -> File:
-    return File(mode=0o444, data=text.encode())
+    return Listing(mode=0o555, find=find, all=own.names)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubesim.clock import Clock
 from kubesim.gpu.access import Access
+from kubesim.gpu.board import KERNEL
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
@@ -76,7 +77,8 @@ class Machine:
     """Called when one of them holds much more than before."""
     on_crowd: Callable[[], None] = field(default=lambda: None)
     """Called when there are many more of them."""
-    kernel: str = "5.15.0-1073-gke"
+    info: Mapping[str, str] = field(default_factory=dict)
+    """What its node says of itself (nodeInfo): kernel, machine, boot."""
     address: str = "10.0.0.2"
     network: Network | None = None
     wires: Callable[[], Wires] = field(default=lambda: of_pod("10.0.0.2"))
@@ -104,6 +106,11 @@ class Machine:
         self.paced = self.now()
         self.rested = True
         self._filled = 0
+
+    @property
+    def kernel(self) -> str:
+        """The release of its kernel."""
+        return self.info.get("kernelVersion", KERNEL)
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from kubesim.gpu.board import BUILD, COMMAND_LINE, COMPILED
 from kubesim.gpu.hardware import modules
+from kubesim.gpu.procfs import driver_files
 from kubesim.shell.files import HIDDEN, Directory, File, Link, Listing, Mount, Node
 from kubesim.shell.machine import Machine, Process
 
-CPU = """processor\t: {number}
-vendor_id\t: GenuineIntel
-cpu family\t: 6
-model\t\t: 143
-model name\t: Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz
-stepping\t: 8
-cpu MHz\t\t: 2699.998
-cache size\t: 107520 KB
-cpu cores\t: {cores}
-bogomips\t: 5399.99
+CPU = Path(__file__).with_name("cpuinfo.txt").read_text(encoding="ascii")
+"""One processor as /proc/cpuinfo has it."""
 
-"""
+
+SOCKET_CPUS = 104
+"""The CPUs of one processor."""
+
+
+def _topology(at: int, cpus: int) -> dict[str, int]:
+    """Return where a CPU sits: two threads share a core, and the cores are spread over the processors."""
+    sockets = max(-(-cpus // SOCKET_CPUS), 1)
+    cores = max(cpus // 2 // sockets, 1)
+    core = at % max(cpus // 2, 1)
+    return {"socket": core // cores, "siblings": max(cpus // sockets, 1), "core": core % cores, "cores": cores}
 
 
 def _file(make: Callable[[], str]) -> File:
@@ -33,7 +38,7 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
     seen = everyone or machine.all
     fixed = {
         "cpuinfo": lambda: "".join(
-            CPU.format(number=at, cores=max(machine.cpus // 2, 1)) for at in range(machine.cpus)
+            CPU.format(number=at, **_topology(at, machine.cpus)) for at in range(machine.cpus)
         ),
         "meminfo": lambda: _memory(machine.vitals().meminfo()),
         "loadavg": lambda: f"{_loads(machine)} 1/{len(machine.processes) + 150} {machine.next_pid}\n",
@@ -44,11 +49,15 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         "modules": lambda: _modules(machine),
         "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
         "cmdline": lambda: COMMAND_LINE.format(kernel=machine.kernel) + "\n",
+        "swaps": lambda: "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
+        "devices": lambda: DEVICES + (DRIVER_DEVICES if machine.devices and machine.devices.board.devices else ""),
     }
 
     def find(name: str) -> Node | None:
         if name in fixed:
             return _file(fixed[name])
+        if name in FOLDERS:
+            return tree(_below(machine, whole=everyone is not None)).get(name)
         if name == "self":
             running = max(machine.processes, default=1)
             return Link(target=str(machine.on_node(running) if everyone else running))
@@ -57,9 +66,71 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         return None
 
     def names() -> list[str]:
-        return [*(str(pid) for pid in sorted(seen())), *sorted(fixed), "self"]
+        below = tree(_below(machine, whole=everyone is not None)).names()
+        return [*(str(pid) for pid in sorted(seen())), *sorted(fixed), *below, "self"]
 
     return Listing(mode=0o555, find=find, all=names)
+
+
+FOLDERS = ("driver", "net", "sys")
+"""What lies in folders of its own beside the processes."""
+
+
+def tree(texts: Mapping[str, str]) -> Directory:
+    """Return a folder of files that nobody can write, by their paths."""
+    root = Directory(mode=0o555)
+    for path, text in texts.items():
+        *folders, name = path.split("/")
+        here = root
+        for each in folders:
+            below = here.get(each)
+            if not isinstance(below, Directory):
+                below = Directory(mode=0o555)
+                here.put(each, below)
+            here = below
+        here.put(name, File(mode=0o444, data=text.encode()))
+    return root
+
+
+def _below(machine: Machine, *, whole: bool) -> dict[str, str]:
+    """Return the files in folders: of the driver those of the devices that a container has, or of all (``whole``)."""
+    wires, found = machine.wires(), _settings(machine)
+    if (access := machine.devices) is not None:
+        apart = access.has_driver and not access.privileged and not whole
+        own = dict.fromkeys(device for device, _ in access.slots()) if apart else access.board.devices
+        found |= driver_files(access.board, own)
+    names = [each.name for each in wires.wires]
+    found["net/dev"] = NET_HEAD + "".join(f"{name:>6}: {' '.join(['0'] * 16)}\n" for name in names)
+    found["net/route"] = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+    if wires.gateway:
+        turned = "".join(f"{int(part):02X}" for part in reversed(wires.gateway.split(".")))
+        found["net/route"] += f"eth0\t00000000\t{turned}\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+    return found
+
+
+NET_HEAD = (
+    "Inter-|   Receive                                                |  Transmit\n"
+    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier "
+    "compressed\n"
+)
+
+
+def _settings(machine: Machine) -> dict[str, str]:
+    kernel = {
+        "hostname": machine.hostname,
+        "osrelease": machine.kernel,
+        "ostype": "Linux",
+        "version": BUILD,
+        "pid_max": "4194304",
+        "random/boot_id": machine.info.get("bootID", ""),
+        "random/uuid": str(uuid4()),
+    }
+    return {f"sys/kernel/{name}": f"{text}\n" for name, text in kernel.items()} | {
+        "sys/net/ipv4/ip_forward": "1\n",
+        "sys/vm/overcommit_memory": "1\n",
+        "sys/vm/max_map_count": "65530\n",
+        "sys/fs/file-max": "9223372036854775807\n",
+    }
 
 
 def _memory(rows: dict[str, int]) -> str:
@@ -95,6 +166,10 @@ def _stat(machine: Machine) -> str:
     return "\n".join([*rows, "procs_blocked 0"]) + "\n"
 
 
+KERNEL_MOUNTS = ("sysfs /sys sysfs", "cgroup /sys/fs/cgroup cgroup2")
+"""What every container has mounted by its runtime."""
+
+
 def mounts(machine: Machine) -> str:
     """Return the text of /proc/mounts."""
     return table("overlay / overlay", machine.files.mounts)
@@ -103,6 +178,8 @@ def mounts(machine: Machine) -> str:
 def table(root: str, mounted: Mapping[str, Mount]) -> str:
     """Return the text of a table of mounts: the root (source, path, kind) and what is mounted below it."""
     rows = [f"{root} rw,relatime 0 0", "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0"]
+    if "/sys" not in mounted:
+        rows += [f"{each} ro,nosuid,nodev,noexec,relatime 0 0" for each in KERNEL_MOUNTS]
     for path, mount in mounted.items():
         if path != "/proc" and mount.kind != HIDDEN:
             rows.append(f"{mount.source} {path} {mount.kind} {'ro' if mount.readonly else 'rw'},relatime 0 0")
@@ -116,13 +193,26 @@ def _process(machine: Machine, process: Any) -> Directory:
         "environ": _file(lambda: "".join(f"{name}={text}\0" for name, text in process.env.items())),
         "status": _file(lambda: _status(process)),
         "mounts": _file(lambda: mounts(machine)),
+        "mountinfo": _file(lambda: _mount_info(machine)),
+        "stat": _file(lambda: _process_stat(machine, process)),
+        "statm": _file(lambda: f"{process.use().memory >> 11} {process.use().memory >> 12} 512 1 0 256 0\n"),
+        "loginuid": _file(lambda: "4294967295"),
         "cgroup": _file(lambda: getattr(process, "cgroup", "0::/\n")),
         "oom_score_adj": _file(lambda: "0\n"),
         "ns": Directory(mode=0o511, entries={name: Link(target=f"{name}:[{number}]") for name, number in NAMESPACES}),
         "limits": _file(
             lambda: (
                 "Limit                     Soft Limit           Hard Limit           Units     \n"
+                "Max cpu time              unlimited            unlimited            seconds   \n"
+                "Max file size             unlimited            unlimited            bytes     \n"
+                "Max data size             unlimited            unlimited            bytes     \n"
+                "Max stack size            8388608              unlimited            bytes     \n"
+                "Max core file size        unlimited            unlimited            bytes     \n"
+                "Max resident set          unlimited            unlimited            bytes     \n"
+                "Max processes             unlimited            unlimited            processes \n"
                 "Max open files            1048576              1048576              files     \n"
+                "Max locked memory         65536                65536                bytes     \n"
+                "Max address space         unlimited            unlimited            bytes     \n"
             )
         ),
         "cwd": Link(target=process.cwd),
@@ -132,6 +222,25 @@ def _process(machine: Machine, process: Any) -> Directory:
     return Directory(mode=0o555, entries=dict(files))
 
 
+def _mount_info(machine: Machine) -> str:
+    rows = (row.split() for row in mounts(machine).splitlines())
+    return "".join(
+        f"{620 + at} {600 if at else 500} 0:{40 + at} / {path} {flags} - {kind} {source} {flags.partition(',')[0]}\n"
+        for at, (source, path, kind, flags, *_) in enumerate(rows)
+    )
+
+
+def _process_stat(machine: Machine, process: Any) -> str:
+    """Return the 52 columns of proc(5), as far as they are told: number, name, state, parent, group, ..., memory."""
+    began = max((process.started.timestamp() - machine.up_since) * 100, 0)
+    tail = f"20 0 1 0 {began:.0f} {process.use().memory} {process.use().memory >> 12} 18446744073709551615"
+    head = f"{process.pid} ({process.name[:15]}) {'T' if process.stopped else 'S'} {process.parent}"
+    group = getattr(process, "group", process.pid)
+    return f"{head} {group} 1 0 -1 4194560 0 0 0 0 0 0 0 0 {tail} {' '.join(['0'] * 27)}\n"
+
+
+DEVICES = "Character devices:\n  1 mem\n  4 tty\n  5 /dev/tty\n  5 /dev/console\n 10 misc\n 13 input\n136 pts\n"
+DRIVER_DEVICES = "195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n510 nvidia-uvm\n511 nvidia-caps\n"
 NAMESPACES = (("ipc", 4026531839), ("mnt", 4026531841), ("net", 4026531840), ("pid", 4026531836), ("uts", 4026531838))
 """The node's own, by their kinds."""
 
