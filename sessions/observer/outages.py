@@ -17,7 +17,8 @@ NOT_RUNNING = "Faultline was not running"
 SEEN = "observer:seen"
 MAX_SLEEP_S = 2.0  # difference between the clock that counts sleep and the one that does not
 MAX_ABSENCE = timedelta(seconds=15)
-WRITE_EVERY = timedelta(seconds=5)
+WRITE_EVERY, WRITE_IDLE_EVERY = timedelta(seconds=5), timedelta(seconds=30)
+"""While nothing is open, nobody loses time, and each write makes every idle loop on this machine ask the database."""
 
 
 class OutageWatch:
@@ -55,15 +56,16 @@ class AbsenceWatch:
         self._last: tuple[datetime, float, float] | None = None
         self._written: datetime | None = None
 
-    def look(self) -> None:
-        """Compare with the last look, and leave a trace."""
+    def look(self, *, is_idle: bool = False) -> None:
+        """Compare with the last look, and leave a trace, seldom while nothing is open (``is_idle``)."""
         now, steady, awake = self._now(), self._steady(), self._awake()
         if self._last is None:
             self._look_back(now)
         elif (steady - self._last[1]) - (awake - self._last[2]) > MAX_SLEEP_S:
             services.note_absence(began_at=self._last[0], ended_at=now, reason=ASLEEP)
         self._last = (now, steady, awake)
-        if self._written is None or abs(now - self._written) >= WRITE_EVERY:
+        pause = WRITE_IDLE_EVERY if is_idle else WRITE_EVERY
+        if self._written is None or abs(now - self._written) >= pause:
             Lease.objects.update_or_create(name=SEEN, defaults={"until": now})
             self._written = now
 

@@ -37,6 +37,7 @@ class Sweeper:
         self._clusters = ClusterThreads()
         self._rechecks = reconciler.Rechecks()
         self._upkeep = Idleness(_is_upkeep_needed)
+        self._is_idle = False
         self._reverts = Idleness(reconciler.is_anything_left)
         self._threads = [
             threading.Thread(target=self._run, args=(turn,), name=f"sweeper {number}", daemon=True)
@@ -77,7 +78,8 @@ class Sweeper:
         self.sweep(self._revert)
 
     def _keep_up(self) -> None:
-        if self._upkeep.holds():
+        self._is_idle = self._upkeep.holds()
+        if self._is_idle:
             follow_time()
         else:
             self.sweep(self._relay, keep_time, self._housekeep)
@@ -96,7 +98,7 @@ class Sweeper:
         reconciler.tick(self._now(), self._clusters.spread, self._rechecks)
 
     def _look_for_absence(self) -> None:
-        self._absence.look()
+        self._absence.look(is_idle=self._is_idle)
 
     def _housekeep(self) -> None:
         services.housekeep(self._now())

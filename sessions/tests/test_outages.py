@@ -122,6 +122,17 @@ def test_the_time_in_which_nothing_ran_is_credited(live, time):
     assert Lease.objects.get(name=SEEN).until == time()
 
 
+def test_a_trace_is_left_seldom_while_nothing_is_open(time, db):
+    absence = AbsenceWatch(time)
+    absence.look(is_idle=True)
+    first = time()
+    time.advance(20)
+    absence.look(is_idle=True)
+    assert Lease.objects.get(name=SEEN).until == first
+    absence.look()
+    assert Lease.objects.get(name=SEEN).until == time()
+
+
 def test_an_observer_that_was_stopped_alone_credits_nothing(live, time):
     absence = AbsenceWatch(time, lambda: time().timestamp(), lambda: time().timestamp())
     absence.look()
