@@ -224,7 +224,8 @@ class NodeGpus:
             self.board.clients[user.pid] = die
             for seen in devices if user.device is None else devices[user.device : user.device + 1]:
                 number = seen.instance.id if seen.instance else None
-                seen.device.start(Task(user.pid, user.name, owner, _fitting(load, seen, at), at, number))
+                task = Task(user.pid, user.name, owner, load, at, number)
+                seen.device.start(replace(task, load=_fitting(load, seen.device, task, alone=len(devices) == 1)))
         return [user.pid for user in users]
 
     def _tasks(self, owner: str) -> Iterator[tuple[Device, Task]]:
@@ -235,8 +236,10 @@ class NodeGpus:
 
     def turn(self, owner: str, load: str, at: datetime) -> None:
         """Let the processes of a container do something else to their devices from now on."""
-        for device, task in self._tasks(owner):
-            device.turn(task.pid, loads()[load], at)
+        found = [*self._tasks(owner)]
+        alone = len({device.index for device, _ in found}) == 1
+        for device, task in found:
+            device.turn(task.pid, _fitting(loads()[load], device, task, alone=alone), at)
 
     def stop(self, pids: Iterable[int], at: datetime) -> None:
         """Processes are gone."""
@@ -313,11 +316,19 @@ class NodeGpus:
                 say(line)
 
 
-def _fitting(load: Load, seen: CudaDevice, at: datetime) -> Load:
-    """Return a load that holds no more of a device than the processes on it leave: it was made for what is free."""
-    free = (seen.total >> 20) - sum(seen.device.held(task, LATEST) for task in seen.tasks(at))
-    wanted = load.held(seen.device.total(seen.instance.id if seen.instance else None), math.inf)
-    return load if wanted <= free else replace(load, memory=0.0, mib=max(int(free * FITTING_SHARE), 0))
+def _fitting(load: Load, device: Device, task: Task, *, alone: bool) -> Load:
+    """Return a load that holds no more of a device than other processes leave: it was made for what is free.
+
+    ``alone``: on this device only, so that nothing goes over its NVLinks.
+    """
+    load = replace(load, nvlink=(0.0, 0.0)) if alone else load
+    others = [each for each in device.tasks.values() if each.instance == task.instance and each.pid != task.pid]
+    total = device.total(task.instance)
+    free = total - (0 if task.instance is not None else device.product.reserved)
+    free -= sum(device.held(each, LATEST) for each in others)
+    if load.held(total, math.inf) <= free:
+        return load
+    return replace(load, memory=0.0, mib=max(int(free * FITTING_SHARE), 0))
 
 
 def _is_device(resource: str) -> bool:

@@ -429,3 +429,11 @@ async def test_a_second_training_in_one_container_finds_the_memory_taken():
         running = asyncio.ensure_future(run(w, "train", "sh", "-c", script))
         await w.tick(40)
         assert "torch.OutOfMemoryError: CUDA out of memory." in (await running)[1]
+
+
+@pytest.mark.parametrize(("gpus", "talks"), [(1, False), (2, True)])
+async def test_only_gpus_that_work_together_use_their_nvlinks(gpus, talks):
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(gpus)))
+        await w.tick(60)
+        assert (read(board(w).devices[0], w.clock.now()).nvlink > 0) == talks
