@@ -9,7 +9,7 @@ import pytest
 
 from kubesim.gpu.nccl import Communicator, Member
 from kubesim.gpu.readings import read
-from kubesim.tests.containers import run
+from kubesim.tests.containers import run, state
 from kubesim.tests.installed import install
 from kubesim.tests.test_gpu_containers import trainer
 from kubesim.tests.test_mpi import JOBS, mpi_job
@@ -171,6 +171,15 @@ async def test_a_policy_between_the_workers_lets_nccl_knock_until_it_gives_up(cl
     assert status == 3
     assert "returned Connection timed out, retrying (1/34) after sleep for 100 msec" in out
     assert "remote process exited or there was a network error" in out
+
+
+async def test_ranks_hold_memory_of_their_host_too():
+    async with world(count=1, gpus=2) as w:
+        main = trainer(2, command=("all_reduce_perf", "-g", "2"))
+        main["resources"]["limits"]["memory"] = "1Gi"
+        await w.create("pods", pod("bench", main, restartPolicy="Never"))
+        await w.tick(30)
+        assert state(await w.pod("bench"))["state"]["terminated"]["reason"] == "OOMKilled"
 
 
 async def test_wrong_options_are_the_programs_own_errors(cluster):

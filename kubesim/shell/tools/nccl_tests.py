@@ -137,8 +137,11 @@ async def perf(collective: Collective, process: Process) -> int:
     except NetworkError:
         return await process.fail("MPI_Init failed: mpirun cannot be reached")
     test = _Test(process, call, collective, here)
-    process.use = lambda: Use(call.gpus * 1.0, max(process.machine.now() - test.since, 0.0), RANK_BYTES)
+    process.use = lambda: Use(call.gpus * 1.0, max(process.machine.now() - test.since, 0.0), RANK_BYTES * call.gpus)
     process.machine.meter.occupy(test.since, call.gpus)
+    process.held = RANK_BYTES * call.gpus
+    process.machine.check_memory()
+    process.machine.on_growth()
     try:
         return await test.run()
     except _Failure as failure:
