@@ -17,7 +17,7 @@ from kubesim.gpu.products import Product
 
 COOLING_S = 45.0
 """Time constant of heating and cooling."""
-MOST_STATES = 512
+MAX_STATES = 512
 CUT_POWER = 0.65
 """How the power of an instance falls with its slices: three of seven take 58 % of what the whole device takes."""
 UNAVAILABLE = 46
@@ -213,7 +213,11 @@ class Device:
         at = max(at, self.state.since)
         heat, energy = temperature(self.product, self.state, at), energy_mj(self.product, self.state, at)
         changed = replace(self.state, since=at, heat=heat, energy_mj=energy, **fields)  # type: ignore[arg-type]
-        self._states = [*self._states[-MOST_STATES:], changed]
+        if at == self.state.since:
+            self._states[-1] = changed
+        else:
+            self._states.append(changed)
+            del self._states[:-MAX_STATES]
 
     def start(self, task: Task) -> None:
         """Let a process use the device."""

@@ -149,3 +149,19 @@ def test_a_driver_that_cannot_be_used_says_why(broken, number):
     if broken == "fabric":
         made.set_fabric(NOW, configured=False)
     assert code(process(made).devices) == number
+
+
+def test_many_allocations_of_one_moment_do_not_push_the_past_out():
+    made = board()
+    cuda = process(made)
+    for _ in range(1000):
+        cuda.allocate(0, 1 << 20)
+    assert read(made.devices[0], NOW).used == 1520
+    assert read(made.devices[0], BOOT + timedelta(minutes=1)).used == 0
+    assert len(made.devices[0].states(BOOT, NOW)) < 10
+
+
+def test_the_processes_on_a_device_are_told_with_what_they_hold():
+    made = board()
+    process(made).allocate(0, GIB)
+    assert process(made, pid=4300).processes(0) == [(4242, (1024 + 520) << 20)]
