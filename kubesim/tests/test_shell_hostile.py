@@ -84,6 +84,7 @@ WORDS = st.sampled_from(
         "f g",
     ]
 )
+# Without jq and yq, which start a process that has given up all of this: see test_jq.py.
 COMMANDS = st.sampled_from(
     [
         "echo",
@@ -128,8 +129,6 @@ COMMANDS = st.sampled_from(
         "head -c 99",
         "tail -n 3",
         "wc",
-        "jq",
-        "yq",
         "date -d",
         "base64",
         "od",
