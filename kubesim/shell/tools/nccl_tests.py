@@ -278,7 +278,7 @@ class _Test:
             if machine.devices is None:
                 raise CudaError(INSUFFICIENT_DRIVER)
             self.cuda = machine.devices.cuda(
-                process.env, machine.on_node(process.pid), process.name, machine.clock.now, self._struck
+                process.env, machine.on_node(process.pid), process.name, machine.clock.now
             )
             local = _number(process.env.get(LOCAL_RANK, ""), 0) * self.call.gpus
             for number in range(local, local + self.call.gpus):
@@ -292,9 +292,6 @@ class _Test:
             await process.machine.clock.sleep(error.after_s)
             raise _Failure(CUDA_FAILED, f"Test CUDA failure common.cu:941 '{error}'", place) from error
         return found
-
-    def _struck(self, code: int) -> None:
-        """Note that a fault has ended its use of the devices: the next call says so."""
 
     def _check_device(self) -> None:
         """Raise ``_Failure`` where a fault has struck."""
