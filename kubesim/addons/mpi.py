@@ -92,12 +92,32 @@ class MPIJobController(Controller):
             self._set(status, "Created", "True", "MPIJobCreated", f"MPIJob {namespace}/{name} is created.")
         workers = self._workers(job)
         launcher = self.launchers.get(namespace, f"{name}-launcher")
+        if not self._is_over(status) and await self._is_suspended(job, status, launcher, workers):
+            await self._write(job, status)
+            return
         if not self._is_over(status):
             await self._furnish(job, workers)
             if launcher is None and self._may_launch(job, workers):
                 await self._create(job, "launcher", "jobs.batch", launcher_of(job))
         await self._judge(job, status, launcher, workers)
         await self._write(job, status)
+
+    async def _is_suspended(self, job: Obj, status: Obj, launcher: Obj | None, workers: list[Obj]) -> bool:
+        """Whether a job is to wait: then its pods go, and come again when it is resumed."""
+        wanted = bool((job["spec"].get("runPolicy") or {}).get("suspend"))
+        name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+        if launcher is not None and bool(launcher["spec"].get("suspend")) is not wanted:
+            await self.launchers.patch(launcher, {"spec": {"suspend": wanted}})
+        for pod in workers if wanted else ():
+            await self.pods.delete(pod)
+        if wanted and not _holds(status, "Suspended"):
+            await self._tell(job, status, "Suspended", "MPIJobSuspended", f"MPIJob {name} is suspended.")
+        elif not wanted and _holds(status, "Suspended"):
+            self._set(status, "Suspended", "False", "MPIJobResumed", f"MPIJob {name} is resumed.")
+            status["conditions"] = [each for each in status["conditions"] if each["type"] != "Running"]
+            status["startTime"] = stamp(self.clock.now())
+            await self.recorder.normal(job, "MPIJobResumed", "MPIJob resumed")
+        return wanted
 
     def _workers(self, job: Obj) -> list[Obj]:
         found = [pod for pod in self.pods.by("controller", job["metadata"]["uid"]) if _role(pod) == "worker"]

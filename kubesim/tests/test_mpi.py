@@ -238,3 +238,17 @@ async def test_the_example_of_the_operator_runs_as_it_is_written_for_a_user_with
     assert "Permanently added '[pi-worker-1.pi.default.svc]:2222' (ED25519)" in told
     assert "pi is approximately 3.141" in told
     assert "Succeeded" in await conditions(operated, "pi")
+
+
+async def test_a_job_that_is_suspended_has_no_pods_until_it_is_resumed(operated):
+    await operated.create(JOBS, mpi_job())
+    await operated.tick(60)
+    await operated.client.patch(JOBS, "train", "default", {"spec": {"runPolicy": {"suspend": True}}})
+    await operated.tick(60)
+    assert not await operated.items("pods")
+    assert (await conditions(operated))["Suspended"]["message"] == "MPIJob default/train is suspended."
+    assert not any(utils(operated))
+    await operated.client.patch(JOBS, "train", "default", {"spec": {"runPolicy": {"suspend": False}}})
+    await operated.tick(60)
+    assert "Running" in await conditions(operated)
+    assert all(value > 80 for value in utils(operated))
