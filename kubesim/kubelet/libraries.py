@@ -54,3 +54,12 @@ def nccl_of(image: Image) -> str:
     """Return the version of NCCL in an image as NCCL tells it: 2.25.1+cuda12.8."""
     own = libraries(image)
     return f"{own['nccl']}+cuda{'.'.join(own['cuda'].split('.')[:2])}"
+
+
+def server_version(image: Image) -> str:
+    """Return the version of an inference server: Triton has had a release every month since 2.42 in January 2024."""
+    tag = image.origin.tag.removeprefix("v").partition("-")[0]
+    if image.behaviour != "tritonserver":
+        return libraries(image).get("vllm", tag)
+    year, month = (int(part) if part.isdecimal() else 1 for part in f"{tag}.1".split(".")[:2])
+    return f"2.{42 + (year - 24) * 12 + month - 1}.0"

@@ -14,7 +14,7 @@ from typing import Any
 from kubesim import data
 from kubesim.errors import Obj
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.libraries import libraries
+from kubesim.kubelet.libraries import server_version
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.fabric import Duplex, HttpServer, Request, Response, Server
 from kubesim.shell.errors import NetworkError
@@ -90,7 +90,7 @@ def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]
     entry = _table().get(image.behaviour) or _table()["server"]
     declared = [port["containerPort"] for port in spec.get("ports") or () if port.get("protocol", "TCP") == "TCP"]
     opens = float(entry.get("opens", 0))
-    pages = _named(entry["pages"], _model(spec), libraries(image).get("vllm", ""))
+    pages = _named(entry["pages"], _model(spec), server_version(image))
     server: Server = Pages(pages, entry.get("headers", {}), lambda: not opens or age() >= opens)
     if "root" in entry:
         paths = [mount["mountPath"].rstrip("/") + "/" for mount in spec.get("volumeMounts") or ()]

@@ -12,6 +12,7 @@ from kubesim.gpu.demand import on_cpu, wanted_mib
 from kubesim.gpu.readings import read
 from kubesim.kubelet import servers
 from kubesim.kubelet.images import pull
+from kubesim.kubelet.libraries import server_version
 from kubesim.network.fabric import Request
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_gpu_containers import trainer
@@ -208,6 +209,19 @@ async def test_inference_servers_start_in_their_own_words_and_load_their_gpu(ima
         assert (await server.respond(Request("GET", path))).status == 200
         device = w.kubelets.gpus(w.node_names[0]).board.devices[0]
         assert read(device, w.clock.now()).used > 60000
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("vllm/vllm-openai:v0.6.3", "0.6.3"),
+        ("nvcr.io/nvidia/tritonserver:25.03-py3", "2.56.0"),
+        ("nvcr.io/nvidia/tritonserver:24.01-py3", "2.42.0"),
+        ("ghcr.io/huggingface/text-generation-inference:3.3.4", "3.3.4"),
+    ],
+)
+def test_an_inference_server_has_the_version_of_its_image(image, version):
+    assert server_version(pull(image, "amd64")) == version
 
 
 @pytest.mark.parametrize(
