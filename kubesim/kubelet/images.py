@@ -208,6 +208,21 @@ class Catalogue:
         entry = self._find(reference)
         return ("manifest", [platform]) if platform else (entry.get("shape", "index"), list(entry["platforms"]))
 
+    def offered(self, text: str) -> tuple[bool, list[Image]]:
+        """Return whether a reference names an index, and the images of its platforms. Raises ``PullError``."""
+        shape, offered = self.platforms(text)
+        if shape != "index":
+            return False, [self.pull(text, offered[0].split("/")[1])]
+        reference, _ = self._resolve(parse_reference(text))
+        entry = self._find(reference)
+        return True, [self._image(reference, entry, each) for each in dict.fromkeys(offered)]
+
+    def config(self, repository: str, digest: str) -> Obj | None:
+        """Return the configuration of an image that was looked up, by its digest."""
+        known = {tag for (name, _), (tag, _) in self._digests.items() if name == repository}
+        found = (image for tag in known for image in self.offered(f"{repository}:{tag}")[1])
+        return next((manifests.config(image) for image in found if image.id == digest), None)
+
     def tags(self, reference: Reference) -> list[str]:
         """Return the tags of a repository that have names of their own. Raises ``PullError``."""
         entries = self._of(reference.repository)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Unpack
 
 from kubesim.client import Client
@@ -13,7 +14,7 @@ from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, timings
+from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, registry, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.agents import REFUSED, Agents
 from kubesim.kubelet.consumption import Process, processes
@@ -67,6 +68,7 @@ class Kubelets:
         """
         self._foreign = foreign
         self._catalogue = catalogue
+        fabric.registry = partial(registry.answer, catalogue)
         self.fabric = fabric
         self._cidr = cidr
         self.telemetry = Monitoring(client, clock, fabric)

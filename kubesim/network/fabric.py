@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -147,6 +147,10 @@ class Door(Server, Protocol):
         """Open a WebSocket with numbered channels. Raises ``NetworkError`` and ``UpgradeError``."""
 
 
+Registry = Callable[[str, Request], Response | None]
+"""Takes the name of a host and a request; None where it has nothing to say."""
+
+
 class Fabric:
     """Every listening port of one cluster."""
 
@@ -161,6 +165,8 @@ class Fabric:
         """What the control plane, and nothing in a container, may reach beyond this process."""
         self.share = Share()
         """What its containers may take of the machine that we run on."""
+        self.registry: Registry = lambda name, request: None
+        """What the registries outside answer that depends on their images."""
         self._turn = 0
 
     def attached(self, address: str) -> bool:

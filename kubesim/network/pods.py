@@ -132,7 +132,11 @@ class PodNetwork:
             raise NetworkError("timeout")
         if place == (METADATA, WEB):
             return await self._metadata()
-        return OutsideServer(*place) if host_at(place[0]) is not None else self._fabric.find(*place)
+        return (
+            OutsideServer(*place, self._fabric.registry)
+            if host_at(place[0]) is not None
+            else self._fabric.find(*place)
+        )
 
     async def _metadata(self) -> Server:
         """Return the metadata server of the machine that the pod runs on; raises ``NetworkError`` without a cloud."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kubesim import data
-from kubesim.network.fabric import Duplex, HttpServer, Request, Response
+from kubesim.network.fabric import Duplex, HttpServer, Registry, Request, Response
 from kubesim.shell.errors import NetworkError
 
 WEB, SECURE = 80, 443
@@ -54,9 +54,9 @@ def host_at(address: str, name: str = "") -> OutsideHost | None:
 class OutsideServer(HttpServer):
     """A port of an address outside."""
 
-    def __init__(self, address: str, port: int) -> None:
-        """Raise ``NetworkError`` where nothing listens there."""
-        self._address, self._port = address, port
+    def __init__(self, address: str, port: int, registry: Registry = lambda name, request: None) -> None:
+        """Raise ``NetworkError`` where nothing listens there. ``registry`` answers what depends on images."""
+        self._address, self._port, self._registry = address, port, registry
         host = host_at(address)
         if host is None or port not in host.ports:
             raise NetworkError("refused" if host is not None and host.refuses else "timeout")
@@ -71,6 +71,8 @@ class OutsideServer(HttpServer):
         server = {"Server": host.server} if host.server else {}
         if self._port == WEB and host.plain == HTTPS:
             return Response(301, b"", {**server, "Location": f"https://{name or host.name}{request.target}"})
+        if (found := self._registry(host.name, request)) is not None:
+            return replace(found, headers={**found.headers, **server})
         status, headers, body = host.answer(request.path)
         filled = {key: value.replace("{target}", request.target) for key, value in headers.items()}
         return Response(status, body.replace("{target}", request.target).encode(), {**filled, **server})

@@ -221,3 +221,22 @@ async def test_every_image_of_the_catalogue_does_something_by_itself():
             ending = run_of.ending
             assert ending is None or ending.code or ending.at > 0.04, (repository, argv)
             assert not run_of.start_error
+
+
+async def test_registries_serve_manifests_over_http_as_the_tools_show_them():
+    async with world(1, present=["nicolaka/netshoot"]) as w:
+        await w.create("pods", pod("box", container("nicolaka/netshoot", *SLEEP, imagePullPolicy="IfNotPresent")))
+        await w.tick(5)
+        hub = "https://registry-1.docker.io/v2/library/python"
+        script = (
+            f"curl -s -o /dev/null -w '%{{http_code}} ' {hub}/manifests/3.12-slim; "
+            "token=$(curl -s 'https://auth.docker.io/token?service=registry.docker.io&scope=repository:library/python:pull'"
+            " | jq -r .token); "
+            f'curl -s -H "Authorization: Bearer $token" {hub}/manifests/3.12-slim | sha256sum; '
+            f'curl -s -H "Authorization: Bearer $token" {hub}/manifests/9.9 | jq -r .errors[0].code; '
+            "curl -s https://registry.k8s.io/v2/pause/manifests/3.10 | jq -r '.manifests[].platform.architecture'"
+        )
+        _, out, err = await run(w, "box", "sh", "-c", script)
+        digest = pull("python:3.12-slim", "amd64").digest.removeprefix("sha256:")
+        assert out.split() == ["401", digest, "-", "MANIFEST_UNKNOWN", "amd64", "arm64"]
+        assert err == ""

@@ -55,11 +55,8 @@ async def look_up(process: Process, text: str, hub: str) -> Found:
     """Ask a registry for an image. Raises ``PullError`` for one that it does not have, and ``Unreachable``."""
     reference = images.parse_reference(text)
     await _reach(process, text, reference, hub)
-    catalogue = _catalogue(process)
-    shape, offered = catalogue.platforms(text)
-    architectures = [each.split("/")[1] for each in offered] if shape == "index" else ["amd64"]
-    found = {each.platform: each for each in (catalogue.pull(text, one) for one in architectures)}
-    return Found(reference, index=shape == "index", images=tuple(found.values()))
+    index, found = _catalogue(process).offered(text)
+    return Found(reference, index=index, images=tuple(found))
 
 
 async def _reach(process: Process, text: str, reference: Reference, hub: str) -> None:
