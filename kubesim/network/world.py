@@ -34,7 +34,9 @@ class OutsideHost:
 
     def answer(self, path: str) -> Answer:
         """Return what is answered for a path: its own answer, or that of the longest pattern that fits."""
-        fitting = [key for key in self.answers if key == path or key.endswith("*") and path.startswith(key[:-1])]
+        if path in self.answers:
+            return self.answers[path]
+        fitting = [key for key in self.answers if key.endswith("*") and path.startswith(key[:-1])]
         return self.answers[max(fitting, key=len)] if fitting else NOTHING
 
 

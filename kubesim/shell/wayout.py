@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +23,17 @@ class Hop:
     def measured(self, number: int) -> float:
         """Return the milliseconds of one answer, which vary a little from one to the next."""
         return self.rtt * (0.94 + (zlib.crc32(f"{self.address}/{number}".encode()) % 1000) / 6000)
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """What somebody who listens on a wire sees of a packet; ``text`` is what it carries, as tcpdump words it."""
+
+    source: str
+    target: str
+    protocol: str
+    text: str
+    ports: tuple[int, int] = (0, 0)
 
 
 class Network(Protocol):
@@ -52,6 +63,9 @@ class Network(Protocol):
 
     async def find(self, host: str, port: int) -> Any:
         """Return the server that answers at a host's port, through a service where it is one."""
+
+    def tap(self, see: Callable[[Packet], None]) -> Callable[[], None]:
+        """Show every packet that comes and goes from now on; returns what ends that."""
 
     async def http(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes

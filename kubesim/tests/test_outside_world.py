@@ -45,6 +45,7 @@ async def test_each_host_outside_answers_as_itself(w):
     ):
         codes[url] = await out(w, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url)
     assert [*codes.values()] == ["301", "404", "401", "401"]
+    assert "<title>Hugging Face" in await out(w, "curl", "-s", "https://huggingface.co")
     asked = await out(w, "curl", "-sI", "https://registry-1.docker.io/v2/")
     assert 'Bearer realm="https://auth.docker.io/token",service="registry.docker.io"' in asked
 
@@ -140,3 +141,32 @@ async def test_ping_goes_on_until_it_is_interrupted(w):
     task = asyncio.ensure_future(run(w, "client", "timeout", "-s", "INT", "3", "ping", "8.8.8.8"))
     await w.tick(10)
     assert "3 packets transmitted, 3 received" in (await task)[1]
+
+
+async def test_tcpdump_shows_what_comes_and_goes(w):
+    task = asyncio.ensure_future(run(w, "client", "tcpdump", "-n", "-c", "4", "port", "80", "or", "icmp"))
+    await w.tick(1)
+    web = await address(w, "web")
+    await out(w, "curl", "-s", f"http://{web}")
+    await out(w, "ping", "-c", "1", "8.8.8.8")
+    status, shown, said = await task
+    lines = shown.splitlines()
+    assert [f"> {web}.80: Flags [S], seq" in lines[0], "Flags [S.]" in lines[1]] == [True, True]
+    assert lines[3].endswith("> 8.8.8.8: ICMP echo request, id 7, seq 1, length 64")
+    assert (status, said.splitlines()[1]) == (
+        0,
+        "listening on eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes",
+    )
+    assert (await run(w, "client", "tcpdump", "nonsense"))[0] == 1
+
+
+async def test_tcpdump_shows_that_nobody_answers_where_a_policy_is_closed(w):
+    closed = policy("closed", {"matchLabels": {"app": "web"}}, policyTypes=["Ingress"], ingress=[])
+    await w.create(POLICIES, closed)
+    task = asyncio.ensure_future(run(w, "client", "timeout", "-s", "INT", "20", "tcpdump", "-n", "tcp"))
+    await w.tick(1)
+    await out(w, "curl", "-s", "-m", "5", f"http://{await address(w, 'web')}")
+    await w.tick(30)
+    shown = (await task)[1]
+    assert "Flags [S]" in shown
+    assert "Flags [S.]" not in shown

@@ -65,6 +65,8 @@ class _Echo:
         end = self.process.machine.now() + deadline
         while self.sent < count and self.process.machine.now() < end:
             self.sent += 1
+            way = await network(self.process).path(self.address) if self.sent > 1 else [self.target]
+            self.target = way[-1] if way and way[-1] is not None and way[-1].address == self.address else None
             if self.target is not None:
                 self.times.append(self.target.measured(self.sent))
                 await self._tell(self.target, self.times[-1], size)
