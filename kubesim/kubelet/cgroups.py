@@ -21,16 +21,18 @@ MIN_SHARES, MAX_SHARES = 2, 262144
 CONTROLLERS = "cpuset cpu io memory hugetlb pids rdma misc"
 
 
-def mount(machine: Machine, spec: Obj, used: Callable[[], Use]) -> None:
-    """Put the files into a container's machine; ``used`` tells what all its processes together use."""
+def mount(machine: Machine, spec: Obj, used: Callable[[], Use], age: Callable[[], float]) -> None:
+    """Put the files into a container's machine; ``used`` tells what all its processes together use.
+
+    ``age`` tells for how many seconds the container has run.
+    """
     resources = spec.get("resources") or {}
     limits, folder = resources.get("limits") or {}, _folder(machine)
     for name, text in _limits(limits, resources.get("requests") or {}, machine.cpus).items():
         folder.put(name, File(mode=0o644, data=f"{text}\n".encode()))
     cores = float(parse(str(limits.get("cpu", 0))))
-    began = machine.now()
     figures: dict[str, Callable[[], str]] = {
-        "cpu.stat": lambda: _cpu(used(), cores, machine.now() - began),
+        "cpu.stat": lambda: _cpu(used(), cores, age()),
         "memory.current": lambda: str(used().memory + _pages(used())),
         "memory.peak": lambda: str(used().memory + _pages(used())),
         "memory.stat": lambda: _memory(used()),

@@ -436,7 +436,7 @@ class Sandbox:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
-        cgroups.mount(machine, spec, lambda: computed.used(self, container, machine))
+        cgroups.mount(machine, spec, lambda: computed.used(self, container, machine), lambda: self._age(container))
         await companions.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
         watch, machine.files.disk = self.host.node.watch, self.host.node.disk.room

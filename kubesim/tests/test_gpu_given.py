@@ -437,3 +437,16 @@ async def test_only_gpus_that_work_together_use_their_nvlinks(gpus, talks):
         await w.create("pods", pod("train", trainer(gpus)))
         await w.tick(60)
         assert (read(board(w).devices[0], w.clock.now()).nvlink > 0) == talks
+
+
+async def test_training_that_is_held_down_by_its_limit_is_slower_and_throttled():
+    async with world(count=1) as w:
+        limits = {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}}
+        main = container(PYTORCH, *TRAIN, env=env(CUDA_VISIBLE_DEVICES=""), resources=limits)
+        await w.create("pods", pod("train", main))
+        await w.tick(1000)
+        assert all(12 < rate < 13 for rate in rates(w, "train"))
+        stat = dict(line.split() for line in (await cat(w, "train", "/sys/fs/cgroup/cpu.stat")).splitlines())
+        assert int(stat["usage_usec"]) == pytest.approx(2e6 * 1000, rel=0.02)
+        assert int(stat["nr_periods"]) == pytest.approx(10 * 1000, rel=0.02)
+        assert int(stat["nr_throttled"]) > 5000
