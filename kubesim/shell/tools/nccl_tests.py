@@ -137,11 +137,6 @@ async def perf(collective: Collective, process: Process) -> int:
     except NetworkError:
         return await process.fail("MPI_Init failed: mpirun cannot be reached")
     test = _Test(process, call, collective, here)
-    process.use = lambda: Use(call.gpus * 1.0, max(process.machine.now() - test.since, 0.0), RANK_BYTES * call.gpus)
-    process.machine.meter.occupy(test.since, call.gpus)
-    process.held = RANK_BYTES * call.gpus
-    process.machine.check_memory()
-    process.machine.on_growth()
     try:
         return await test.run()
     except _Failure as failure:
@@ -149,7 +144,6 @@ async def perf(collective: Collective, process: Process) -> int:
         await process.write(f"{name}: {failure}\n .. {name} pid {pid}: Test failure {failure.place}\n")
         return failure.status
     finally:
-        process.machine.meter.occupy(process.machine.now(), -call.gpus)
         test.close()
 
 
@@ -225,6 +219,8 @@ class _Test:
         self.cuda: Cuda | None = None
         self.comm = Communicator([])
         self.rows: list[float] = []
+        self.busy = 0.0
+        """The processors that it keeps busy."""
 
     @property
     def speaks(self) -> bool:
@@ -251,6 +247,7 @@ class _Test:
             await self.say("# Blocking Enabled: wait for completion and barrier after each collective ")
         await self.say("# Using devices")
         own = await self._devices()
+        self._use_host()
         gathered = await self.world.gather("devices", own)
         members = [member for each in gathered for member in each]
         for rank, each in enumerate(members):
@@ -292,6 +289,16 @@ class _Test:
             await process.machine.clock.sleep(error.after_s)
             raise _Failure(CUDA_FAILED, f"Test CUDA failure common.cu:941 '{error}'", place) from error
         return found
+
+    def _use_host(self) -> None:
+        """Keep a processor busy for each device, and hold its host memory."""
+        process, machine, count = self.process, self.process.machine, float(self.call.gpus)
+        process.use = lambda: Use(count, max(machine.now() - self.since, 0.0), process.held)
+        machine.meter.occupy(machine.now(), count)
+        self.busy = count
+        process.held = RANK_BYTES * self.call.gpus
+        machine.check_memory()
+        machine.on_growth()
 
     def _check_device(self) -> None:
         """Raise ``_Failure`` where a fault has struck."""
@@ -446,7 +453,8 @@ class _Test:
         self._check_device()
 
     def close(self) -> None:
-        """Give devices and port back."""
+        """Give devices, processors and port back."""
+        self.process.machine.meter.occupy(self.process.machine.now(), -self.busy)
         if self.cuda is not None:
             self.cuda.close()
         if self.process.machine.network is not None:
