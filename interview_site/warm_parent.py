@@ -23,6 +23,7 @@ from functools import partial
 from selectors import EVENT_READ, DefaultSelector
 from typing import NoReturn
 
+from django.core.management import get_commands
 from django.db import connections
 from django.template.loader import get_template
 
@@ -30,6 +31,8 @@ from interview_site import env
 
 MAX_REQUEST = 1 << 16
 PR_SET_PDEATHSIG = 1
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+LARGE_BYTES = 64 * 1024
 # What the processes import first of all. Importing must open nothing and start no thread.
 MODULES = (
     "interview_site.asgi",
@@ -68,6 +71,7 @@ def serve(channel: socket.socket) -> None:
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    _give_memory_back()
     _import_everything()
     selector = DefaultSelector()
     selector.register(channel, EVENT_READ)
@@ -98,9 +102,18 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
+def _give_memory_back() -> None:
+    """Have glibc return large pieces at once, and all threads share one arena: a process keeps what it once used."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for option, value in ((M_TRIM_THRESHOLD, LARGE_BYTES), (M_MMAP_THRESHOLD, LARGE_BYTES), (M_ARENA_MAX, 1)):
+            mallopt(option, value)
+
+
 def _import_everything() -> None:
     for module in MODULES:
         importlib.import_module(module)
+    get_commands()  # a search of every application, which each process would do anew
     for name in TEMPLATES:
         get_template(name)
     connections.close_all()
