@@ -60,10 +60,8 @@ def test_every_type_of_rules_is_asked_of_something():
         "DeleteOptions",
         "ListOptions",
         "WatchOptions",
-        "JobStatus",
         "ReplicaTemplate",
         "StatefulTemplate",
-        "Allocation",
     }
     of_volumes = {name for rule in rules.rules_of("kinds", "persistentvolumes")
                   for name, _ in rule.more.get("types", {}).values()}  # fmt: skip
