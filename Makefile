@@ -108,6 +108,8 @@ $(VENV)/bin/python:
 $(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
 	@echo "Installing the locked packages (once) ..."
 	@$(INSTALL) requirements/run.lock || { $(INSTALL_FAILED); }
+	@echo "Building the Python of simulated containers (once) ..."
+	@$(BIN)/python -m kubesim.python.build || true
 	@touch $@
 
 $(DEV_STAMP): requirements/dev.lock $(RUN_STAMP)

@@ -20,6 +20,8 @@ from django.db import DatabaseError, connection
 from redis.exceptions import RedisError
 
 from interview_site import outages, redis_server
+from kubesim.python import build
+from kubesim.python.engine import Unavailable
 
 UNIX_SOCKET_LIMIT = 104  # bytes of sun_path on macOS, the smallest of the systems we run on
 LEAST_FREE = 64 * 1024 * 1024  # bytes; a database that runs full in the middle of an interview is worse
@@ -30,6 +32,13 @@ OLDER_PACKAGES: dict[str, tuple[Callable[[str, str], bool], str]] = {
     "cryptography": (
         lambda system, machine: system == "darwin" and machine == "x86_64",
         "Macs with an Intel processor get version 48, the last with a wheel for them, without later security fixes",
+    ),
+    **dict.fromkeys(
+        ("wasmtime", "componentize-py"),
+        (
+            lambda system, machine: machine not in ("x86_64", "aarch64", "arm64"),
+            'this processor has no wheel of it, so Python in simulated containers answers "not available here"',
+        ),
     ),
 }
 
@@ -49,7 +58,7 @@ def check() -> list[str]:
 
 def notes() -> list[str]:
     """Return what keeps nothing from starting, but what whoever operates this should know."""
-    finders: tuple[Callable[[], Iterator[str]], ...] = (_older_packages, _open_server, _missing_proxies)
+    finders: tuple[Callable[[], Iterator[str]], ...] = (_older_packages, _python, _open_server, _missing_proxies)
     return [note for find in finders for note in find()]
 
 
@@ -57,6 +66,18 @@ def _older_packages() -> Iterator[str]:
     for name, (concerned, consequence) in OLDER_PACKAGES.items():
         if concerned(sys.platform, platform.machine()):
             yield f"{name}: {consequence}"
+
+
+def _python() -> Iterator[str]:
+    try:
+        built = build.target().exists()
+    except Unavailable:
+        return  # told above
+    if not built:
+        yield (
+            "the Python of simulated containers is not built: the first program that wants it waits 20 s. "
+            f"Run: {sys.executable} -m kubesim.python.build"
+        )
 
 
 def _open_server() -> Iterator[str]:

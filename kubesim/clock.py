@@ -141,6 +141,10 @@ class ManualClock:
         return left
 
 
+OUTSIDE: set[asyncio.Future[None]] = set()
+"""What threads compute that the event loop cannot see: each is done once the thread has come to its next request."""
+
+
 async def settle(turns: int = 500) -> None:
     """Let the event loop run everything that is ready, and what that makes ready, at most ``turns`` deep.
 
@@ -150,8 +154,17 @@ async def settle(turns: int = 500) -> None:
     ready = getattr(asyncio.get_running_loop(), "_ready", (None,))
     for _ in range(turns):
         await asyncio.sleep(0)
-        if not ready:
+        if not ready and not await _outside():
             return
+
+
+async def _outside() -> bool:
+    """Wait for one of the threads that compute for this event loop; False where none does."""
+    loop = asyncio.get_running_loop()
+    computing = [each for each in OUTSIDE if each.get_loop() is loop and not each.done()]
+    if computing:
+        await asyncio.wait(computing, return_when=asyncio.FIRST_COMPLETED)
+    return bool(computing)
 
 
 class TooSlow(Exception):

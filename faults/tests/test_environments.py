@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-import yaml
 
-from faults import checks, packs, selectors, services
+from faults import checks, selectors, services
 from faults.errors import Forbidden, LeaseHeld
 from faults.kube.client import Kube
 from faults.kube.config import parse
@@ -20,7 +17,6 @@ from faults.tests.conftest import deadline
 pytestmark = pytest.mark.django_db
 Status = FaultRun.Status
 HOME = "ml-training"
-CATALOG = Path(__file__).resolve().parents[1] / "catalog"
 
 
 @pytest.fixture
@@ -37,22 +33,6 @@ def test_a_practice_cluster_is_made_once(cluster):
     again = services.ensure_practice_cluster(name=cluster.name, deadline=deadline())
     assert again.pk == cluster.pk
     assert again.kubeconfig == cluster.kubeconfig
-
-
-def test_a_practice_cluster_has_the_images_of_its_packs(practice, db):
-    files = packs.load_folder(CATALOG / "architecture-mismatch")
-    document = yaml.safe_load(files["scenario.yaml"])
-    name = "registry.example.com/team/trainer"
-    document["requires"] |= {"tiers": ["practice"], "images": [f"{name}:latest", "redis:7"]}
-    document["images"] = [{"name": name, "from": "python:3.12-slim", "script": "#!/bin/sh\nsleep 9999\n"}]
-    pack = packs.parse(files | {"scenario.yaml": yaml.safe_dump(document, width=1000)})
-    made = services.ensure_practice_cluster(name=f"i-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=[pack])
-    try:
-        for node in selectors.kube_for(made).list("v1", "Node"):
-            there = {each for image in node["status"]["images"] for each in image["names"]}
-            assert {f"{name}:latest", "docker.io/library/redis:7"} <= there
-    finally:
-        services.release_cluster(cluster=made)
 
 
 def test_a_practice_cluster_has_what_a_gpu_cluster_has(cluster, kube):

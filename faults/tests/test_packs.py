@@ -50,42 +50,6 @@ def test_it_loads_a_pack_with_all_its_parts(files):
     assert pack.checks[0].hold == 10.0
 
 
-IMAGE = {
-    "name": "registry.example.com/team/trainer",
-    "from": "python:3.12-slim",
-    "script": "#!/bin/sh\necho $${HOME}\n",
-}
-
-
-def with_images(document):
-    document["requires"] |= {"tiers": ["practice"], "images": ["registry.example.com/team/trainer:latest"]}
-    document["images"] = [{**IMAGE}]
-
-
-def test_a_pack_brings_images_and_says_which_are_on_the_nodes(edit):
-    pack = packs.parse(edit(with_images)).bind()
-    assert pack.requires.images == ("registry.example.com/team/trainer:latest",)
-    assert pack.images[0]["script"] == "#!/bin/sh\necho ${HOME}\n"
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (lambda d: d["images"][0].update(colour="red"), "images.0"),
-        (lambda d: d["images"][0].update(size="big"), "images.0.size"),
-        (lambda d: d["images"][0].update(log=[{"at": 1}]), "images.0.log.0"),
-        (lambda d: d["requires"].update(images=["No Image"]), "requires.images.0"),
-        (lambda d: d["requires"].update(tiers=["practice", "dedicated"]), "only practice clusters can have them"),
-    ],
-)
-def test_images_that_cannot_be_used_are_refused_by_their_field(edit, change, told):
-    def apply(document):
-        with_images(document)
-        change(document)
-
-    assert told in refused(edit(apply))
-
-
 def test_the_digest_follows_the_contents_not_the_order(files):
     again = dict(reversed(files.items()))
     assert packs.digest(files) == packs.digest(again)

@@ -5,6 +5,8 @@ from __future__ import annotations
 TEXTS = {
     "EPERM": "Operation not permitted",
     "ENOENT": "No such file or directory",
+    "EMFILE": "Too many open files",
+    "ESPIPE": "Illegal seek",
     "EBADF": "Bad file descriptor",
     "EAGAIN": "Resource temporarily unavailable",
     "ENOMEM": "Cannot allocate memory",

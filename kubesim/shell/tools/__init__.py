@@ -30,7 +30,8 @@ class Tools(Mapping[str, Tool]):
 
     @cached_property
     def _found(self) -> dict[str, Tool]:
-        names = ["kubesim.shell.sh", *(f"{__name__}.{module.name}" for module in iter_modules(__path__))]
+        own = [f"{__name__}.{module.name}" for module in iter_modules(__path__)]
+        names = ["kubesim.shell.sh", "kubesim.python.tool", *own]
         themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
         strict = import_module(f"{__name__}.syntax").strict  # it needs the kit, and the kit needs machines
         return {name: strict(name, tool) for tools in themes for name, tool in tools.items()}

@@ -1,0 +1,3 @@
+"""The versions that this build is of."""
+
+cuda = "12.4"
