@@ -42,7 +42,7 @@ CONFIG_FILES = [
     {"key": "discover_hosts.sh", "path": "discover_hosts.sh", "mode": 0o555},
 ]
 TRIES = 10
-"""How often ssh knocks, as the operator tells it."""
+"""The attempts of ssh, as the operator tells it."""
 
 
 class MPIJobController(Controller):
@@ -103,7 +103,7 @@ class MPIJobController(Controller):
         await self._write(job, status)
 
     async def _is_suspended(self, job: Obj, status: Obj, launcher: Obj | None, workers: list[Obj]) -> bool:
-        """Whether a job is to wait: then its pods go, and come again when it is resumed."""
+        """Return whether a job is to wait: then its pods go, and come again when it is resumed."""
         wanted = bool((job["spec"].get("runPolicy") or {}).get("suspend"))
         name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
         if launcher is not None and bool(launcher["spec"].get("suspend")) is not wanted:

@@ -35,7 +35,7 @@ LAUNCH_S, STEP_S, NETWORK_S = 9.6e-6, 1.7e-6, 67e-6
 DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double", "bfloat16")
 WARNS, TELLS = ("WARN", "INFO", "TRACE"), ("INFO", "TRACE")
 USUAL = frozenset({"INIT", "BOOTSTRAP", "ENV"})
-"""What NCCL_DEBUG=INFO tells of where NCCL_DEBUG_SUBSYS says nothing."""
+"""Told by NCCL_DEBUG=INFO where NCCL_DEBUG_SUBSYS says nothing."""
 ON = ("1", "true", "yes")
 
 
@@ -65,7 +65,7 @@ class Member:
         return "127.0.0.1" if self.interface == "lo" else self.address
 
     def tells(self, subsystem: str) -> bool:
-        """Whether NCCL_DEBUG and NCCL_DEBUG_SUBSYS want lines of a subsystem."""
+        """Return whether NCCL_DEBUG and NCCL_DEBUG_SUBSYS want lines of a subsystem."""
         if self.env.get("NCCL_DEBUG", "").upper() not in TELLS:
             return False
         asked = self.env.get("NCCL_DEBUG_SUBSYS", "").upper()
@@ -135,7 +135,7 @@ class Communicator:
 
     @property
     def uses_nvls(self) -> bool:
-        """Whether the switches add for the ranks."""
+        """Return whether the switches add for the ranks."""
         whole = len(self.hosts) == 1 and self.size >= 4
         family = self.members[0].device.product.family in NVLS_FAMILIES
         linked = all(self.transport(self.members[0], each).startswith("P2P") for each in self.members[1:])

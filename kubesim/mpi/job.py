@@ -22,7 +22,7 @@ RANK, SIZE, LOCAL_RANK = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_C
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How the first rank that has not ended well has ended. ``signal``: by its name, where one has ended it."""
+    """The end of the first rank that has not ended well. ``signal``: by its name, where one has ended it."""
 
     rank: int
     pid: int
@@ -33,7 +33,7 @@ class Loss:
 
 @dataclass(eq=False)
 class Job(Peer):
-    """What is known of a job while mpirun runs. ``output`` takes what a rank prints on descriptor 1 or 2."""
+    """A job while mpirun runs. ``output`` takes what a rank prints on descriptor 1 or 2."""
 
     family: int
     size: int
@@ -42,7 +42,7 @@ class Job(Peer):
     folder: str
     output: Callable[[int, int, bytes], Awaitable[None]]
     chosen_folder: bool = False
-    """Whether ``folder`` was asked for by name: then it must exist."""
+    """Set where ``folder`` was asked for by name: then it must exist."""
     here: dict[int, str] = field(default_factory=dict)
     """Number of each daemon that has reported -> the name of its host."""
     cores: dict[int, int] = field(default_factory=dict)

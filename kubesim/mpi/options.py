@@ -38,7 +38,7 @@ class Call:
     """Of each application that a colon ends: how many of its processes there are, and its words."""
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options was given."""
+        """Return whether one of these options was given."""
         return any(name in self.given for name in names)
 
     def number(self, name: str) -> int | None:

@@ -28,7 +28,7 @@ FIRST_PORT, PORTS = 32769, 28000
 NOT_FOUND = 134
 """The status of an mpirun whose program is missing."""
 START_S = 0.4
-"""How long a daemon takes to start."""
+"""Seconds that a daemon takes to start."""
 POINTS, POINTS_S = 10_000_000, 2.9
 """Of each rank of ``pi``, and how long they take."""
 KILL_S = 1.0

@@ -63,7 +63,7 @@ USAGE = """USAGE: {}
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What one of the tests measures. ``factor``: from algorithm to bus bandwidth, by the number of ranks."""
+    """One of the tests. ``factor``: from algorithm to bus bandwidth, by the number of ranks."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ class Collective:
     """Shown instead of the operation."""
     rooted: bool = False
     shared: bool = False
-    """Whether each rank has one part of the size."""
+    """Set where each rank has one part of the size."""
     checked_in_place: bool = True
 
 
@@ -224,7 +224,7 @@ class _Test:
 
     @property
     def speaks(self) -> bool:
-        """Whether this process prints for all."""
+        """Return whether this process prints for all."""
         return self.world.rank == 0
 
     async def say(self, text: str) -> None:

@@ -18,11 +18,11 @@ from kubesim.shell.tools import kit
 from kubesim.shell.tools.users import home_of
 
 FAILED = 255
-LOWEST_PORT, PORTS = 32768, 28232
+MIN_PORT, PORTS = 32768, 28232
 """Of the ports that a client is given."""
 HANDSHAKE_S, CONFIG = 0.15, "/etc/ssh/sshd_config"
 SSH_PORT, SYN_S = 22, 127.0
-"""How long the kernel knocks where nobody answers, if ``ConnectTimeout`` says nothing."""
+"""Seconds for which the kernel knocks where nobody answers, if ``ConnectTimeout`` says nothing."""
 VERSION = "OpenSSH_9.6p1 Ubuntu-3ubuntu13.5, OpenSSL 3.0.13 30 Jan 2024\n"
 USAGE = """usage: ssh [-46AaCfGgKkMNnqsTtVvXxYy] [-B bind_interface] [-b bind_address]
            [-c cipher_spec] [-D [bind_address:]port] [-E log_file]
@@ -163,7 +163,7 @@ async def _session(process: Process, server: SshServer, at: tuple[str, str, str]
     stdin = None if "n" in opts else Stream(process, 0)
     tty, size = remote is not None, remote.size if remote else (24, 80)
     stdio = Stdio(stdin, Stream(process, 1), Stream(process, 1 if tty else 2), tty=tty, size=size)
-    port = LOWEST_PORT + crc32(f"{process.machine.hostname}/{process.pid}/{process.started}".encode()) % PORTS
+    port = MIN_PORT + crc32(f"{process.machine.hostname}/{process.pid}/{process.started}".encode()) % PORTS
     source, own = process.machine.address, keys(process, opts.all("i") or None)
     await process.sleep(HANDSHAKE_S)
     try:
