@@ -28,6 +28,7 @@ from bench.figures import Figure, report
 from bench.installation import Installation, installed
 from bench.live_readers import Readers, write_kubeconfig
 
+STARTS = 3
 SETTLE_S = 3.0
 IDLE_S = 15.0
 MAX_WARM_UP_S, AT_REST = 30, 0.02
@@ -220,6 +221,19 @@ async def watched(installation: Installation, scene: dict[str, Any]) -> list[Fig
     figures.append(Figure("200 viewers are back", back, "s", 5))
     figures.append(Figure("200 viewers are back, CPU", used, "s", 1))
     return figures
+
+
+def ready_s() -> float:
+    """Return the median seconds until a fresh installation is ready.
+
+    The first one compiles what has changed since the last run, as after an upgrade, and does not count.
+    """
+    times = []
+    for _ in range(1 + STARTS):
+        with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder, installed(Path(folder)) as installation:
+            times.append(installation.ready_s)
+    print(f"  ready after {', '.join(f'{seconds:.2f}' for seconds in times)} s")
+    return statistics.median(times[1:])
 
 
 def idle(installation: Installation) -> list[Figure]:
