@@ -229,7 +229,14 @@ class Kube:
         for version, resources in groups.items():
             if resources is not None:
                 self._kinds[version] = resources
-        return [version for version in groups if version in self._kinds or not self._is_down(version)]
+        return [version for version in groups if version in self._kinds or self._may_be_up(version)]
+
+    def _may_be_up(self, api_version: str) -> bool:
+        """Whether an API of which discovery knew no kinds is worth asking; whoever may not look leaves it out."""
+        try:
+            return not self._is_down(api_version)
+        except errors.Forbidden:
+            return False
 
     def _kinds_in(self, api_version: str) -> Resources:
         try:

@@ -249,6 +249,17 @@ def test_an_extension_whose_server_is_down_has_no_kinds(service, is_down):
                 server.kube.kinds()
 
 
+def test_whoever_may_not_look_at_a_silent_extension_leaves_it_out():
+    def answer(method, path, query):
+        if path == "/apis":
+            stale = group_of_kinds("metrics.k8s.io", "v1beta1", freshness="Stale")
+            return 200, {}, [json.dumps({"kind": "APIGroupDiscoveryList", "items": [stale]}).encode()]
+        return 403, {}, [status(403, "Forbidden", "apiservices is forbidden")]
+
+    with ScriptedServer(answer) as server:
+        assert [resource.kind for resource in server.kube.kinds()] == ["Pod"]
+
+
 def group_of_kinds(name, version, *entries, **rest):
     resources = [
         {"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "verbs": ["list"]}
