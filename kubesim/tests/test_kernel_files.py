@@ -80,3 +80,18 @@ async def test_machines_of_no_cloud_have_other_firmware_and_another_kernel():
         await made.tick(30)
         assert await said(made, "plain", "cat /sys/class/dmi/id/sys_vendor") == "Supermicro\n"
         assert await said(made, "plain", "uname -r") == f"{pools.PLAIN_KERNEL}\n"
+
+
+async def test_boot_uptime_and_the_kernels_log_agree_on_when_the_machine_has_booted(w):
+    root = pod("root", container("ubuntu:22.04", "sleep", "inf", securityContext={"privileged": True}))
+    root["spec"] |= {"hostPID": True, "volumes": [{"name": "host", "hostPath": {"path": "/"}}]}
+    root["spec"]["containers"][0]["volumeMounts"] = [{"name": "host", "mountPath": "/host"}]
+    await w.create("pods", root)
+    await w.tick(60)
+    booted = w.kubelets.gpus(w.node_names[0]).board.booted
+    assert f"system boot  {booted:%Y-%m-%d %H:%M}\n" in await said(w, "root", "chroot /host who -b")
+    assert f"{booted:%Y-%m-%d %H:%M:%S}\n" == await said(w, "root", "uptime -s")
+    assert (await said(w, "root", "chroot /host dmesg -T")).startswith(
+        f"[{booted:%a %b %e %H:%M:%S %Y}] Linux version"
+    )
+    assert "still running" in await said(w, "root", "chroot /host last reboot")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from kubesim.gpu.board import BUILD
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
@@ -123,6 +125,15 @@ async def uptime(process: Process) -> int:
     """Show how long the machine runs."""
     now, vitals = process.machine.clock.now(), process.machine.vitals()
     loads = ", ".join(f"{load:.2f}" for load in vitals.loads)
+    if {"-s", "--since"} & {*process.argv} and not process.busybox:
+        await process.write(f"{now - timedelta(seconds=vitals.up_s):%Y-%m-%d %H:%M:%S}\n")
+        return 0
+    if {"-p", "--pretty"} & {*process.argv} and not process.busybox:
+        parts = zip((86400, 3600, 60), ("day", "hour", "minute"), (1 << 20, 24, 60), strict=True)
+        counts = [(int(vitals.up_s // size) % most, name) for size, name, most in parts]
+        shown = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
+        await process.write(f"up {shown or '0 minutes'}\n")
+        return 0
     await process.write(f" {now:%H:%M:%S} up {up_for(vitals.up_s)},  0 users,  load average: {loads}\n")
     return 0
 
