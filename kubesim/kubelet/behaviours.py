@@ -329,7 +329,8 @@ def described(image: Image, seed: str) -> Program:
 
     def run(horizon: float, limit: int) -> Iterator[Output]:
         until = min(horizon, end["at"]) if end else horizon
-        repeated = (_repeat(each, until, limit, seed, 0, DEFAULTS) for each in own["log"] if "every" in each)
+        every = [each for each in own["log"] if "every" in each]
+        repeated = (_repeat(each, until, limit // len(every), seed, 0, DEFAULTS) for each in every)
         named = ({"from": each["at"], "every": 1, **each} for each in own["log"] if "at" in each)
         once = (_repeat(each, until, 1, seed, 0, DEFAULTS) for each in named)
         yield from merge(*once, *repeated, key=lambda out: out.at)

@@ -9,6 +9,7 @@ from kubesim import clusterfile, kubelet
 from kubesim.kubelet import behaviours, imagefile
 from kubesim.kubelet.imagefile import WrongImage
 from kubesim.kubelet.images import Catalogue
+from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT
 from kubesim.located import FileError
 from kubesim.tests import hosts
 from kubesim.tests.containers import log, run, state
@@ -165,3 +166,12 @@ async def test_the_control_api_makes_clusters_with_images_of_their_own(tmp_path)
                     return await response.text() == "here\n"
 
             await until(logged)
+
+
+def test_many_repeated_lines_cost_no_more_to_look_through_than_one():
+    lines = [{"from": at, "every": 0.1, "text": "{n}"} for at in range(500)]
+    entries = imagefile.read([{"name": API, "from": "python:3.12-slim", "log": lines}])
+    image = Catalogue(entries).pull(API, "amd64")
+    found = behaviours.described(image, "seed")
+    assert sum(1 for _ in found.run(FOREVER_S, SCAN_LIMIT)) <= SCAN_LIMIT
+    assert found.ending is None
