@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
-from kubesim.shell.files import Directory, File
+from kubesim.shell.files import HIDDEN, Directory, File, Mount
 from kubesim.shell.machine import Machine
 from kubesim.shell.meter import Use
 
@@ -27,7 +27,8 @@ def mount(machine: Machine, spec: Obj, used: Callable[[], Use], age: Callable[[]
     ``age`` tells for how many seconds the container has run.
     """
     resources = spec.get("resources") or {}
-    limits, folder = resources.get("limits") or {}, _folder(machine)
+    limits, folder = resources.get("limits") or {}, Directory(mtime=machine.now())
+    machine.files.mount(ROOT, Mount(folder, kind=HIDDEN))  # of the kernel: it takes no disk
     for name, text in _limits(limits, resources.get("requests") or {}, machine.cpus).items():
         folder.put(name, File(mode=0o644, data=f"{text}\n".encode()))
     cores = float(parse(str(limits.get("cpu", 0))))
@@ -41,17 +42,6 @@ def mount(machine: Machine, spec: Obj, used: Callable[[], Use], age: Callable[[]
     }
     for name, tell in figures.items():
         folder.put(name, File(mode=0o444, make=lambda tell=tell: f"{tell()}\n".encode()))  # type: ignore[misc]
-
-
-def _folder(machine: Machine) -> Directory:
-    here: Directory = machine.files.root
-    for name in ROOT.strip("/").split("/"):
-        below = here.get(name)
-        if not isinstance(below, Directory):
-            below = Directory(mtime=machine.now())
-            here.put(name, below)
-        here = below
-    return here
 
 
 def _limits(limits: Obj, requests: Obj, cpus: int) -> dict[str, str]:

@@ -14,7 +14,7 @@ from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, registry, timings
+from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, pod_records, registry, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.agents import REFUSED, Agents
 from kubesim.kubelet.consumption import Process, processes
@@ -30,8 +30,6 @@ from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import NodeImages
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.podlogs import pod_logs
-from kubesim.kubelet.records import Container, containers_of
-from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.table import entering, table
 from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.watches import Watches
@@ -209,7 +207,7 @@ class Kubelets:
             if worker is None or worker.record.uid != uid:
                 found |= {f"pod/{uid}": None, f"files/{uid}": None}
                 continue
-            found[f"pod/{uid}"] = _saved(worker.record)
+            found[f"pod/{uid}"] = pod_records.dump(worker.record)
         for node in self._nodes.values():
             if node.images.unsaved:
                 found[f"images/{node.name}"], node.images.unsaved = node.images.dump(), False
@@ -415,7 +413,9 @@ class Kubelets:
 
     def _take_up(self, pod: Obj) -> PodWorker:
         node = self._nodes[pod["spec"]["nodeName"]]
-        record = self._record(pod, node)
+        uid = pod["metadata"]["uid"]
+        kept, files = self._saved.pop(f"pod/{uid}", None), self._saved.pop(f"files/{uid}", None)
+        record = pod_records.rebuild(pod, node, kept, files, self._clock.now())
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         return PodWorker(
             Host(
@@ -432,21 +432,6 @@ class Kubelets:
             ),
             record,
         )
-
-    def _record(self, pod: Obj, node: Node) -> PodRecord:
-        uid, now = pod["metadata"]["uid"], self._clock.now()
-        saved, files = self._saved.pop(f"pod/{uid}", None), self._saved.pop(f"files/{uid}", None)
-        status = pod.get("status", {})
-        if saved is not None:
-            containers = [Container.load(item) for item in saved["containers"]]
-            address, bound = node.address(uid, saved["ip"]), parse(saved["bound_at"])
-            return PodRecord(pod, containers, bound, node.ip, address, files=files)
-        containers = containers_of(pod, "initContainers", "initContainerStatuses", now)
-        containers += containers_of(pod, "containers", "containerStatuses", now)
-        containers += containers_of(pod, "ephemeralContainers", "ephemeralContainerStatuses", now)
-        bound = parse(status["startTime"]) if status.get("startTime") else now
-        address = node.ip if pod["spec"].get("hostNetwork") else node.address(uid, status.get("podIP", ""))
-        return PodRecord(pod, containers, bound, node.ip, address)
 
     # Heartbeats.
 
@@ -507,12 +492,6 @@ class Kubelets:
         if images.changed:
             patch["status"]["images"], images.changed = images.status(), False
         await self._client.patch("nodes", name, "", patch, patch_type="strategic", subresource="status")
-
-
-def _saved(record: PodRecord) -> dict[str, Any]:
-    """Return what a later start needs of a pod's record."""
-    containers = [container.dump() for container in record.containers]
-    return {"containers": containers, "ip": record.ip, "bound_at": record.bound_at}
 
 
 def _version(obj: Obj) -> str:
