@@ -16,7 +16,7 @@ from kubesim.kubelet import behaviours, hostfiles, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
-from kubesim.kubelet.libraries import nccl_of
+from kubesim.kubelet.libraries import libraries, nccl_of
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network import chains
@@ -34,7 +34,6 @@ from kubesim.shell.tools import TOOLS
 BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "distroless"}
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
-PACKAGES = "/usr/local/lib/python3.11/site-packages"
 OWN = ("nnp", "sysctl")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
@@ -96,7 +95,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     if image.scripts:
         _folder(made.files, f"{WORKSPACE}/train.py")
         for name in behaviours.MACHINE_LEARNING:
-            _folder(made.files, f"{PACKAGES}/{name}/__init__.py")
+            _folder(made.files, f"{libraries(image)['packages']}/{name}/__init__.py")
     for path, text in {**servers.files(image), **image.files}.items():
         mode = 0o755 if text.startswith("#!") else 0o644
         _link(made.files, path, File(data=text.encode(), mode=mode, mtime=rootfs.BUILT))
@@ -109,6 +108,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
 
     if image.scripts:
         made.env.setdefault("NCCL_VERSION", nccl_of(image))
+        made.libraries = libraries(image)
     work = tools.Work(host, owner, image, record.uid, post)
     played = work.play
     own: dict[str, Tool] = {"python": work.python, "python3": work.python} if image.scripts else {}

@@ -61,7 +61,7 @@ class Work:
         """Interpret what is typed or is really there; a script that is taken to be in the image is a workload."""
         words = [word for word in process.argv[1:] if word not in ("-u", "-B", "-O")]
         scripted = bool(words) and not words[0].startswith("-") and process.view.find(words[0]) is None
-        if scripted or (words[:1] == ["-m"] and words[1:2] != ["http.server"]):
+        if scripted or (words[:1] == ["-m"] and words[1:2] not in (["http.server"], ["pip"])):
             return await self.play(process)
         return await TOOLS["python3"](process)
 

@@ -12,6 +12,7 @@ from kubesim.python.engine import Unavailable
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import pips
 
 VERSION = "3.11.2"
 BUILD = "(main, Nov 30 2024, 22:22:12) [GCC 12.2.0]"
@@ -81,7 +82,7 @@ async def python3(process: Process) -> int:
         await process.error(line.error.format(process.argv[0]))
         return 2
     if "V" in line.switches:
-        version = process.env.get("PYTHON_VERSION", VERSION)
+        version = _version(process)
         await process.write(f"Python {version}{' ' + BUILD if line.switches.count('V') > 1 else ''}\n")
         return 0
     if "h" in line.switches or "?" in line.switches:
@@ -90,9 +91,12 @@ async def python3(process: Process) -> int:
     if line.way == "file" and (error := _unreadable(process, line.value)):
         await process.error(f"{process.argv[0]}: can't open file '{_whole(process, line.value)}': {error}\n")
         return 2
+    if line.way == "module" and line.value == "pip":
+        process.argv = ["pip", *line.rest]
+        return await pips.pip(process)
     if line.way == "module" and line.value == "http.server":
         told = "u" in line.switches or bool(process.env.get("PYTHONUNBUFFERED")) or process.tty(1) is not None
-        version = process.env.get("PYTHON_VERSION", VERSION)
+        version = _version(process)
         return await python_serving.http_server(process, line.rest, version, told=told)
     limit = process.machine.memory_limit or process.machine.memory
     running = execution.Execution(process, max(min(limit, MAX_MEMORY), MIN_MEMORY))
@@ -102,6 +106,10 @@ async def python3(process: Process) -> int:
         return await running.run(_start(process, line))
     except Unavailable as error:
         return await process.fail(f"Python in containers is not available here: {error}", 1)
+
+
+def _version(process: Process) -> str:
+    return process.env.get("PYTHON_VERSION") or process.machine.libraries.get("python", VERSION)
 
 
 def _whole(process: Process, path: str) -> str:
@@ -123,7 +131,7 @@ def _start(process: Process, line: CommandLine) -> dict[str, Any]:
     terminals = [process.tty(fd) is not None for fd in range(3)]
     way = "prompt" if line.way == "input" and terminals[0] else line.way
     argv = {"command": "-c", "module": "-m", "file": line.value}.get(line.way, line.value)
-    version = process.env.get("PYTHON_VERSION", VERSION)
+    version = _version(process)
     prefix, sites = _places(process, version)
     return {
         "way": way,
@@ -164,6 +172,9 @@ def _places(process: Process, version: str) -> tuple[str, list[str]]:
     """Return the prefix of the installation, and where packages are."""
     short = version.rpartition(".")[0]
     local, system = f"/usr/local/lib/python{short}", "/usr/lib/python3/dist-packages"
+    if folder := process.machine.libraries.get("packages"):
+        prefix = folder.partition("/lib/python")[0]
+        return "/usr" if folder.endswith("dist-packages") else prefix, [folder]
     if process.view.find(f"{local}/site-packages") is not None or process.program.path.startswith("/usr/local/"):
         return "/usr/local", [f"{local}/site-packages"]
     return "/usr", [f"{local}/dist-packages", system]

@@ -87,6 +87,8 @@ class Machine:
     """The rules of its packet filter."""
     kube: KubeAccess | None = None
     devices: Access | None = None
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """The versions of what its image is for: python, torch, cuda (``kubelet/libraries.py``)."""
     host: HostSide | None = None
     catalogue: Catalogue | None = None
     """What the registries have that it reaches; None: the public ones alone."""
