@@ -16,7 +16,7 @@ from kubesim.gpu.collectives import membership, processes
 from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, INVALID_DEVICE
 from kubesim.gpu.demand import kv_cache, model_gib, on_cpu
 from kubesim.gpu.found import Found
-from kubesim.kubelet import failures, python
+from kubesim.kubelet import failures
 from kubesim.kubelet.environment import LONGEST_WORD, expand
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.libraries import libraries, release
@@ -101,8 +101,11 @@ def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, 
     return tuple(expand(word, known) for word in words) if known else words
 
 
-def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
-    """Whether a command is run by the emulated shell; what is known is computed, and what cannot start is refused."""
+def interpreted(image: Image, argv: tuple[str, ...], architecture: str, mounted: Sequence[str] = ()) -> bool:
+    """Whether a command is run by the emulated shell; what is known is computed, and what cannot start is refused.
+
+    ``mounted`` are the paths of the container's volumes: a script in one of them is whatever somebody wrote there.
+    """
     if (
         image.stands_in
         or not argv
@@ -111,7 +114,9 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     ):
         return False
     name = argv[0].rpartition("/")[2]
-    if name in INTERPRETED or name in TOOLS.added or _serves_files(image, argv) or {*argv} & image.files.keys():
+    if name in INTERPRETED or name in TOOLS.added or {*argv} & image.files.keys():
+        return True
+    if _is_written(image, argv, mounted):
         return True
     known = _is_server(image, name) or name.startswith("python") or name == "pause" or name.endswith(".sh")
     known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())
@@ -120,11 +125,13 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str) -> bool:
     return name in TOOLS or ("/" in argv[0] and _path(image, argv[0]) is None)
 
 
-def _serves_files(image: Image, argv: tuple[str, ...]) -> bool:
-    """Whether a command is ``python -m http.server`` of an image with Python: it shows the container's files."""
+def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str]) -> bool:
+    """Whether a command is Python on a program that is given: ``-c``, a script of a volume, or http.server."""
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
-    known = argv[0].rpartition("/")[2].startswith("python") and _path(image, argv[0]) is not None
-    return known and words[:2] == ["-m", "http.server"]
+    if not argv[0].rpartition("/")[2].startswith("python") or _path(image, argv[0]) is None or not words:
+        return False
+    below = any(words[0].startswith(f"{path.rstrip('/')}/") or words[0] == path for path in mounted)
+    return words[0] == "-c" or below or words[:2] == ["-m", "http.server"]
 
 
 def _is_server(image: Image, name: str) -> bool:
@@ -191,13 +198,9 @@ def _python(
     image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
 ) -> Program:
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
-    unbuffered = "-u" in argv
     if not words:
         return Program(fixed(Exit(0.05, 0)))
     modules = MACHINE_LEARNING if image.scripts else frozenset()
-    if words[0] == "-c":
-        text = words[1] if len(words) > 1 else ""
-        return Program(python.script(text, modules, dict(env), unbuffered=unbuffered, memory=memory))
     if words[0] in ("--version", "-V"):
         version = image.env.get("PYTHON_VERSION") or (libraries(image)["python"] if image.scripts else "3.11.2")
         return Program(fixed(Line(0.02, f"Python {version}"), Exit(0.03, 0)))

@@ -276,8 +276,11 @@ class PodWorker:
 
     def interpreted(self, container: Container) -> bool:
         """Whether a container's own process really runs, in its machine."""
-        image = self.record.images[self.record.spec(container)["image"]]
-        return behaviours.interpreted(image, self.argv(container), self._architecture)
+        spec = self.record.spec(container)
+        mounted = [mount["mountPath"] for mount in spec.get("volumeMounts") or ()]
+        return behaviours.interpreted(
+            self.record.images[spec["image"]], self.argv(container), self._architecture, mounted
+        )
 
     def due(self, container: Container) -> datetime | None:
         """When a container leaves its state; None: not by itself."""

@@ -14,7 +14,6 @@ from typing import Any
 
 FOREVER_S = 30 * 24 * 3600.0
 SCAN_LIMIT = 5000
-BUFFER_BYTES = 8192
 OOM_CODE, OOM_REASON = 137, "OOMKilled"
 """How a process ends whose container's memory is full."""
 
@@ -89,60 +88,3 @@ def fixed(*outputs: Output) -> Run:
         yield from outputs
 
     return run
-
-
-def buffered(run: Run) -> Run:
-    """Hold back standard output until 8 KiB are full or the process ends, as C and Python do with a pipe."""
-
-    def held(horizon: float, limit: int) -> Iterator[Output]:
-        waiting: list[Line] = []
-        size = 0
-        for out in run(horizon, limit):
-            if isinstance(out, Line) and out.stream == "stdout":
-                waiting.append(out)
-                size += len(out.text) + 1
-                if size < BUFFER_BYTES:
-                    continue
-            if isinstance(out, Exit) or size >= BUFFER_BYTES:
-                yield from (Line(out.at, line.text) for line in waiting)
-                waiting, size = [], 0
-            if isinstance(out, Exit) or out.stream != "stdout":
-                yield out
-
-    return held
-
-
-class Halt(Exception):
-    """Ends an interpreted program: by its own exit, or because nobody looks further (``code`` None)."""
-
-    def __init__(self, code: int | None, reason: str = "") -> None:
-        super().__init__(code)
-        self.code = code
-        self.reason = reason
-
-
-@dataclass
-class Watch:
-    """The time inside an interpreted program: every step costs a millisecond, and it stops at the horizon."""
-
-    horizon: float
-    limit: int
-    at: float = 0.01
-    steps: int = 0
-    memory: int = 0
-    """The bytes that it may hold; 0: no limit."""
-    held: dict[str, int] = field(default_factory=dict)
-    """Large values, by the variables that hold them, in bytes."""
-
-    def hold(self, name: str, size: int) -> None:
-        """Hold a large value; where that is more than it may, the kernel ends it."""
-        self.held[name] = size
-        if self.memory and sum(self.held.values()) > self.memory:
-            raise Halt(OOM_CODE, OOM_REASON)
-
-    def spend(self, seconds: float = 0.001) -> None:
-        """Let time pass."""
-        self.at += max(seconds, 0.0)
-        self.steps += 1
-        if self.at > self.horizon or self.steps > self.limit:
-            raise Halt(None)

@@ -9,7 +9,7 @@ from kubesim.gpu.found import Found
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import behaviours, images
 from kubesim.kubelet.images import PullError, parse_reference, pull
-from kubesim.kubelet.programs import Exit, Program
+from kubesim.kubelet.programs import Program
 from kubesim.shell.tools import TOOLS
 
 
@@ -88,33 +88,6 @@ def test_an_unknown_registry_does_not_resolve():
 
 def test_a_missing_program_cannot_be_started():
     assert 'exec: "pythn": executable file not found in $PATH: unknown' in program("python:3.9", "pythn").start_error
-
-
-def test_python_prints_when_it_ends():
-    run = program("python:3.9-slim", "python3", "-c", "import time\nprint('a')\ntime.sleep(5)\nprint('b')")
-    assert printed(run, 4) == []
-    assert printed(run) == ["a", "b"]
-
-
-def test_unbuffered_python_prints_at_once():
-    run = program("python:3.9-slim", "python3", "-u", "-c", "import time\nprint('a')\ntime.sleep(5)\nprint('b')")
-    assert printed(run, 4) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("code", "last", "status"),
-    [
-        ("import torch", "ModuleNotFoundError: No module named 'torch'", 1),
-        ("raise ValueError('no data')", "ValueError: no data", 1),
-        ("print('x'", "SyntaxError: '(' was never closed", 1),
-        ("import sys; sys.exit(3)", None, 3),
-        ("for i in range(3):\n  print(f'step {i}')", "step 2", 0),
-    ],
-)
-def test_python_scripts_end_as_they_would(code, last, status):
-    run = program("python:3.9-slim", "python3", "-u", "-c", code)
-    assert run.ending == Exit(run.ending.at, status)
-    assert (printed(run) or [None])[-1] == last
 
 
 def test_training_logs_over_time():

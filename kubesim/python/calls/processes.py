@@ -8,7 +8,7 @@ from typing import Any
 
 from kubesim.python.calls.registry import GuestError, Over, blocking, call, state
 from kubesim.shell.errors import BrokenPipe, FileError, StartError
-from kubesim.shell.handles import CHUNK, Handle
+from kubesim.shell.handles import CHUNK, Handle, Outside
 from kubesim.shell.machine import DEFAULT_PATH, Process
 from kubesim.shell.programs import NOT_EXECUTABLE, find
 from kubesim.shell.signals import NAMES
@@ -169,5 +169,6 @@ async def _feed(process: Process, fd: int, data: bytes) -> None:
     except BrokenPipe:
         return
     finally:
-        if fd in process.fds:
-            process.fds.pop(fd).release()
+        if fd in process.fds:  # the reader sees the end; the program itself closes its descriptor
+            process.fds[fd].release()
+            process.fds[fd] = Outside().share()

@@ -107,10 +107,9 @@ def guarded(function):
     except KeyboardInterrupt as error:
         tracebacks.report(type(error), error, error.__traceback__)
         return INTERRUPTED
-    except MemoryError as error:
-        machine.ask("outgrow")
-        sys.excepthook(type(error), tracebacks.stripped(error), error.__traceback__)
     except BaseException as error:
+        if isinstance(error, MemoryError) or "index-sized" in str(error):  # what 32 bits cannot count fills memory
+            machine.ask("outgrow")
         error = tracebacks.stripped(error)
         sys.excepthook(type(error), error, error.__traceback__)
     else:

@@ -1,0 +1,58 @@
+"""CPython in containers: the same output as on the host, and an end to whatever is hostile."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubesim.shell.files import View
+from kubesim.shell.handles import Outside
+from kubesim.shell.machine import Process
+from kubesim.shell.programs import find
+from kubesim.tests import shell_world
+from kubesim.tests.test_gpu_workloads import log
+from kubesim.tests.world import container, pod, world
+
+PROGRAMS = yaml.safe_load((Path(__file__).parent / "python" / "programs.yaml").read_text("utf-8"))
+
+
+async def ran(made, source):
+    """Return what a program prints, on both streams, and its status."""
+    streams = [shell_world.Screen(), shell_world.Screen()]
+    view = View(made.files, made.now, "/tmp")
+    program = find(view, ["python3", "-c", source], "/usr/bin")
+    fds = {0: Outside(), 1: Outside(writer=streams[0]), 2: Outside(writer=streams[1])}
+    process = Process(made, program, {"PATH": "/usr/bin:/bin", "HOME": "/root"}, view, fds)
+    process.start(made.tools[program.tool])
+    status = await asyncio.wait_for(process.wait(), 60)
+    return streams[0].text, streams[1].text, status
+
+
+def on_the_host(source):
+    done = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, text=True, cwd="/tmp")
+    return done.stdout, done.stderr, done.returncode % 256
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the image has Python 3.11: its wording is compared")
+async def test_small_programs_print_what_cpython_prints_on_the_host():
+    made = shell_world.machine("toolbox")
+    different = [source for source in PROGRAMS if await ran(made, source) != on_the_host(source)]
+    assert different == []
+
+
+async def test_a_containers_program_prints_when_its_buffer_is_flushed():
+    async with world(count=1) as w:
+        source = "import time\nprint('a')\ntime.sleep(5)\nprint('b')\ntime.sleep(1000)"
+        await w.create("pods", pod("late", container("python:3.12", "python3", "-c", source)))
+        await w.create("pods", pod("soon", container("python:3.12", "python3", "-u", "-c", source)))
+        await w.tick(60)
+        assert (log(w, "late"), log(w, "soon")) == ("", "a\nb\n")
+
+
+async def test_an_endless_loop_ends_with_its_process():
+    made = shell_world.machine("toolbox")
+    text, status = await shell_world.run("timeout 0.3 python3 -c 'while True: pass'; echo $?", made=made)
+    assert (text, status) == ("124\n", 0)
