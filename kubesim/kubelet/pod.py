@@ -436,8 +436,7 @@ class PodWorker:
         """Send SIGTERM: a process that ignores it is killed when the grace is over."""
         self._started_ending = True
         metadata = self.record.pod["metadata"]
-        deadline = parse(metadata["deletionTimestamp"])
-        graceful = bool(metadata.get("deletionGracePeriodSeconds"))
+        deadline, graceful = parse(metadata["deletionTimestamp"]), bool(metadata.get("deletionGracePeriodSeconds"))
         for container in self.record.containers:
             if container.state == "postStart":
                 self._hooks[container.name].cancel()
@@ -449,8 +448,7 @@ class PodWorker:
 
     def _hasten_ending(self) -> None:
         """A second deletion may allow less time than the first did."""
-        deadline = parse(self.record.pod["metadata"]["deletionTimestamp"])
-        self._stops.hasten(deadline)
+        self._stops.hasten(parse(self.record.pod["metadata"]["deletionTimestamp"]))
 
     async def _finish_ending(self) -> None:
         """Report the last status and let the API forget the pod."""
