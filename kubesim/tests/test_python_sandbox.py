@@ -12,6 +12,7 @@ from kubesim.shell.files import View
 from kubesim.shell.handles import Outside
 from kubesim.shell.machine import Process
 from kubesim.shell.programs import find
+from kubesim.streaming.pipe import Pipe
 from kubesim.tests import shell_world
 from kubesim.tests.test_gpu_workloads import log
 from kubesim.tests.world import container, pod, world
@@ -56,3 +57,19 @@ async def test_an_endless_loop_ends_with_its_process():
     made = shell_world.machine("toolbox")
     text, status = await shell_world.run("timeout 0.3 python3 -c 'while True: pass'; echo $?", made=made)
     assert (text, status) == ("124\n", 0)
+
+
+async def test_the_prompt_keeps_its_names_and_goes_on_after_an_error_and_an_interrupt():
+    made, screen = shell_world.machine("toolbox"), shell_world.Screen()
+    keys = Pipe(lambda: None)
+    stdio = shell_world.Stdio(keys, screen, screen, tty=True)
+    process = shell_world.spawn(made, ["python3"], cwd="/tmp", stdio=stdio)
+    keys.feed(b"x = 20\n1/0\nx + 1\nimport time\n")
+    await screen.shows("21\r\n")
+    keys.feed(b"print('asleep', x * 5); time.sleep(1000)\n")
+    await screen.shows("asleep 100\r\n")
+    keys.feed(b"\x03")
+    await screen.shows("KeyboardInterrupt")
+    keys.feed(b"exit()\n")
+    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert 'File "<stdin>", line 1, in <module>\r\nZeroDivisionError: division by zero\r\n' in screen.text

@@ -2,6 +2,7 @@
 
 import code
 import gc
+import importlib
 import io
 import json
 import linecache
@@ -52,6 +53,7 @@ def begin():
     """Set up sys, os.environ and the standard streams as the image has them."""
     for name in modules.RUNNER:
         sys.modules.pop(name, None)
+    importlib.import_module("warnings")  # CPython has it from its start on; codeop looks it up
     os.environ._data.clear()
     os.environ._data.update({os.fsencode(key): os.fsencode(value) for key, value in start["env"].items()})
     numbers = [int(each) for each in (start["version"].split(".") + ["0", "0"])[:3]]
@@ -213,7 +215,7 @@ def prompt():
     """An interactive session."""
     sys.ps1, sys.ps2 = ">>> ", "... "
     banner = BANNER.format(version=sys.version.replace("\n", ""))
-    Prompt(vars(main)).interact("" if start["quiet"] else banner, "")
+    Prompt(vars(main), "<stdin>").interact("" if start["quiet"] else banner, "")
 
 
 RUN = {
