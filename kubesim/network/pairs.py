@@ -32,6 +32,23 @@ class Ends:
         """Close this end."""
         self._outgoing.end()
 
+    def drop(self) -> None:
+        """Take nothing more of what the other end writes."""
+        self._incoming.end()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the other end takes nothing more."""
+        return self._outgoing.ended
+
+    async def room(self, full: int) -> None:
+        """Wait until fewer bytes than ``full`` wait for the other end to read them."""
+        await self._outgoing.room(full)
+
+    async def closed(self) -> None:
+        """Wait until this end is closed."""
+        await self._outgoing.over()
+
 
 def joined(server: Server, source: str) -> tuple[Ends, Ends]:
     """Return the client's end of a new connection to a server, twice: to read from and to write to."""

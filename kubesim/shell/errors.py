@@ -32,6 +32,14 @@ TEXTS = {
     "ECONNRESET": "Connection reset by peer",
     "EHOSTUNREACH": "No route to host",
     "ETIMEDOUT": "Connection timed out",
+    "ENETUNREACH": "Network is unreachable",
+    "ENOTCONN": "Transport endpoint is not connected",
+    "EISCONN": "Transport endpoint is already connected",
+    "EADDRINUSE": "Address already in use",
+    "EADDRNOTAVAIL": "Cannot assign requested address",
+    "EAFNOSUPPORT": "Address family not supported by protocol",
+    "ENOTSOCK": "Socket operation on non-socket",
+    "EDESTADDRREQ": "Destination address required",
 }
 
 

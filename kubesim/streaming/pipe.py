@@ -15,12 +15,30 @@ class Pipe:
         self._data = bytearray()
         self._ended = False
         self._wake = asyncio.Event()
+        self._taken = asyncio.Event()
         self._on_level = on_level
 
     @property
     def waiting(self) -> int:
         """Return how many bytes nobody has read yet."""
         return len(self._data)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is taken."""
+        return self._ended
+
+    async def room(self, full: int = FULL_BYTES) -> None:
+        """Wait until fewer bytes than ``full`` wait to be read, or nothing more is taken."""
+        while len(self._data) >= full and not self._ended:
+            self._taken.clear()
+            await self._taken.wait()
+
+    async def over(self) -> None:
+        """Wait until nothing more is taken."""
+        while not self._ended:
+            self._taken.clear()
+            await self._taken.wait()
 
     def feed(self, data: bytes) -> None:
         """Add data; what comes after the end is dropped."""
@@ -34,6 +52,7 @@ class Pipe:
         """Let readers see the end once they have read what is there."""
         self._ended = True
         self._wake.set()
+        self._taken.set()
 
     async def read(self, size: int = -1) -> bytes:
         """Return at least one byte and at most ``size`` (negative: whatever is there); b"" at the end."""
@@ -45,5 +64,6 @@ class Pipe:
         count = len(self._data) if size < 0 else size
         taken = bytes(self._data[:count])
         del self._data[:count]
+        self._taken.set()
         self._on_level()
         return taken

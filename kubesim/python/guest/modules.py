@@ -26,6 +26,8 @@ MANY = (
 """Packages all of whose modules are imported; of the others, what they import themselves."""
 RUNNER = {"machine", "files", "processes", "modules", "tracebacks", "network", "program", "app", "wit_world"}
 """The sandbox's own modules: the build looks them up, a program does not see them."""
+ADJUSTED = {"_socket", "select"}
+"""Built-in modules that are changed: the interpreter would make new ones."""
 kept = {}
 libraries = set()
 
@@ -132,7 +134,7 @@ def name_of(path):
 def keep(startup):
     """Take what was imported since the start out of sight."""
     for name in [each for each in sys.modules if each not in startup]:
-        if name.partition(".")[0] in RUNNER:
+        if name.partition(".")[0] in RUNNER | ADJUSTED:
             continue
         kept[name] = sys.modules.pop(name)
         specs[name] = spec = getattr(kept[name], "__spec__", None)

@@ -133,9 +133,14 @@ def install():
 
 def adjust():
     """Adjust the imported modules."""
+    import argparse
     import subprocess
     import threading
 
+    named = argparse._prog_name
+    argparse._prog_name = lambda prog=None: (
+        named(prog) if sys.version_info >= (3, 14) else prog or os.path.basename(sys.argv[0])
+    )
     signal.signal, signal.getsignal = set_signal, get_signal
     signal.raise_signal = lambda number: kill(start["pid"], number)
     signal.alarm = alarm

@@ -30,6 +30,7 @@ def prepare(startup):
     """Make the snapshot from which every program begins."""
     files.install()
     processes.install()
+    network.install()
     modules.load()
     processes.adjust()
     network.adjust()
