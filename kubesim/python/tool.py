@@ -153,6 +153,7 @@ def _start(process: Process, line: CommandLine) -> dict[str, Any]:
         "sites": sites,
         "site": sites[0],
         "packages": _packages(process, sites),
+        "libraries": dict(process.machine.libraries),
     }
 
 

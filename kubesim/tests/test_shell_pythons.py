@@ -61,3 +61,24 @@ async def test_torch_sees_the_containers_devices():
         await w.tick(60)
         _, out, err = await run(w, "train", "python3", "-c", script)
         assert (out, err) == ("True 2 12.4\nNVIDIA H100 80GB HBM3\n(2, 21, 5)\n", "")
+
+
+@pytest.mark.parametrize(
+    ("image", "versions"),
+    [
+        ("nvcr.io/nvidia/pytorch:24.07-py3", "2.4.0a0+3bcc3cddb5 12.5 90201 (2, 22, 3)"),
+        ("pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime", "2.3.1 12.1 8902 (2, 20, 5)"),
+    ],
+)
+async def test_torch_tells_the_versions_of_its_image_as_pip_does(image, versions):
+    script = (
+        "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version(), "
+        "torch.cuda.nccl.version())"
+    )
+    async with world(1) as w:
+        await w.create("pods", pod("train", container(image, "sleep", "999")))
+        await w.tick(900)
+        _, out, err = await run(w, "train", "python3", "-c", script)
+        assert (out, err) == (f"{versions}\n", "")
+        shown = (await run(w, "train", "pip", "show", "torch"))[1]
+        assert f"Version: {versions.split()[0]}\n" in shown

@@ -4,5 +4,10 @@ from machine import ask
 
 from torch import backends, cuda, distributed, version
 
-__version__ = "2.5.1+cu124"
 __all__ = ["ask", "backends", "cuda", "distributed", "version"]
+
+
+def __getattr__(name):
+    if name == "__version__":
+        return version.__version__
+    raise AttributeError(f"module 'torch' has no attribute {name!r}")

@@ -5,6 +5,8 @@ import warnings
 
 from machine import ask
 
+from torch import version
+
 NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
     "http://www.nvidia.com/Download/index.aspx"
@@ -13,7 +15,7 @@ NOT_READY = (
     "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() "
     "that might have already set an error? Error 802: system not yet initialized"
 )
-nccl = types.SimpleNamespace(version=lambda: (2, 21, 5))
+nccl = types.SimpleNamespace(version=lambda: version.numbers("nccl"))
 
 
 def device_count():
