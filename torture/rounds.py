@@ -19,12 +19,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from uuid import UUID, uuid4
 
+from kubesim import pools
+from kubesim.gpu.nodes import node_name
+from kubesim.hosting import STANDARD
 from torture.api_proxy import ApiProxy
 from torture.disturbances import Disturber
 from torture.dump import compare, dump
@@ -46,6 +51,10 @@ class Place:
     name: str
     kubeconfig: Path | None = None
     proxy: ApiProxy | None = None
+
+
+Versions = Callable[[Place, UUID], list[Any]]
+"""(where, whose session) -> the versions of the packs for it."""
 
 
 @dataclass
@@ -100,7 +109,7 @@ class Interview:
     """One round's interview, conducted through the services."""
 
     def __init__(
-        self, owner: Any, versions: list[Any], place: Place, disturber: Disturber, rng: random.Random
+        self, owner: Any, versions: Versions, place: Place, disturber: Disturber, rng: random.Random
     ) -> None:
         from faults import services as fault_services
         from sessions import services
@@ -118,9 +127,13 @@ class Interview:
         if place.proxy is not None:
             name = f"lent-{rng.getrandbits(40):010x}"
             cluster = fault_services.lend_cluster(name=name, kubeconfig=place.proxy.kubeconfig)
-        self.session = services.create_session(
-            owner=owner, candidate_name="Nobody", scenario_versions=versions, minutes=60, cluster=cluster
-        )
+        # A practice cluster is named by its session, and its nodes by the cluster; a pack names one of them.
+        uuid = uuid4()
+        packs = versions(place, uuid)
+        with patch.object(InterviewSession._meta.get_field("uuid"), "_get_default", lambda: uuid):
+            self.session = services.create_session(
+                owner=owner, candidate_name="Nobody", scenario_versions=packs, minutes=60, cluster=cluster
+            )
 
     def now(self) -> Any:
         """Return the session as it is."""
@@ -230,9 +243,7 @@ class Interview:
             self.wrong.append(f"{command!r} fails: {done.stderr.strip()[:200]}")
 
 
-def play(
-    number: int, place: Place, installation: Installation, versions: list[Any], owner: Any, seed: int
-) -> Outcome:
+def play(number: int, place: Place, installation: Installation, versions: Versions, owner: Any, seed: int) -> Outcome:
     """Play one round."""
     rng = random.Random(f"{seed}:{number}")
     outcome, began = Outcome(number, place.name), time.monotonic()
@@ -373,9 +384,9 @@ def _access(kubeconfig: Path) -> Any:
     return parse(yaml.safe_dump(yaml.safe_load(flat)))
 
 
-def _node(place: Place) -> str:
+def _node(place: Place, uuid: UUID) -> str:
     if place.kubeconfig is None:
-        return _practice_node()
+        return _practice_node(uuid)
     answer = subprocess.run(
         ["kubectl", "--kubeconfig", str(place.kubeconfig), "get", "nodes", "-o", "name"],
         check=True,
@@ -385,16 +396,10 @@ def _node(place: Place) -> str:
     return answer.stdout.split()[0].removeprefix("node/")
 
 
-def _practice_node() -> str:
-    """Return the name of a node that every fresh practice cluster has."""
-    from datetime import UTC, datetime, timedelta
-
-    from faults import selectors, services
-
-    cluster = services.ensure_practice_cluster(name="probe", deadline=datetime.now(UTC) + timedelta(hours=1))
-    node = selectors.kube_for(cluster).list("v1", "Node")[0]["metadata"]["name"]
-    services.release_cluster(cluster=cluster)
-    return str(node)
+def _practice_node(uuid: UUID) -> str:
+    """Return the name of the first node of a session's practice cluster."""
+    pool = pools.practice(STANDARD["nodes"], STANDARD["gpus"], "H100")[0]
+    return node_name(pool.machine, 0, f"gpu-{uuid.hex[:12]}")
 
 
 @contextmanager
@@ -418,13 +423,12 @@ def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1,
     ):
         versions, owner = _set_up(installation)
         with places(Path(name), random.Random(seed), names) as found:
-            packs = {place.name: versions(place) for place in found}
             began = time.monotonic()
             for number in range(first, first + count):
                 if time.monotonic() - began > seconds:
                     break
                 place = found[number % len(found)]
-                outcomes.append(play(number, place, installation, packs[place.name], owner, seed))
+                outcomes.append(play(number, place, installation, versions, owner, seed))
                 print(outcomes[-1].line(), flush=True)
                 assert installation.is_up, installation.log.read_text()[-3000:]
         if any(outcome.wrong for outcome in outcomes):
@@ -438,7 +442,7 @@ def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1,
     return 1 if wrong else 0
 
 
-def _set_up(installation: Installation) -> tuple[Any, Any]:
+def _set_up(installation: Installation) -> tuple[Versions, Any]:
     """Set Django up on the installation's folder; return what gives a place's packs, and an owner."""
     os.environ.update(installation.variables)
     os.environ["DJANGO_SETTINGS_MODULE"] = "interview_site.settings"
@@ -453,9 +457,9 @@ def _set_up(installation: Installation) -> tuple[Any, Any]:
 
     owner = User.objects.create(username="torture")
 
-    def versions(place: Place) -> list[Any]:
+    def versions(place: Place, uuid: UUID) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
-            packs.write(Path(folder), _node(place))
+            packs.write(Path(folder), _node(place, uuid))
             own = seed_catalog(folder=Path(folder))
         return [ScenarioVersion.objects.get(scenario__slug="architecture-mismatch"), *own]
 

@@ -55,7 +55,7 @@ def test_a_title_in_two_banks_must_be_named_by_its_key(parts, question_version):
     [
         ("", "list of 1 to 20 parts"),
         ("title: x", "list of 1 to 20 parts"),
-        ("- [", "Line 1: this is not YAML"),
+        ("- [", "Line 2: this is not YAML"),
         ("[" * 20_000, "Line 1 is nested deeper than 20 levels."),
         ("{a: " * 12_000, "Line 1 is nested deeper than 20 levels."),
         ("[" + "a, " * 16_000 + "]", "Line 1 holds more than 5000 values."),
