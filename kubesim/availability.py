@@ -18,6 +18,8 @@ from kubesim.store import Event, Store
 
 AGAIN_S = 30.0
 """Servers are looked for this often even where nothing changes."""
+FIRST_AGAIN_S = 0.1
+"""One that does not answer is looked for so soon, then after twice as long each time (upstream begins with 5 ms)."""
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 LABEL = "kubernetes.io/service-name"
 LOCAL: Verdict = ("True", "Local", "Local APIServices are always available")
@@ -37,6 +39,7 @@ class Availability:
         self._kind = operations.registry.by_resource(RESOURCE)
         self._queue = WorkQueue(operations.clock, self._sync, "apiservice-availability")
         self._stops: list[Callable[[], object]] = []
+        self._waits: dict[str, float] = {}
 
     def start(self) -> None:
         """Look at every APIService now, and whenever something that it needs changes."""
@@ -91,11 +94,22 @@ class Availability:
     async def _sync(self, name: str) -> None:
         service = self._store.get(self._kind, "", name)
         if self._register(name, service) or service is None:
+            self._waits.pop(name, None)
             return
         remote = bool(service["spec"].get("service"))
-        self._write(service, (self._prospects(service) or await self._asked(service)) if remote else LOCAL)
+        says = (self._prospects(service) or await self._asked(service)) if remote else LOCAL
+        self._write(service, says)
         if remote:
-            self._queue.add_after(name, AGAIN_S)
+            self._queue.add_after(name, self._wait(name, says))
+
+    def _wait(self, name: str, says: Verdict) -> float:
+        """Return after how many seconds a server is looked for again."""
+        if says == PASSED:
+            self._waits.pop(name, None)
+            return AGAIN_S
+        wait = self._waits.get(name, FIRST_AGAIN_S)
+        self._waits[name] = min(wait * 2, AGAIN_S)
+        return wait
 
     def _write(self, service: Obj, says: Verdict) -> None:
         status = service.get("status", {})

@@ -117,6 +117,16 @@ async def test_an_api_service_tells_how_the_discovery_failed(live, client):
     assert message.endswith(":443/apis/toys.example.com/v1: 500")
 
 
+async def test_a_server_that_listens_only_later_is_found_long_before_half_a_minute(live, client):
+    server = Toys(500)
+    live.ask(lambda cluster: cluster.nodes.fabric.listen("10.9.9.7", 8443, server))
+    await serve(client, "10.9.9.7")
+    await post(client, SERVICES, api_service("toys"))
+    await condition(client, "FailedDiscoveryCheck")
+    server.status = 200
+    assert (await condition(client, "Passed"))["status"] == "True"
+
+
 async def test_an_unavailable_server_is_answered_for_in_plain_words(client):
     await post(client, SERVICES, api_service("toys"))
     await condition(client, "ServiceNotFound")
