@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
+# What the Python of simulated containers is built from; an update of it is built before anything starts.
+GUEST_STAMP := $(VENV)/guest.stamp
+GUEST := kubesim/python/build.py $(shell find kubesim/python/guest kubesim/python/wit -type f -not -name '*.pyc')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 INSTALL_FAILED = echo "error: not everything could be installed; the lines above say why. Run: make clean $(or $(MAKECMDGOALS),run)"; exit 1
 # Tests wait for servers, timers and browsers more than half of the time: four workers keep two cores busy.
@@ -24,10 +27,10 @@ TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|^def test.*[ (]k
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(RUN_STAMP) ## Make the virtual environment and install what is locked (nothing but Python and pip)
+setup: $(RUN_STAMP) $(GUEST_STAMP) ## Make the virtual environment and install what is locked (nothing but Python and pip)
 	@:
 
-setup-dev: $(DEV_STAMP)
+setup-dev: $(DEV_STAMP) $(GUEST_STAMP)
 	@:
 
 run: setup ## Set up what is missing and start everything; Ctrl-C stops it
@@ -108,6 +111,9 @@ $(VENV)/bin/python:
 $(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
 	@echo "Installing the locked packages (once) ..."
 	@$(INSTALL) requirements/run.lock || { $(INSTALL_FAILED); }
+	@touch $@
+
+$(GUEST_STAMP): $(GUEST) | $(RUN_STAMP)
 	@echo "Building the Python of simulated containers (once) ..."
 	@$(BIN)/python -m kubesim.python.build || true
 	@touch $@
