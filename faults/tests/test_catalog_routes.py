@@ -28,6 +28,7 @@ from faults.tests.variants import PACKS
 PACK = next(pack for pack in PACKS if pack.slug == "architecture-mismatch")
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 PATIENCE_S = 60.0
+LARGE = "pytorch/pytorch:2.4.0"
 PRINTS = "print('training finished: 3 epochs, loss 0.217')"
 NUMBERS = itertools.count(1)
 needs_kubectl = [
@@ -111,7 +112,8 @@ def candidate(practice_cluster, tmp_path):
 @pytest.fixture
 def practice_cluster(practice):
     """One cluster for all tests of this file, made by the first that asks."""
-    made = practice_clusters.create("catalog-routes", datetime.now(UTC) + timedelta(hours=1), 3, 8)
+    until = datetime.now(UTC) + timedelta(hours=1)
+    made = practice_clusters.create("catalog-routes", until, 3, 8, present=[LARGE])  # its pull takes 40 s
     kube = Kube(parse(made["kubeconfig"]))
     yield kube
     kube.close()
@@ -210,7 +212,7 @@ def created_by_command(candidate):
 RIGHT = [
     *(
         pytest.param(with_image(image), id=image)
-        for image in ("python", "docker.io/library/python:3.12", "amd64/python:3.9", "pytorch/pytorch:2.4.0")
+        for image in ("python", "docker.io/library/python:3.12", "amd64/python:3.9", LARGE)
     ),
     written_by_hand,
     split_otherwise,
