@@ -26,7 +26,8 @@ MAX_SILENT_TICKS, MAX_STARVED_TICKS = 5, 30
 are counted, not seconds: where the machine has slept, or somebody has stopped all of us, nobody looked."""
 MIN_CPU_S = 1.0
 """Who wants to compute and was given less than this in the silent time is starved, and does not hang."""
-MAX_RESIDENT_BYTES = 512 << 20
+MAX_RESIDENT_BYTES = 1 << 30
+"""A hundred sandboxed Python programs take two thirds of it."""
 USAGE_TICKS = 5
 BUSY_S, BUSY_SHARE, BUSY_NICENESS = 60.0, 0.8, 15
 ANSWER_S = 0.5

@@ -192,14 +192,12 @@ def test_at_the_end_the_token_may_do_nothing_and_after_the_release_it_is_nobodys
 @pytest.mark.parametrize("place", ["practice"], indirect=True)  # on the real one no program runs
 def test_pods_reach_each_other_and_names_but_neither_other_tenants_nor_the_metadata_server(admin, candidate, home):
     server = hostile.pod("server", home)
-    command = ["python3", "-u", "-m", "http.server", "80"]
-    server["spec"]["containers"][0] |= {"image": "python:3.9-slim", "command": command}
+    server["spec"]["containers"][0] |= {"image": "python:3.9-slim", "command": ["python3", "-m", "http.server", "80"]}
     candidate.create(server)
     stranger = hostile.pod("stranger", "default")
     stranger["spec"] = server["spec"]
     admin.create(stranger)
     mine, theirs = address(admin, home, "server"), address(admin, "default", "stranger")
-    eventually(lambda: "Serving" in admin.logs(home, "server") and "Serving" in admin.logs("default", "stranger"))
     tries = {"mine": mine, "theirs": theirs, "metadata": "169.254.169.254", "outside": "8.8.8.8"}
     lines = [f"wget -T 1 -q -O /dev/null http://{ip}/ && echo {name}" for name, ip in tries.items()]
     lines.append("nslookup kubernetes.default.svc.cluster.local >/dev/null && echo names")

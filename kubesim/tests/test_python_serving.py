@@ -62,8 +62,8 @@ async def test_bound_to_the_loopback_it_is_reached_from_its_own_pod_only(w):
     ("words", "error"),
     [
         (["http"], "argument port: invalid int value: 'http'"),
-        (["--bind"], "argument -b/--bind: expected one argument"),
-        (["--nosuch"], "unrecognized arguments: --nosuch"),
+        (["--bind"], "argument --bind: expected one argument"),
+        (["--tls"], "unrecognized arguments: --tls"),
     ],
 )
 async def test_a_wrong_command_line_ends_it(w, words, error):
