@@ -17,7 +17,7 @@ ROUNDS = 3
 GOALS = {"symptom_s": 2.0, "reverted_s": 5.0}
 AT_ONCE, MAX_RATIO = 10, 3.0
 PREPARED = (1, 1, AT_ONCE, 1, AT_ONCE, 1, AT_ONCE)
-"""How many are prepared at once in each round; the first, in which everything is new, does not count."""
+"""The number of preparations at once in each round; the first, in which everything is new, does not count."""
 
 
 def rehearse() -> dict[str, Any]:

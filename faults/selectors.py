@@ -14,8 +14,9 @@ from faults.errors import FaultError
 from faults.guardrails import Guardrails
 from faults.injectors import changes as fault_changes
 from faults.kube import addresses
-from faults.kube.client import Kube, Resource
+from faults.kube.client import Kube
 from faults.kube.config import Access, parse
+from faults.kube.discovery import Resource
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack

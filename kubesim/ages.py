@@ -29,7 +29,7 @@ KIND_OF_POD = "pods"
 
 
 class Ages:
-    """How old things are. A group is ``CLUSTER``, ``ADDON`` and a namespace, or ``NODE`` and a name."""
+    """Ages of a cluster's objects. A group is ``CLUSTER``, ``ADDON`` and a namespace, or ``NODE`` and a name."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed

@@ -1,4 +1,4 @@
-"""What an operation has to ask of others: webhooks that admit its object.
+"""Calls of the webhooks that admit an operation's object.
 
 Operations are synchronous, so that nothing comes between their reading and their writing. One that lacks an answer
 raises ``Unanswered``; whoever began it fetches the answer and begins it again (``answered``). A ``Talk`` keeps what

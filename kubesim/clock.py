@@ -142,7 +142,7 @@ class ManualClock:
 
 
 OUTSIDE: set[asyncio.Future[None]] = set()
-"""What threads compute that the event loop cannot see: each is done once the thread has come to its next request."""
+"""Computations of threads, unseen by the event loop: each ends at the next request of its thread."""
 
 
 async def settle(turns: int = 500) -> None:

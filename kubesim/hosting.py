@@ -45,7 +45,7 @@ STANDARD: Obj = {
     "addons": ["coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring"],
 }
 PLAIN: Obj = {**STANDARD, "addons": []}
-"""What clusters are mostly asked to be: an image is kept of one of each. Others take one of themselves."""
+"""The two usual kinds of cluster: an image is kept of one of each. Others take one of themselves."""
 ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 """Parts of the names of modules that no cluster's process needs."""
 

@@ -45,7 +45,7 @@ NAME = "image"
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """What a new cluster is to be: its seed, and how much later things come in it than in the image, by group."""
+    """The parts of a new cluster that differ from the image: its seed, and the delay of each group of objects."""
 
     seed: str
     passed: Mapping[str, timedelta]

@@ -22,7 +22,7 @@ from kubesim.times import micro
 
 MAX_NODES, MAX_GPUS = 1000, 16
 JOINED_AFTER = timedelta(seconds=41)
-"""How long after its boot a machine of the cloud joins, at least."""
+"""The shortest time between the boot of a machine of the cloud and its joining."""
 PROFILES = ("gke", "plain")
 CLOUD = ("cloud.google.com/", "topology.", "node.kubernetes.io/", "beta.kubernetes.io/instance-type")
 """How the labels begin that only a cloud's nodes have."""
@@ -45,7 +45,7 @@ class Pool:
     kubelet: Obj = field(default_factory=dict)
     """What the configuration of their kubelets says beside the defaults."""
     images: tuple[str, ...] = ()
-    """What is on their disks from the start, beside what such nodes have in any case."""
+    """Images on their disks from the start, beside those that such nodes have in any case."""
 
     @property
     def machine(self) -> str:

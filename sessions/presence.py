@@ -6,6 +6,7 @@ a web process that dies leaves no ghosts. Redis keeps it; while Redis is away, n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,11 +47,11 @@ def tell(came: Collection[Connection], went: Collection[Connection], now: dateti
     until = now.timestamp() + KEEP_S
     try:
         with live.client().pipeline(transaction=False) as pipe:
-            for session in {each.session for each in came}:
-                members: dict[str | bytes, Any] = {
-                    _member(each.user, each.name): until for each in came if each.session == session
-                }
-                pipe.zadd(_key(session), members)
+            members: defaultdict[str, dict[str | bytes, Any]] = defaultdict(dict)
+            for each in came:
+                members[each.session][_member(each.user, each.name)] = until
+            for session, open_now in members.items():
+                pipe.zadd(_key(session), open_now)
                 pipe.expire(_key(session), int(KEEP_S) + 1)
             for each in went:
                 pipe.zrem(_key(each.session), _member(each.user, each.name), _member(each.user, POLL))

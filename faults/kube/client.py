@@ -25,8 +25,10 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
 from faults import errors, heartbeat
-from faults.backoff import next_pause, parse_retry_after
+from faults.backoff import next_pause
 from faults.kube.config import Access
+from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
+from faults.kube.statuses import error_of
 
 T = TypeVar("T")
 Obj = dict[str, Any]
@@ -38,29 +40,11 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-_DISCOVERY = ",".join(
-    [f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")]
-    + ["application/json"]
-)
 # Nothing is repeated by urllib3: ``Kube._repeat`` decides. Redirects would carry the token elsewhere.
 _NO_RETRIES = urllib3.Retry(total=0, redirect=False, raise_on_status=False)
 MAX_TRIES = 5
 MAX_REPEAT_S = 5.0  # from the first try; what takes longer is for the schedule of the work item
 PAUSE_S, MAX_PAUSE_S = 0.05, 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """One kind as the cluster's discovery names it."""
-
-    api_version: str
-    kind: str
-    plural: str
-    namespaced: bool
-    verbs: frozenset[str]
-
-
-Resources = list[Resource]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +206,7 @@ class Kube:
 
     def _preferred(self) -> Sequence[str]:
         """Return the preferred version of each named group, and learn its kinds where one answer tells them all."""
-        answer = self._json("GET", "/apis", accept=_DISCOVERY)
+        answer = self._json("GET", "/apis", accept=DISCOVERY)
         if answer.get("kind") != "APIGroupDiscoveryList":
             return [group["preferredVersion"]["groupVersion"] for group in answer.get("groups", [])]
         groups = parse_groups(answer)
@@ -232,7 +216,7 @@ class Kube:
         return [version for version in groups if version in self._kinds or self._may_be_up(version)]
 
     def _may_be_up(self, api_version: str) -> bool:
-        """Whether an API of which discovery knew no kinds is worth asking; whoever may not look leaves it out."""
+        """Tell whether an API without known kinds is worth asking; whoever may not look leaves it out."""
         try:
             return not self._is_down(api_version)
         except errors.Forbidden:
@@ -434,38 +418,6 @@ def _checked_pool(refusal: Callable[[str], str]) -> type[urllib3.HTTPSConnection
     return CheckedPool
 
 
-def parse_resources(api_version: str, answer: Obj) -> dict[str, Resource]:
-    """Return the kinds of a discovery document, without their subresources."""
-    return {
-        entry["kind"]: Resource(
-            api_version, entry["kind"], entry["name"], entry["namespaced"], frozenset(entry["verbs"])
-        )
-        for entry in answer.get("resources", [])
-        if "/" not in entry["name"]
-    }
-
-
-def parse_groups(answer: Obj) -> dict[str, dict[str, Resource] | None]:
-    """Return the first, preferred version of each group of an aggregated discovery document, with its kinds.
-
-    None stands for those of another server that does not answer for now.
-    """
-    found: dict[str, dict[str, Resource] | None] = {}
-    for group in answer.get("items", []):
-        version = group["versions"][0]
-        api_version = f"{group['metadata']['name']}/{version['version']}"
-        entries = [entry for entry in version.get("resources", []) if entry.get("responseKind")]
-        is_stale = version.get("freshness") == "Stale"
-        kinds = {entry["responseKind"]["kind"]: _discovered(api_version, entry) for entry in entries}
-        found[api_version] = None if is_stale else kinds
-    return found
-
-
-def _discovered(api_version: str, entry: Obj) -> Resource:
-    kind, is_namespaced = entry["responseKind"]["kind"], entry["scope"] == "Namespaced"
-    return Resource(api_version, kind, entry["resource"], is_namespaced, frozenset(entry["verbs"]))
-
-
 def _client_context(access: Access) -> ssl.SSLContext:
     """Return a TLS context, with a client certificate if there is one; ``ssl`` can load it from a file only."""
     context = ssl.create_default_context(cadata=access.ca_pem or None)
@@ -481,11 +433,6 @@ def _client_context(access: Access) -> ssl.SSLContext:
     return context
 
 
-def group_path(api_version: str) -> str:
-    """Return the path of an API group's version."""
-    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-
-
 def _write_query(field_manager: str, dry_run: bool) -> dict[str, str]:
     return {"fieldManager": field_manager, "dryRun": "All" if dry_run else ""}
 
@@ -494,42 +441,3 @@ def _cause(exc: BaseException) -> str:
     """Return the innermost reason of urllib3's nested exceptions, in one line."""
     reason = getattr(exc, "reason", None)
     return _cause(reason) if isinstance(reason, BaseException) else str(exc).split(": ", 1)[-1]
-
-
-def error_of(code: int, data: bytes, headers: Mapping[str, str]) -> errors.ClusterError:
-    """Turn a Status, or whatever a proxy sent in its place, into one of our errors."""
-    try:
-        status = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        status = {}
-    if not isinstance(status, dict):
-        status = {}
-    error = error_for(code, str(status.get("reason", "")), str(status.get("message") or f"HTTP {code}"), headers)
-    error.retryable |= _names(status.get("details"), "NamespaceTerminating")
-    return error
-
-
-def _names(details: Any, cause: str) -> bool:
-    """Tell whether a Status' details name a cause: a namespace that ends refuses what may be made after it."""
-    causes = details.get("causes") if isinstance(details, dict) else None
-    found = causes if isinstance(causes, list) else []
-    return any(isinstance(entry, dict) and entry.get("reason") == cause for entry in found)
-
-
-def error_for(code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> errors.ClusterError:
-    """Return the error for a Kubernetes Status (code, reason, message)."""
-    if code == 409:
-        return errors.AlreadyExists(message) if reason == "AlreadyExists" else errors.Conflict(message)
-    plain: dict[int, type[errors.ClusterError]] = {
-        400: errors.Invalid,
-        401: errors.Unauthorized,
-        403: errors.Forbidden,
-        404: errors.NotFound,
-        410: errors.Expired,
-        422: errors.Invalid,
-    }
-    if code in plain:
-        return plain[code](message)
-    if code in (408, 429) or code >= 500:
-        return errors.Unreachable(message, retry_after=parse_retry_after((headers or {}).get("Retry-After", "")))
-    return errors.ClusterError(message)

@@ -20,7 +20,9 @@ import aiohttp
 import orjson
 
 from faults.errors import ClusterError, Expired, NotFound, Unreachable
-from faults.kube.client import Kube, Obj, error_for, error_of, group_path, parse_resources
+from faults.kube.client import Kube, Obj
+from faults.kube.discovery import group_path, parse_resources
+from faults.kube.statuses import error_for, error_of
 
 Change = Literal["ADDED", "MODIFIED", "DELETED"]
 OnChange = Callable[[Change, Obj], None]

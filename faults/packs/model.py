@@ -16,7 +16,7 @@ RIGHTS = (PRIVILEGED_PODS, EPHEMERAL_CONTAINERS, DIRECT_PLACEMENT)
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What a cluster must offer: a tier, nodes, GPUs on each of them, and the node agent where it is needed.
+    """Requirements of a cluster: a tier, nodes, GPUs on each of them, and the node agent where it is needed.
 
     ``images`` are on the nodes of a practice cluster from the start, so that nobody waits for a pull.
     """

@@ -92,7 +92,7 @@ class Policy(Controller):
 
 
 def _is_late(found: Obj, namespace: str) -> bool:
-    """Whether pods of a daemon set of the operator are not ready."""
+    """Tell whether pods of a daemon set of the operator are not ready."""
     status, meta = found.get("status") or {}, found["metadata"]
     return bool(
         meta["namespace"] == namespace and status.get("numberReady", 0) < status.get("desiredNumberScheduled", 0)

@@ -1,4 +1,4 @@
-"""What CEL rules see of the values of a schema."""
+"""Values of a schema as its CEL rules see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the CEL rules of a schema before any object is asked: their form, and whether they compile."""
+"""Mistakes in the CEL rules of a schema, before any object is asked: of form, and rules that do not compile."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Access:
 
     @property
     def has_driver(self) -> bool:
-        """Whether the container has the device files, at least."""
+        """Tell whether the container has the device files, at least."""
         mine = self.privileged or self.injected
         return bool(self.board.devices) and self.board.toolkit and mine
 

@@ -40,7 +40,7 @@ OUT_OF_MEMORY, INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_DEVICE = 2, 35, 100, 101
 NOT_READY, MISMATCH, UNKNOWN = 802, 803, 999
 MIB = 1 << 20
 GSP_TIMEOUT_S = 45.0
-"""How long a call waits for a firmware that does not answer (Xid 119 says so)."""
+"""The seconds that a call waits for a firmware that does not answer (Xid 119 says so)."""
 SLOWED = 0.45
 """Share of its speed that a device keeps while the hardware slows it."""
 
@@ -160,7 +160,7 @@ class Cuda:
         struck: Callable[[int], None] = lambda code: None,
     ) -> None:
         self.error = 0
-        """What every call fails with from now on; 0 while all is well."""
+        """The error of every call from now on; 0 while all is well."""
         self._access = access
         self._environment = dict(environment)
         self._pid = pid

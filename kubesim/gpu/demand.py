@@ -31,7 +31,7 @@ DEFAULT_BILLIONS, USED_SHARE, ACTIVATIONS_GIB = 0.6, 0.9, 1.4
 
 
 def on_cpu(argv: Iterable[str], env: Mapping[str, str]) -> bool:
-    """Whether a program is told by its own options to leave the GPUs alone."""
+    """Tell whether a program is told by its own options to leave the GPUs alone."""
     return any(map(_CPU.search, _said(argv, env)))
 
 

@@ -32,7 +32,7 @@ class Found:
 
     @property
     def absent(self) -> bool:
-        """Whether there is no GPU for it at all."""
+        """Tell whether there is no GPU for it at all."""
         return self.error in ABSENT
 
     def dump(self) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def _capacity(machine: Machine, gpus: int) -> dict[str, str]:
 
 RESERVED_CPU = ((1, 60), (1, 10), (2, 5), (1 << 20, 2.5))
 RESERVED_MEMORY = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (1 << 20, 0.02))
-"""What GKE keeps back of the first cores (millicores of each) and GiB (shares), and of those after them.
+"""The part that GKE keeps back of the first cores (millicores of each) and GiB (shares), and of those after them.
 
 Source: https://cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 """

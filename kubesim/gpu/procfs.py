@@ -1,4 +1,4 @@
-"""What the driver shows below /proc/driver/nvidia: its version, its parameters, and the devices."""
+"""Files of the driver below /proc/driver/nvidia: its version, its parameters, and the devices."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Product:
 
     @property
     def speed(self) -> float:
-        """How fast it trains a common model beside an H100, which is neither bound by memory nor by compute alone."""
+        """The speed of training a common model as a share of an H100's; not memory or compute alone bounds it."""
         return float((self.tflops["fp16"] / H100_TFLOPS) ** 0.5 * (self.bandwidth / H100_BANDWIDTH) ** 0.25)
 
     def numa_node(self, index: int, count: int) -> int:

@@ -43,17 +43,17 @@ SERVERS = frozenset(
 """Programs that go on as their image's behaviour says."""
 NOTHING = Found()
 BATCH, LOGGED_STEPS = 64, 100
-"""How many samples a step of training takes; after how many steps it logs."""
+"""The samples of one step of training; the steps between two lines of its log."""
 GPU_SERVERS = frozenset({"inference", "tritonserver", "text-generation-launcher"})
 NO_DEVICE_AT_S, NO_CACHE_AT_S = 4.9, 14.5
-"""When an inference server has found that it has no GPU, and that its model leaves no room on it."""
+"""Seconds until an inference server finds that it has no GPU, and that its model leaves no room on it."""
 FIRST_WITH_BFLOAT16 = 8.0
 """The compute capability since which GPUs have bfloat16, and FlashAttention runs."""
 MODEL_LENGTH, BYTES_PER_TOKEN = 8192, 131072
 H100_RATE, CORE_RATE, MAX_CORES = 2507.0, 6.1, 7.9
 """Samples per second of training on an H100, and on one core of a processor; so many cores it keeps busy."""
 DEFAULTS = {"world": 1, "pace": H100_RATE, "rate": H100_RATE, "speed": 1.0}
-"""What the lines of a program tell of that nobody has told of its devices."""
+"""Devices in the lines of a program to which nobody has told its own."""
 
 
 @lru_cache(maxsize=1024)
@@ -102,7 +102,7 @@ def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, 
 
 
 def interpreted(image: Image, argv: tuple[str, ...], architecture: str, mounted: Sequence[str] = ()) -> bool:
-    """Whether a command is run by the emulated shell; what is known is computed, and what cannot start is refused.
+    """Tell whether the emulated shell runs a command; what is known is computed, and what cannot start is refused.
 
     ``mounted`` are the paths of the container's volumes: a script in one of them is whatever somebody wrote there.
     """
@@ -126,7 +126,7 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str, mounted:
 
 
 def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str]) -> bool:
-    """Whether a command is Python on a program that is given: ``-c``, a script of a volume, or http.server."""
+    """Tell whether a command is Python on a program that is given: ``-c``, a script of a volume, or http.server."""
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
     if not argv[0].rpartition("/")[2].startswith("python") or _path(image, argv[0]) is None or not words:
         return False

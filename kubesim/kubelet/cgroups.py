@@ -16,7 +16,7 @@ from kubesim.shell.meter import Use
 ROOT = "/sys/fs/cgroup"
 CPU_PERIOD_US, USEC = 100_000, 1_000_000
 USER_SHARE, THROTTLED_SHARE, NEAR_LIMIT = 0.87, 0.83, 0.97
-"""How much of the CPU time is spent outside the kernel; of the periods that are throttled near a limit."""
+"""The share of the CPU time outside the kernel; the share of periods that are throttled near a limit."""
 MIN_SHARES, MAX_SHARES = 2, 262144
 CONTROLLERS = "cpuset cpu io memory hugetlb pids rdma misc"
 

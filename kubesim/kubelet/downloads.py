@@ -42,14 +42,14 @@ class Download:
 
 
 class Downloads:
-    """What a node pulls now, and what waits for its turn; ``most`` returns how many it pulls at once (0: any)."""
+    """Pulls of a node, under way or waiting; ``most`` returns how many it pulls at once (0: any)."""
 
     def __init__(self, images: NodeImages, most: Callable[[], int]) -> None:
         self._images = images
         self._most = most
         self._owned: dict[int, list[Download]] = {}
         self._slots: list[datetime] = []
-        """When each of those that are pulled at once is through."""
+        """The moments at which the pulls that are under way end."""
         self._coming: dict[str, datetime] = {}
         """Layer -> when it is there."""
         self._until: datetime | None = None

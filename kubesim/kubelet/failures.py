@@ -23,11 +23,11 @@ MEMORY_AT_S = 7.5
 """When a program that wants too much has loaded so much that nothing is left."""
 MIB_PER_GIB = 1024
 CONTEXT_MIB, MAX_CACHED_MIB = 522, 1400
-"""What CUDA's context takes beside tensors; up to so much PyTorch has reserved and not used."""
+"""The memory of CUDA's context; the most that PyTorch has reserved and not used."""
 TRIED_MIB = (256, 384, 512, 768, 1024, 1536, 2048, 2560)
-"""How large the tensor is for which there is no room any more."""
+"""The size of the tensor for which there is no room any more."""
 CONTAINED, ECC, FIRST_WITH_CONTAINED = 226, 214, (12, 8)
-"""Which of CUDA's errors an older release has where a newer one tells a contained error."""
+"""The errors of an older CUDA release, by those of a newer one that tell a contained error."""
 SHORT_NAME, ACCELERATOR, PER_PROCESS = (2, 5), (2, 8), (2, 1)
 """Since when PyTorch says torch.OutOfMemoryError and torch.AcceleratorError, and names all processes."""
 

@@ -25,7 +25,7 @@ from kubesim.times import micro, parse
 
 UPTIME = timedelta(days=9, hours=5, minutes=41)
 UPTIME_SPREAD_S = 14 * 86400
-"""How long a machine has been up, where nothing is known of its boot: so long at least, and each for another time."""
+"""The shortest uptime of a machine of whose boot nothing is known; each has another."""
 MIG_PREFIX = "nvidia.com/mig-"
 RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 """The classes of the operator that lead to the toolkit's own runtime."""
@@ -35,7 +35,7 @@ ON_CPU = "training-cpu"
 MIN_WORK_MIB, FITTING_SHARE = 3072, 0.92
 """The least memory with which known work gets on; how much of what is free it takes where others hold the rest."""
 LATEST = datetime.max.replace(tzinfo=UTC)
-"""When every process holds all that it ever will."""
+"""Seconds until every process holds all that it ever will."""
 GONE_S = 300.0
 """How long a kubelet waits for a device plugin that has gone before the resource itself goes."""
 SKIPPED = "I health.go:160] Skipping event {{Device:{uuid} EventType:8 EventData:{code}}}"
@@ -77,7 +77,7 @@ class NodeGpus:
     label: str = ""
     count: int = 0
     booted: datetime | None = None
-    """When the machine has booted; for a board that is not made yet."""
+    """The moment of the machine's boot, for a board that is not made yet."""
     seed: str = ""
     """Decides on the identity of the devices."""
     plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)

@@ -85,7 +85,7 @@ class Node:
     config: Mapping[str, Any] = field(default_factory=dict)
     """What its kubelet is set to."""
     info: dict[str, str] = field(default_factory=dict)
-    """What it says of itself (nodeInfo)."""
+    """The node's own nodeInfo."""
     cloud: str = ""
     """The name of its provider, where it is a machine of a cloud."""
     ledger: Ledger = field(default_factory=lambda: Ledger(tuple, {}, lambda: 0.0))

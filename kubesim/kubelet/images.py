@@ -92,9 +92,9 @@ class Image:
     files: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The text of each file of its own, by path."""
     own: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What its program logs, uses and serves (``imagefile.py``) where that is no behaviour of the catalogue."""
+    """The logs, load and servers of its program (``imagefile.py``) where that is no behaviour of the catalogue."""
     pull_s: float | None = None
-    """How long a pull takes where that does not follow from its size."""
+    """The seconds of a pull, where they do not follow from its size."""
     id: str = ""
     """The digest of its configuration, by which the runtime knows it."""
     manifest: str = ""
@@ -175,7 +175,7 @@ class Catalogue:
         """Repository and digest -> tag and platform (empty: all) of what was looked up."""
 
     def known(self, text: str) -> bool:
-        """Whether the registries have the repository of an image."""
+        """Tell whether the registries have the repository of an image."""
         return bool(self._of(parse_reference(text).repository))
 
     def pull(self, text: str, architecture: str) -> Image:

@@ -20,7 +20,7 @@ class NodeImages:
         self.architecture = architecture
         self.catalogue = catalogue
         self.changed = self.unsaved = True
-        """Whether the node's status tells of other images, and whether others are kept for a restart."""
+        """Tell whether the node's status tells of other images, and whether others are kept for a restart."""
         self._by_name: dict[str, Image] = {}
         self._layers: dict[str, Layer] | None = None
         for name in names:

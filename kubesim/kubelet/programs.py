@@ -53,7 +53,7 @@ class Program:
     stamped: bool = False
     """Whether its lines say when they were printed (``stamps.py``)."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What its lines tell of: versions, devices, how fast it is."""
+    """The versions, devices and speed that its lines tell of."""
     start_error: str = ""
     """The runtime's text if the process cannot even be started."""
 

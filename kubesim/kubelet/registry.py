@@ -17,7 +17,7 @@ TOKENS = {
     "auth.docker.io": "/token", "ghcr.io": "/token", "quay.io": "/v2/auth", "nvcr.io": "/proxy_auth",
     "gcr.io": "/v2/token", "us-docker.pkg.dev": "/v2/token", "public.ecr.aws": "/token/",
 }  # fmt: skip
-"""Where each gives tokens to anybody."""
+"""The address at which each gives tokens to anybody."""
 ANONYMOUS = ("registry.k8s.io", "quay.io", "gcr.io", "us-docker.pkg.dev")
 """Those that serve public images to who has none."""
 HUB = ("registry-1.docker.io", "index.docker.io")

@@ -2,7 +2,7 @@
 
 SANDBOX_S = 0.02
 PULL_S, PULL_BYTES_PER_S = 0.3, 80e6
-"""What a pull takes: the registry's answers, and the compressed bytes that a node loads and unpacks in a second."""
+"""The seconds of a registry's answers, and the compressed bytes that a node loads and unpacks in a second."""
 PULL_FAILURE_S = 0.1
 PULL_TIMEOUT_S = 30.0
 """How long the runtime waits for a registry that does not answer."""

@@ -23,7 +23,7 @@ WARM_S = 12.0
 """How long memory takes to be filled."""
 PAGE = 4096
 MEMORY_SPREAD, MEMORY_SWING = 0.09, 0.004
-"""How far two programs of one kind differ in their memory, and how far that of one goes up and down."""
+"""The difference between the memory of two programs of one kind, and the swing of one's, as shares."""
 SYSTEM_CPU, SYSTEM_MEMORY_MIB = 0.19, 1480
 """What a node's own services use, beside its pods."""
 _FILE = Path(__file__).with_name("usage.yaml")

@@ -167,7 +167,7 @@ class Fabric:
         self.share = Share()
         """What its containers may take of the machine that we run on."""
         self.registry: Registry = lambda name, request: None
-        """What the registries outside answer that depends on their images."""
+        """Answers of the registries outside that depend on their images."""
         self._turn = 0
         self._taps: dict[str, list[Callable[[Packet], None]]] = {}
 

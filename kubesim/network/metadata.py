@@ -33,7 +33,7 @@ def _table() -> dict[str, Any]:
 
 
 def has_metadata(node: Obj) -> bool:
-    """Whether a node is a machine of the cloud whose metadata server this is."""
+    """Tell whether a node is a machine of the cloud whose metadata server this is."""
     return str(node["spec"].get("providerID", "")).startswith(PROVIDER)
 
 

@@ -38,7 +38,7 @@ class Ends:
 
     @property
     def gone(self) -> bool:
-        """Whether the other end takes nothing more."""
+        """Tell whether the other end takes nothing more."""
         return self._outgoing.ended
 
     async def room(self, full: int) -> None:

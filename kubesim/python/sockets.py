@@ -126,7 +126,7 @@ class Listener:
             await self._came.wait()
 
     def _hears(self, source: str) -> bool:
-        """Whether a client reaches the address that the port is bound to, and there is room for it."""
+        """Tell whether a client reaches the address that the port is bound to, and there is room for it."""
         local = self._place[0].startswith("127.") and source not in (LOOPBACK, self._own, "")
         return not local and len(self.waiting) < MAX_WAITING
 
@@ -202,7 +202,7 @@ def _parsed(data: bytes, method: str) -> tuple[http.client.HTTPResponse, bytes]:
 
 
 def _whole(data: bytearray, method: str) -> bool:
-    """Whether an answer is there with its body, as far as it tells its length."""
+    """Tell whether an answer is there with its body, as far as it tells its length."""
     head, found, rest = bytes(data[:LONGEST_HEAD]).partition(b"\r\n\r\n")
     if not found:
         return False

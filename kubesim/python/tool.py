@@ -25,7 +25,7 @@ SWITCHES = "bBdEhiIOPqsSuvxV?"
 
 @dataclass
 class CommandLine:
-    """What the words after ``python3`` ask for."""
+    """The parsed command line of ``python3``."""
 
     way: str = "input"
     value: str = ""

@@ -78,7 +78,7 @@ class Machine:
     on_crowd: Callable[[], None] = field(default=lambda: None)
     """Called when there are many more of them."""
     info: Mapping[str, str] = field(default_factory=dict)
-    """What its node says of itself (nodeInfo): kernel, machine, boot."""
+    """Its node's nodeInfo: kernel, machine, boot."""
     address: str = "10.0.0.2"
     network: Network | None = None
     wires: Callable[[], Wires] = field(default=lambda: of_pod("10.0.0.2"))
@@ -91,7 +91,7 @@ class Machine:
     """The versions of what its image is for: python, torch, cuda (``kubelet/libraries.py``)."""
     host: HostSide | None = None
     catalogue: Catalogue | None = None
-    """What the registries have that it reaches; None: the public ones alone."""
+    """Images of the registries that it reaches; None: those of the public ones."""
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))
     processes: dict[int, Process] = field(default_factory=dict)
     next_pid: int = 1

@@ -73,7 +73,7 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
 
 
 FOLDERS = ("driver", "net", "sys")
-"""What lies in folders of its own beside the processes."""
+"""Entries of /proc with a folder of their own, beside the processes."""
 
 
 def tree(texts: Mapping[str, str]) -> Directory:
@@ -167,7 +167,7 @@ def _stat(machine: Machine) -> str:
 
 
 KERNEL_MOUNTS = ("sysfs /sys sysfs", "cgroup /sys/fs/cgroup cgroup2")
-"""What every container has mounted by its runtime."""
+"""Mounts that the runtime gives every container."""
 
 
 def mounts(machine: Machine) -> str:

@@ -19,7 +19,7 @@ from kubesim.shell.tools.users import name_of
 MOST_HISTORY = 1000
 PROMPTS = {"bash": "\\u@\\h:\\w\\$ ", "dash": "\\$ ", "ash": "\\w \\$ "}
 RECALLED = re.compile(r"'[^']*'|\\.|!!|!\$")
-"""What of a line stands for the last one, beside what is quoted."""
+"""The parts of a line that stand for the last one, and quoted text, in which nothing does."""
 
 
 class Session:

@@ -27,7 +27,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What somebody who listens on a wire sees of a packet; ``text`` is what it carries, as tcpdump words it."""
+    """A packet as tcpdump sees it; ``text`` is what it carries, as tcpdump words it."""
 
     source: str
     target: str

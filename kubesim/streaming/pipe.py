@@ -25,7 +25,7 @@ class Pipe:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is taken."""
+        """Tell whether nothing more is taken."""
         return self._ended
 
     async def room(self, full: int = FULL_BYTES) -> None:

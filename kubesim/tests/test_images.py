@@ -123,7 +123,7 @@ def test_the_suites_own_image_serves_in_silence_where_its_programs_are_not_loade
 
 ROOT = Path(images.__file__).parents[2]
 NAMED = Path(__file__).with_name("named_images.txt").read_text().split()
-"""What the scenarios, the guide, the exercise and the question bank name, or need to be played."""
+"""Images that the scenarios, the guide, the exercise and the question bank name, or need to be played."""
 
 
 @pytest.mark.parametrize("image", [*NAMED, *images.present(8)])

@@ -1,4 +1,4 @@
-"""What lies outside of a cluster, and the tools that look at it: hosts, the metadata server, echo requests, scans."""
+"""The world outside of a cluster and the tools that look at it: hosts, the metadata server, echo requests, scans."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 @check
 def amounts(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a node has; the paths are written as upstream writes them."""
+    """Yield the errors in amounts of resources; the paths are written as upstream writes them."""
     for name, value in sorted(quantities.items()):
         yield from amount_errors(name, value, f"{where}.{name}")
 

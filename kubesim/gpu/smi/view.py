@@ -52,7 +52,7 @@ class View:
     at: datetime
     owner: str = ""
     slots: tuple[tuple[Device, int | None], ...] | None = None
-    """What a container has, where the board does not know it."""
+    """Devices of a container that the board does not know."""
 
     def all(self) -> list[Seen]:
         """Return every device the caller has, lost ones too."""

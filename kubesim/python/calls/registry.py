@@ -53,7 +53,7 @@ def blocking(handler: H) -> H:
 
 @dataclass
 class State:
-    """What is kept of a running program beside its process."""
+    """State of a running program that its process does not hold."""
 
     signal: Callable[[str], None]
     """Takes a signal that the program handles itself."""

@@ -14,7 +14,7 @@ import wit_world  # noqa: E402
 
 
 class WitWorld(wit_world.WitWorld):
-    """What the component exports."""
+    """Exports of the component."""
 
     def run(self, start):
         return program.run(start)

@@ -104,7 +104,7 @@ class DirEntry:
 
 
 class Entries:
-    """What scandir returns."""
+    """The iterator that scandir returns."""
 
     def __init__(self, path):
         name = text(path, "scandir")

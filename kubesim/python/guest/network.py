@@ -106,7 +106,7 @@ def place(address, name):
 
 
 class socket:
-    """What socket.socket is a class of."""
+    """The base class of socket.socket."""
 
     __slots__ = ("_fd", "_timeout", "_options", "_sort", "proto")
 

@@ -1,4 +1,4 @@
-"""Who a program is, the programs that it starts, and its signals."""
+"""Process functions of os, signal and subprocess, as calls of the machine."""
 
 import errno
 import os

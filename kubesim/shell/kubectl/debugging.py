@@ -60,7 +60,7 @@ async def debug(process: Process, client: Client, opts: Flags) -> int:
 
 @dataclass(frozen=True)
 class Way:
-    """How to look: what was asked on the command line."""
+    """Options of the command line."""
 
     process: Process
     client: Client

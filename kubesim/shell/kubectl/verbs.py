@@ -108,7 +108,7 @@ LEFT_OUT = (
 )
 """Commands that only a candidate's own kubectl has; so it is with two flags."""
 COPYING = ("copy-to", "custom", "replace", "same-node", "set-image", "share-processes")
-"""What debug does with copies of pods, and rights from files: only a candidate's own kubectl has that, too."""
+"""Options of debug for copies of pods and rights from files, which only a candidate's own kubectl has."""
 GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
 """Formats of output that only a candidate's own kubectl has."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)

@@ -168,7 +168,7 @@ async def _images(process: Process, side: HostSide, words: list[str]) -> int:
 
 
 def _is_named(found: list[Image], wanted: str) -> bool:
-    """Whether an image has a name, or an id that begins so."""
+    """Tell whether an image has a name, or an id that begins so."""
     if found[0].id.removeprefix("sha256:").startswith(wanted.removeprefix("sha256:")):
         return True
     reference = parse_reference(wanted)

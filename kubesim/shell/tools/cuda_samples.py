@@ -11,7 +11,7 @@ from kubesim.shell.machine import Process, Tool
 
 VECTOR_BYTES = 50_000 * 4
 KERNEL_S = 0.4
-"""How long a context, three copies and a small kernel take."""
+"""Seconds of a context, three copies and a small kernel."""
 CORES_PER_MULTIPROCESSOR = {7: 64, 8: 64, 9: 128, 10: 128, 12: 128}
 RUNTIME = "12.5.0"
 

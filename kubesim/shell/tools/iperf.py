@@ -15,7 +15,7 @@ from kubesim.shell.wayout import Hop
 
 PORT, SECONDS, MAX_SECONDS = 5201, 10, 3600
 FAR_GBITS, NEAR_GBITS, NEAR_MS = 16.1, 34.7, 0.2
-"""What one stream reaches from one machine to another, and within one."""
+"""The throughput of one stream from one machine to another, and within one."""
 ACCEPTED = b"\x09"
 LINE = "-" * 59 + "\n"
 RULE = "- - - - - - - - - - - - - - - - - - - - - - - - -\n"

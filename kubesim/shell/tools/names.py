@@ -51,7 +51,7 @@ SETTINGS = frozenset({
     "type", "querytype", "query", "q", "t", "class", "cl", "debug", "nodebug", "timeout", "retry", "port", "vc",
     "norecurse", "recurse", "nosearch", "search", "domain", "ndots", "fail", "nofail", "d2", "all", "version",
 })  # fmt: skip
-"""What getent looks into, and what nslookup can be set to."""
+"""Databases of getent, and settings of nslookup."""
 
 
 async def nslookup(process: Process) -> int:

@@ -24,7 +24,7 @@ OF_USERS = ("-u", "-U", "-G", "-g", "-t", "-s", "U", "t", "-O", "k")
 LONG = ("no-headers", "no-heading", "headers", "cols", "columns", "width", "lines", "rows", "deselect", "info",
         "version", "help", "context", "cumulative", "format", "user", "User", "group", "Group", "tty",
         "sid")  # fmt: skip
-"""What the real one takes beside what is told apart here; ``OF_USERS`` are followed by a value."""
+"""Options of the real one that change nothing here; ``OF_USERS`` are followed by a value."""
 USAGE = (
     "Usage:\n ps [options]\n\n Try 'ps --help <simple|list|output|threads|misc|all>'\n"
     "  or 'ps --help <s|l|o|t|m|a>'\n for additional help text.\n\nFor more details see ps(1).\n"
@@ -43,7 +43,7 @@ class Asked:
     order: str = ""
     forest: bool = False
     wrong: str = ""
-    """What it says of a word that it does not know."""
+    """Its error about a word that it does not know."""
 
 
 def _read(words: list[str]) -> Asked:

@@ -17,7 +17,7 @@ SERVICES = {
 }  # fmt: skip
 """The names of /usr/share/nmap/nmap-services for ports that are commonly looked for."""
 SCANNED = 1000
-"""How many ports nmap looks at where none are given; those that nobody names here are closed everywhere."""
+"""The number of ports that nmap scans where none are given; those that nobody names here are closed everywhere."""
 MAX_PORTS = 1 << 16
 WRONG = (
     'Your port specifications are illegal.  Example of proper form: "-100,200-1024,T:3000-4000,U:60000-"\nQUITTING!\n'

@@ -12,7 +12,7 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
 ALWAYS = ("help", "version")
-"""What every such tool knows."""
+"""Options that every such tool knows."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What the status of an admission policy says of its expressions, once a controller has seen it."""
+"""The status of an admission policy about its expressions, once a controller has seen it."""
 
 from __future__ import annotations
 

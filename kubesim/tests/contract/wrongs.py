@@ -43,7 +43,7 @@ DRAWN = (
 NONE = "no answer"
 """Where a real API server stumbles over its own feet, anything but a crash is right."""
 UNTYPED = "undeclared reference to"
-"""What the type checker of expressions says, which kubesim does not have: it takes them, and they fail when asked."""
+"""Answers of the type checker of expressions; kubesim has none, takes them, and they fail when asked."""
 OWN = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
 Place = tuple[str | int, ...]
 
