@@ -26,6 +26,7 @@ from kubesim.history import History
 from kubesim.image import Image, image_of
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
+from kubesim.python.engine import running_programs
 from kubesim.removal import find, with_family
 from kubesim.saved import with_images
 from kubesim.serve import listening
@@ -76,7 +77,7 @@ class ClusterProcess:
             loop.add_signal_handler(number, stop.set)
         garbage.spare_the_old()
         async with AsyncExitStack() as stack:
-            stack.callback(Heartbeat(Path(self._job["page"])).start())
+            stack.callback(Heartbeat(Path(self._job["page"]), running_programs).start())
             server = await asyncio.start_unix_server(self._answer, sock=control, limit=MAX_LINE)
             stack.callback(server.close)
             try:

@@ -1,4 +1,4 @@
-"""The pulse of a cluster's process, in a page of memory that it shares with the host's front: a counter and a note.
+"""The pulse of a cluster's process, in a page of memory that it shares with the host's front: a counter, a number and a note.
 
 The note is written on SIGUSR1, by a process that hangs: what it is working on.
 """
@@ -17,8 +17,8 @@ import orjson
 from kubesim.current_unit import CURRENT, NOTHING
 
 BEAT_S = 0.5
-HEAD = struct.Struct("=QH")
-"""The counter, and the length of the note that follows."""
+HEAD = struct.Struct("=QHI")
+"""The counter, the length of the note that follows, and the number of sandboxed programs."""
 PAGE_BYTES = 4096
 ASK = signal.SIGUSR1
 
@@ -41,16 +41,21 @@ class SharedPage:
         """How often the process has shown that its event loop turns."""
         return int(HEAD.unpack_from(self._memory)[0])
 
-    def beat(self) -> None:
+    @property
+    def programs(self) -> int:
+        """The number of sandboxed programs that the process runs, each of which needs memory."""
+        return int(HEAD.unpack_from(self._memory)[2])
+
+    def beat(self, programs: int = 0) -> None:
         """Count one more."""
-        HEAD.pack_into(self._memory, 0, self.beats + 1, 0)
+        HEAD.pack_into(self._memory, 0, self.beats + 1, 0, programs)
 
     def note(self, unit: tuple[str, str]) -> None:
         """Write down what is being worked on."""
         text = orjson.dumps(unit)
         if len(text) <= PAGE_BYTES - HEAD.size:
             self._memory[HEAD.size : HEAD.size + len(text)] = text
-            HEAD.pack_into(self._memory, 0, self.beats, len(text))
+            HEAD.pack_into(self._memory, 0, self.beats, len(text), self.programs)
 
     @property
     def noted(self) -> tuple[str, str]:
@@ -69,8 +74,9 @@ class SharedPage:
 class Heartbeat:
     """Beats while the event loop turns, and notes what it is at where it does not."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, programs: Callable[[], int]) -> None:
         self._page = SharedPage(path)
+        self._programs = programs
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> Callable[[], None]:
@@ -80,7 +86,7 @@ class Heartbeat:
         return self._stop
 
     def _beat(self) -> None:
-        self._page.beat()
+        self._page.beat(self._programs())
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _stop(self) -> None:

@@ -26,8 +26,9 @@ MAX_SILENT_TICKS, MAX_STARVED_TICKS = 5, 30
 are counted, not seconds: where the machine has slept, or somebody has stopped all of us, nobody looked."""
 MIN_CPU_S = 1.0
 """Who wants to compute and was given less than this in the silent time is starved, and does not hang."""
-MAX_RESIDENT_BYTES = 1 << 30
-"""A hundred sandboxed Python programs take two thirds of it."""
+MAX_RESIDENT_BYTES = 512 << 20
+PROGRAM_BYTES, MAX_PROGRAMS_BYTES = 8 << 20, 512 << 20
+"""The memory that each sandboxed program may add to that, and all together: one that waits takes 5.6 MB."""
 USAGE_TICKS = 5
 BUSY_S, BUSY_SHARE, BUSY_NICENESS = 60.0, 0.8, 15
 ANSWER_S = 0.5
@@ -90,7 +91,7 @@ class Watchdog:
             silent, beats = (silent + 1 if found == beats else 0), found
             if silent == 0 and tick % USAGE_TICKS == 0:
                 now = await usage_of(self._process.pid)
-                if now is not None and now.resident_bytes > MAX_RESIDENT_BYTES:
+                if now is not None and now.resident_bytes > self.most_bytes():
                     return await self._end(f"has {now.resident_bytes >> 20} MB in memory")
                 self._lower_if_busy(before, now)
                 before = now
@@ -99,6 +100,10 @@ class Watchdog:
                 if silent >= MAX_STARVED_TICKS or not _starved(before, now):
                     await self._end(f"has not answered for {silent} s", stopped=now is not None and now.state == "T")
                     return
+
+    def most_bytes(self) -> int:
+        """Return the memory that the process may hold."""
+        return MAX_RESIDENT_BYTES + min(self._process.page.programs * PROGRAM_BYTES, MAX_PROGRAMS_BYTES)
 
     async def _end(self, reason: str, *, stopped: bool = False) -> None:
         """Ask the process what it is at, and kill it."""

@@ -67,7 +67,7 @@ class Engine:
         self._component = component.Component.deserialize_file(self._engine, str(path))
         self._linker = self._link()
         self._current = threading.local()
-        self._running = 0
+        self.running = 0
         self._lock = threading.Lock()
         self._busy = threading.Event()
         threading.Thread(target=self._beat, name="python-epochs", daemon=True).start()
@@ -110,8 +110,8 @@ class Engine:
 
     def _count(self, change: int) -> None:
         with self._lock:
-            self._running += change
-            if self._running:
+            self.running += change
+            if self.running:
                 self._busy.set()
             else:
                 self._busy.clear()
@@ -156,6 +156,11 @@ def engine(path: Callable[[], Path]) -> Engine:
     with _making:
         _engine = _engine or Engine(path())
         return _engine
+
+
+def running_programs() -> int:
+    """Return the number of programs that this process runs."""
+    return _engine.running if _engine is not None else 0
 
 
 def stop() -> Exception:
