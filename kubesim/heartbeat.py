@@ -1,4 +1,4 @@
-"""The pulse of a cluster's process, in a page of memory that it shares with the host's front: a counter, a number and a note.
+"""The pulse of a cluster's process, in a page that it shares with the host's front: a counter, a number and a note.
 
 The note is written on SIGUSR1, by a process that hangs: what it is working on.
 """
