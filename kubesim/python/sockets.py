@@ -31,6 +31,8 @@ class Socket(Handle):
         self.local: Place = (ANYWHERE, 0)
         self.peer: Place | None = None
         self.ends: Ends | None = None
+        self.server: Any = None
+        """Who answers at the other end of a client's connection."""
         self.listener: Listener | None = None
         self._data = bytearray()
         self._ended = False

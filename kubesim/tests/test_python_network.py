@@ -135,6 +135,37 @@ tried(lambda: socket.socket().connect(("10.64.0.2", 70000)))
     ]
 
 
+async def test_https_is_asked_as_http_and_checked_in_openssls_words(w):
+    address = await started(w, SERVER.replace("8080", "8443"))
+    source = """
+import ssl
+tried(lambda: urllib.request.urlopen("https://pypi.org/simple/").status)
+tried(lambda: http.client.HTTPSConnection("pypi.org").request("GET", "/"))
+tried(lambda: urllib.request.urlopen("https://nosuch.example/"))
+tried(lambda: urllib.request.urlopen("https://ADDRESS:8443/"))
+def named(name, context):
+    with socket.create_connection(("pypi.org", 443)) as made:
+        return context.wrap_socket(made, server_hostname=name).version()
+tried(lambda: named("pypi.org", ssl.create_default_context()))
+tried(lambda: named("wrong.example", ssl.create_default_context()))
+tried(lambda: named("wrong.example", ssl._create_unverified_context()))
+tried(lambda: named("pypi.org", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)))
+"""
+    failed = "SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
+    assert await says(w, source, address) == [
+        "200",
+        "None",
+        "URLError(gaierror(-2, 'Name or service not known'))",
+        "URLError(SSLError(1, '[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)'))",
+        "TLSv1.3",
+        f"{failed}Hostname mismatch, certificate is not valid for 'wrong.example'. (_ssl.c:1006)\")".replace(
+            "(1, '[", '(1, "['
+        ),
+        "TLSv1.3",
+        f"{failed}unable to get local issuer certificate (_ssl.c:1006)')",
+    ]
+
+
 async def test_a_read_times_out_on_the_machines_clock(w):
     address = await started(w, ECHO)
     source = """

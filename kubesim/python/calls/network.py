@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from kubesim.network.pairs import joined
 from kubesim.network.pods import PodNetwork
+from kubesim.network.world import OutsideServer, host_at
 from kubesim.python.calls.files import added, handle
 from kubesim.python.calls.registry import GuestError, blocking, call
 from kubesim.python.sockets import ANYWHERE, FIRST_PORT, LOOPBACK, PORTS, Listener, Socket
@@ -20,6 +22,9 @@ from kubesim.shell.sockets import resolve as addresses
 
 NO_NAME, AGAIN = (-2, "Name or service not known"), (-3, "Temporary failure in name resolution")
 POLLIN, POLLOUT, POLLNVAL = 1, 4, 32
+SECURE_PORTS = (443, 6443, 8443, 9443, 10250)
+"""The ports at which the network's servers speak TLS."""
+PLACE = "(_ssl.c:1006)"
 T = TypeVar("T")
 
 
@@ -88,13 +93,13 @@ async def connect(process: Process, fd: int, host: str, port: int, until: float 
         found.local, found.peer = local, (host, port)
         return
     try:
-        ends, _ = await _by(process, None if until == 0 else until, _network(process).connect(host, port))
+        found.server = await _by(process, None if until == 0 else until, _network(process).find(host, port))
     except NetworkError as error:
         if error.kind == "timeout":
             moment = process.machine.now() + SYN_S
             await _by(process, min(moment, until or moment), _sleep(process, SYN_S))
         raise
-    found.connected(ends, local, (host, port))
+    found.connected(joined(found.server, process.machine.address)[0], local, (host, port))
 
 
 async def _sleep(process: Process, seconds: float) -> None:
@@ -116,6 +121,31 @@ async def send(process: Process, fd: int, data: str, until: float | None) -> int
     await _by(process, until, found.room())
     await process.tick()
     return await found.send(data.encode("latin-1"))
+
+
+@call
+async def tls(process: Process, fd: int, name: str, verify: bool, named: bool, own: bool, public: bool) -> None:
+    """Check the server of a connection: ``own`` and ``public`` are the authorities that are trusted."""
+    found = _socket(process, fd)
+    server, (host, port) = found.server, found.peer or ("", 0)
+    if isinstance(server, Listener) or port not in SECURE_PORTS:
+        raise GuestError("ssl.SSLError", 1, f"[SSL: WRONG_VERSION_NUMBER] wrong version number {PLACE}")
+    outside = isinstance(server, OutsideServer)
+    if not verify:
+        return
+    if not (public if outside else own):
+        raise _unverified(
+            "unable to get local issuer certificate" if outside or not own else "self-signed certificate"
+        )
+    known = host_at(host, name)
+    if outside and named and (known is None or known.name != name):
+        sort = "IP address" if name == host else "Hostname"
+        raise _unverified(f"{sort} mismatch, certificate is not valid for '{name}'.")
+
+
+def _unverified(why: str) -> GuestError:
+    text = f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {why} {PLACE}"
+    return GuestError("ssl.SSLCertVerificationError", 1, text)
 
 
 @call

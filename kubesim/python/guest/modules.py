@@ -24,7 +24,7 @@ MANY = (
     "re",
 )  # fmt: skip
 """Packages all of whose modules are imported; of the others, what they import themselves."""
-RUNNER = {"machine", "files", "processes", "modules", "tracebacks", "network", "program", "app", "wit_world"}
+RUNNER = {"machine", "files", "processes", "modules", "tracebacks", "network", "tls", "program", "app", "wit_world"}
 """The sandbox's own modules: the build looks them up, a program does not see them."""
 ADJUSTED = {"_socket", "select"}
 """Built-in modules that are changed: the interpreter would make new ones."""

@@ -5,6 +5,7 @@ import errno
 import math
 import os
 import select as waiting
+import sys
 import time
 
 from machine import LINUX, ask, start
@@ -308,6 +309,12 @@ def install():
     )  # fmt: skip
     for each in (socket, Poll):
         each.__module__ = "_socket" if each is socket else "select"
+    import tls
+
+    sys.modules["ssl"], tls.__name__ = tls, "ssl"
+    for each in vars(tls).values():
+        if getattr(each, "__module__", "") == "tls":
+            each.__module__ = "ssl"
 
 
 def adjust():
