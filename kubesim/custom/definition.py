@@ -18,14 +18,14 @@ from kubesim.custom.columns import columns_of
 from kubesim.errors import Obj
 from kubesim.schema.columns import Column
 from kubesim.schema.decode import DecodeError, Decoder, go_kind, json_name
-from kubesim.schema.entries import NO_LABEL, SCALE, STATUS
-from kubesim.schema.registry import Field, Kind, Scale
+from kubesim.schema.registry import NO_LABEL, Field, Kind, Scale, Subresource
 from kubesim.schema.types import Shape, shape_of
 from kubesim.store import Stored
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*)?)?")
+SUBRESOURCES = (Subresource("status"), Subresource("scale", "Scale", "autoscaling", "v1"))
 MOST_REPLICAS = 2**31 - 1
 STAGES = {"alpha": 0, "beta": 1, None: 2}
 
@@ -163,7 +163,7 @@ def _kind(definition: Obj, version: Obj, *, first: bool) -> Kind:
         spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced",
         singular=names.get("singular", ""), short_names=tuple(names.get("shortNames", ())),
         categories=tuple(names.get("categories", ())), generation=True, storage="" if first else resource,
-        subresources=(*((STATUS,) if "status" in below else ()), *((SCALE,) if "scale" in below else ())),
+        subresources=tuple(found for found in SUBRESOURCES if found.name in below),
         scale=scale, field_error=NO_LABEL,
         stored_version=next(other["name"] for other in spec["versions"] if other.get("storage")),
         fields=tuple(_selectable(entry["jsonPath"]) for entry in version.get("selectableFields", ())),

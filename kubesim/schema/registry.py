@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kubesim.api.status import FieldError
     from kubesim.schema.columns import Column
 
+NO_LABEL = "field label not supported: {label}"
+"""The answer of kinds that have field selectors of their own, to a label that they do not know."""
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
