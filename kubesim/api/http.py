@@ -13,7 +13,6 @@ from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2,
 from kubesim.api.aggregator import Aggregator
 from kubesim.api.answers import NO_CACHE, TOLD, as_asked, error_response, json_response, not_found
 from kubesim.api.backend import Backend
-from kubesim.api.flows import Flows
 from kubesim.api.negotiate import negotiate, prefers_yaml, wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
@@ -61,7 +60,6 @@ class ApiServer:
         self._backend = backend
         self._resources = Resources(backend)
         self._metrics = metrics.Metrics()
-        self._flows = Flows(backend.store, backend.operations.registry)
         self.aggregator = Aggregator(backend.store, backend.operations.registry, backend.nodes.fabric)
 
     async def handle(self, request: web.Request, path: str) -> web.StreamResponse:
@@ -101,7 +99,6 @@ class ApiServer:
         user = impersonate(asking, request.headers, backend.authorizer)
         backend.on_request(user)
         info = requestinfo.read(request.method, path, request.query)
-        request[TOLD].update(self._flows.headers(user, info))
         if not backend.authorizer.allows(user, info.attributes()):
             request[TOLD]["X-Content-Type-Options"] = "nosniff"
             raise forbidden(user, info.attributes(), backend.authorizer.refusal(user, info.attributes()) or "")

@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 GOAL_PERCENT = 98.0
+LEFT_OUT = (
+    "The control plane leaves out what neither an interview nor a conformance spec of the focus asks for: the headers "
+    "that name a request's flow schema and priority level."
+)
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
 """Commands that have commands of their own."""
@@ -98,6 +102,8 @@ def report(findings: list[Finding]) -> str:
         "ended). Events, flow schemas and priority levels are taken with any values of the "
         "right types. Versions of a custom kind differ in their name only: conversion webhooks are taken and never "
         "called.",
+        "",
+        LEFT_OUT,
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
