@@ -10,8 +10,8 @@ from dataclasses import dataclass
 GOAL_PERCENT = 98.0
 LEFT_OUT = (
     "The control plane leaves out what neither an interview nor a conformance spec of the focus asks for: the "
-    "headers that name a request's flow schema and priority level, and the form of version 1 in the annotations in which "
-    "autoscaling/v1 keeps metrics, behavior and conditions (theirs is that of version 2)."
+    "headers that name a request's flow schema and priority level, and the form of version 1 in the annotations in "
+    "which autoscaling/v1 keeps metrics, behavior and conditions (theirs is that of version 2)."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
