@@ -26,6 +26,7 @@ _WEIGHTS = ((re.compile(r"awq|gptq|int4|4bit|q4", re.I), 0.25), (re.compile(r"fp
 _CPU = re.compile(
     r"(?:^|[-_ ])device[= ]cpu$|^(?:force|use)[-_]cpu=(?:1|true|yes)$|^--(?:cpu|no-cuda|no_cuda|use_cpu)$", re.I
 )
+DEFAULT_BATCH = 64
 DEFAULT_BILLIONS, USED_SHARE, ACTIVATIONS_GIB = 0.6, 0.9, 1.4
 """The model that vLLM serves where nobody names one; the share of a device that it uses; what running it takes."""
 
@@ -33,6 +34,11 @@ DEFAULT_BILLIONS, USED_SHARE, ACTIVATIONS_GIB = 0.6, 0.9, 1.4
 def on_cpu(argv: Iterable[str], env: Mapping[str, str]) -> bool:
     """Tell whether a program is told by its own options to leave the GPUs alone."""
     return any(map(_CPU.search, _said(argv, env)))
+
+
+def batch_size(argv: Iterable[str], env: Mapping[str, str]) -> int:
+    """Return how many samples each step of a training takes of each GPU."""
+    return max(int(_greatest(_BATCH, _said(argv, env)) or DEFAULT_BATCH), 1)
 
 
 def model_gib(argv: Iterable[str], env: Mapping[str, str]) -> float:

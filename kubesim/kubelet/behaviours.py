@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import posixpath
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
-from kubesim.gpu.collectives import membership, processes
+from kubesim.gpu.collectives import LAUNCHERS, is_launcher, membership, processes, script_at
 from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, INVALID_DEVICE
-from kubesim.gpu.demand import kv_cache, model_gib, on_cpu
+from kubesim.gpu.demand import batch_size, kv_cache, model_gib, on_cpu
 from kubesim.gpu.found import Found
 from kubesim.kubelet import failures
 from kubesim.kubelet.environment import LONGEST_WORD, expand
@@ -42,8 +44,8 @@ SERVERS = frozenset(
 )  # fmt: skip
 """Programs that go on as their image's behaviour says."""
 NOTHING = Found()
-BATCH, LOGGED_STEPS = 64, 100
-"""The samples of one step of training; the steps between two lines of its log."""
+SAMPLES, LOGGED_STEPS = 1281167, 100
+"""The samples of the data set; the steps between two lines of a training's log."""
 GPU_SERVERS = frozenset({"inference", "tritonserver", "text-generation-launcher"})
 NO_DEVICE_AT_S, NO_CACHE_AT_S = 4.9, 14.5
 """Seconds until an inference server finds that it has no GPU, and that its model leaves no room on it."""
@@ -52,7 +54,10 @@ FIRST_WITH_BFLOAT16 = 8.0
 MODEL_LENGTH, BYTES_PER_TOKEN = 8192, 131072
 H100_RATE, CORE_RATE, MAX_CORES = 2507.0, 6.1, 7.9
 """Samples per second of training on an H100, and on one core of a processor; so many cores it keeps busy."""
-DEFAULTS = {"world": 1, "pace": H100_RATE, "rate": H100_RATE, "speed": 1.0}
+SCRIPT = "train.py"
+"""The program that images for training have where they start."""
+_SCRIPTS = re.compile(r"(?:^|[\s\"'=])([\w./-]*\w\.py)\b")
+DEFAULTS = {"world": 1, "pace": H100_RATE, "rate": H100_RATE, "speed": 1.0, "batch": 64, "batches": 20019}
 """Devices in the lines of a program to which nobody has told its own."""
 
 
@@ -101,7 +106,25 @@ def command_line(container: dict[str, Any], image: Image, env: tuple[tuple[str, 
     return tuple(expand(word, known) for word in words) if known else words
 
 
-def interpreted(image: Image, argv: tuple[str, ...], architecture: str, mounted: Sequence[str] = ()) -> bool:
+def folder(image: Image, container: dict[str, Any]) -> str:
+    """Return where a container's programs start."""
+    return posixpath.normpath("/" + (container.get("workingDir") or image.workdir).lstrip("/"))
+
+
+def scripts(image: Image, argv: Sequence[str], folder: str) -> dict[str, str]:
+    """Return the scripts that an image is taken to have, by path: its own, and those that a command names.
+
+    ``folder`` is where the container starts.
+    """
+    text = _table().get(image.behaviour, {}).get("script", "") if image.scripts else ""
+    named = _SCRIPTS.findall(" ".join(argv)) if image.scripts else []
+    places = [posixpath.join(folder, name) for name in named] + [posixpath.join(image.workdir, SCRIPT)] * bool(text)
+    return {posixpath.normpath(path): text for path in places}
+
+
+def interpreted(
+    image: Image, argv: tuple[str, ...], architecture: str, mounted: Sequence[str] = (), folder: str = "/"
+) -> bool:
     """Tell whether the emulated shell runs a command; what is known is computed, and what cannot start is refused.
 
     ``mounted`` are the paths of the container's volumes: a script in one of them is whatever somebody wrote there.
@@ -114,9 +137,9 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str, mounted:
     ):
         return False
     name = argv[0].rpartition("/")[2]
-    if name in INTERPRETED or name in TOOLS.added or {*argv} & image.files.keys():
+    if name in INTERPRETED or name in TOOLS.added or {posixpath.join(folder, word) for word in argv} & {*image.files}:
         return True
-    if _is_written(image, argv, mounted):
+    if _is_written(image, argv, mounted, folder):
         return True
     known = _is_server(image, name) or name.startswith("python") or name == "pause" or name.endswith(".sh")
     known = known or (name == "sleep" and len(argv) == 2 and argv[1].isdecimal())
@@ -125,13 +148,25 @@ def interpreted(image: Image, argv: tuple[str, ...], architecture: str, mounted:
     return name in TOOLS or ("/" in argv[0] and _path(image, argv[0]) is None)
 
 
-def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str]) -> bool:
-    """Tell whether a command is Python on a program that is given: ``-c``, a script of a volume, or http.server."""
+def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str], folder: str) -> bool:
+    """Tell whether a command is Python or torchrun on what somebody has given: words, a module, a volume's script."""
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
-    if not argv[0].rpartition("/")[2].startswith("python") or _path(image, argv[0]) is None or not words:
+    launches, python = is_launcher(argv), argv[0].rpartition("/")[2].startswith("python")
+    if not (launches or python) or _path(image, argv[0]) is None or not words:
         return False
-    below = any(words[0].startswith(f"{path.rstrip('/')}/") or words[0] == path for path in mounted)
-    return words[0] == "-c" or below or words[:2] == ["-m", "http.server"]
+    if not launches and words[0] in ("-c", "-m"):
+        return not plays_module(image, words)
+    script = (*argv, "")[script_at(argv)] if launches else words[0]
+    path = posixpath.normpath(posixpath.join(folder, script))
+    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in mounted)
+
+
+def plays_module(image: Image, words: Sequence[str]) -> bool:
+    """Tell whether ``python -m`` starts what the image is for; ``words`` begin behind ``python``."""
+    name = words[1] if words[:1] == ["-m"] and len(words) > 1 else ""
+    if image.behaviour == "training":
+        return image.scripts and name in LAUNCHERS
+    return image.scripts and name.split(".")[0] in MACHINE_LEARNING
 
 
 def _is_server(image: Image, name: str) -> bool:
@@ -200,31 +235,13 @@ def _python(
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
     if not words:
         return Program(fixed(Exit(0.05, 0)))
-    modules = MACHINE_LEARNING if image.scripts else frozenset()
     if words[0] in ("--version", "-V"):
         version = image.env.get("PYTHON_VERSION") or (libraries(image)["python"] if image.scripts else "3.11.2")
         return Program(fixed(Line(0.02, f"Python {version}"), Exit(0.03, 0)))
-    if words[0] == "-m" and len(words) > 1:
-        return _module(image, words[1], modules, seed, argv, env, found)
     if image.scripts:
         return _work(image, argv, env, seed, found)
     error = f"{argv[0]}: can't open file '{words[0]}': [Errno 2] No such file or directory"
     return Program(fixed(Line(0.03, error, "stderr"), Exit(0.04, 2)))
-
-
-def _module(
-    image: Image,
-    module: str,
-    modules: frozenset[str],
-    seed: str,
-    argv: tuple[str, ...],
-    env: tuple[tuple[str, str], ...],
-    found: Found,
-) -> Program:
-    if module.split(".")[0] in modules:
-        return _work(image, argv, env, seed, found)
-    path = _path(image, argv[0]) or argv[0]
-    return Program(fixed(Line(0.03, f"{path}: No module named {module}", "stderr"), Exit(0.04, 1)))
 
 
 def _work(
@@ -248,17 +265,18 @@ def _training(image: Image, argv: tuple[str, ...], variables: dict[str, str], se
     own, libs = libraries(image), failures.of(image, argv)
     if argv[0].rpartition("/")[2] == "mpirun":  # its ranks compute elsewhere
         return workload("training", seed, torch=own["torch"])
-    several, seen = membership(argv, variables) is not None, len(found.names)
+    several, seen = membership(argv, variables), len(found.names)
     world, local = processes(argv, variables, max(seen, 1)), variables.get("LOCAL_RANK", "")
-    pace = H100_RATE * found.speed
+    pace, batch = H100_RATE * found.speed, batch_size(argv, variables)
     used = 1 if local else seen
-    values: dict[str, Any] = {"world": world, "torch": own["torch"], "pace": pace, "rate": pace * used}
+    values: dict[str, Any] = {"torch": own["torch"], "pace": pace, "rate": pace * used}
+    values |= {"world": world * (several.size if several else 1), "batch": batch, "batches": -(-SAMPLES // batch)}
     cpu = on_cpu(argv, variables)
     if cpu or (found.absent and not several):
         rate = CORE_RATE * min(found.cores or MAX_CORES, MAX_CORES)
         return workload("training-cpu", seed, **{**values, "pace": rate, "rate": rate})
     if found.absent:
-        return failures.cut(workload("rank", seed), failures.BEGUN_S, libs.no_nccl())
+        return failures.cut(workload("rank", seed, **values), failures.BEGUN_S, libs.no_nccl())
     error = found.error or (INVALID_DEVICE if max(world - 1, int(local) if local.isdecimal() else 0) >= seen else 0)
     if error:
         begun = workload("rank" if several else "training", seed, **values)
@@ -304,7 +322,8 @@ def _model(argv: tuple[str, ...], variables: dict[str, str], found: Found) -> di
 def workload(name: str, seed: str, *, first: int = 0, **values: Any) -> Program:
     """Return a long-running program of ``behaviours.yaml``.
 
-    ``first`` is the number that its repeated line begins with; ``values`` are what its lines tell of.
+    ``first`` is the number that its repeated line begins with, after which nothing is printed that comes but once;
+    ``values`` are what its lines tell of.
     """
     entry = _table()[name or "silent"]
     lines = sorted(entry["lines"], key=lambda each: each.get("at", FOREVER_S))
@@ -315,7 +334,7 @@ def workload(name: str, seed: str, *, first: int = 0, **values: Any) -> Program:
         for each in lines:
             if "at" not in each:
                 repeated = each
-            elif each["at"] <= horizon:
+            elif each["at"] <= horizon and not first:
                 yield Line(each["at"], each["text"].format(**known))
         if repeated is not None:
             yield from _repeat(repeated, horizon, limit, seed, first, known)
@@ -377,7 +396,7 @@ def _times(entry: dict[str, Any], known: Mapping[str, Any]) -> tuple[float, floa
     """Return when a line comes first and how often: every so many seconds, or as often as the work gets on."""
     if "every" in entry:
         return entry.get("from", 0), entry["every"]
-    every = LOGGED_STEPS * BATCH / max(known["pace"], 0.1)
+    every = LOGGED_STEPS * known["batch"] / max(known["pace"], 0.1)
     return entry["from"] + every, every
 
 

@@ -54,8 +54,6 @@ SHARED_BYTES = 64 << 20
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
 DISK = ("/dev/sda1", "ext4")
 """Source and kind of what lies on a node's disk."""
-WORKSPACE = "/workspace"
-"""Where images for machine learning keep their scripts."""
 MOST_COLLECTED = 1 << 20
 HOST_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -93,10 +91,12 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     for path in image.programs.values():
         _add_program(made.files, path)
     if image.scripts:
-        _folder(made.files, f"{WORKSPACE}/train.py")
         for name in behaviours.MACHINE_LEARNING:
             _folder(made.files, f"{libraries(image)['packages']}/{name}/__init__.py")
-    for path, text in {**servers.files(image), **image.files}.items():
+    env = behaviours.environment(spec, record.pod)
+    scripts = behaviours.scripts(image, behaviours.command_line(spec, image, env), behaviours.folder(image, spec))
+    trained = {path: text for path, text in scripts.items() if text}
+    for path, text in {**servers.files(image), **trained, **image.files}.items():
         mode = 0o755 if text.startswith("#!") else 0o644
         _link(made.files, path, File(data=text.encode(), mode=mode, mtime=rootfs.BUILT))
 
@@ -109,9 +109,9 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     if image.scripts:
         made.env.setdefault("NCCL_VERSION", nccl_of(image))
         made.libraries = libraries(image)
-    work = tools.Work(host, owner, image, record.uid, post)
+    work = tools.Work(host, owner, image, record.uid, post, scripts)
     played = work.play
-    own: dict[str, Tool] = {"python": work.python, "python3": work.python} if image.scripts else {}
+    own: dict[str, Tool] = dict.fromkeys(("python", "python3"), work.python) if image.scripts else {}
     own |= {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
     made.tools = ChainMap({"workload": played, **own}, TOOLS)  # type: ignore[arg-type]
     made.join(host.fabric.share)
@@ -224,7 +224,7 @@ def _folder(files: Files, path: str) -> tuple[Directory, str]:
 
 def folder(record: PodRecord, spec: Obj, made: Machine) -> str:
     """Return where a container's programs start, which the runtime makes where it is missing."""
-    path = posixpath.normpath("/" + (spec.get("workingDir") or record.images[spec["image"]].workdir).lstrip("/"))
+    path = behaviours.folder(record.images[spec["image"]], spec)
     if View(made.files, made.now).find(path) is None:
         _folder(made.files, f"{path}/.")
     return path

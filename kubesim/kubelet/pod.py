@@ -278,9 +278,9 @@ class PodWorker:
         """Whether a container's own process really runs, in its machine."""
         spec = self.record.spec(container)
         mounted = [mount["mountPath"] for mount in spec.get("volumeMounts") or ()]
-        return behaviours.interpreted(
-            self.record.images[spec["image"]], self.argv(container), self._architecture, mounted
-        )
+        image = self.record.images[spec["image"]]
+        folder = behaviours.folder(image, spec)
+        return behaviours.interpreted(image, self.argv(container), self._architecture, mounted, folder)
 
     def due(self, container: Container) -> datetime | None:
         """When a container leaves its state; None: not by itself."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+import posixpath
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
 from kubesim.kubelet.stamps import stamped
 from kubesim.mpi import job as mpi
 from kubesim.shell.errors import NetworkError
+from kubesim.shell.files import File
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import TOOLS, settings
 
@@ -57,13 +59,22 @@ class Work:
     post: Callable[[], Post]
     """Makes the place where a program stands that takes part in a job."""
 
+    scripts: Mapping[str, str]
+    """The scripts that the image is taken to have, by path; empty where their text is not known."""
+
     async def python(self, process: Process) -> int:
-        """Interpret what is typed or is really there; a script that is taken to be in the image is a workload."""
+        """Interpret a program, unless it is known what it does: the image's own, as long as nobody has changed it."""
         words = [word for word in process.argv[1:] if word not in ("-u", "-B", "-O")]
-        scripted = bool(words) and not words[0].startswith("-") and process.view.find(words[0]) is None
-        if scripted or (words[:1] == ["-m"] and words[1:2] not in (["http.server"], ["pip"])):
+        if behaviours.plays_module(self.image, words) or (words and self._is_known(process, words[0])):
             return await self.play(process)
         return await TOOLS["python3"](process)
+
+    def _is_known(self, process: Process, path: str) -> bool:
+        """Tell whether a script is the image's own, unchanged, wherever it lies."""
+        node = process.view.find(path)
+        if isinstance(node, File):
+            return bytes(node.data).decode("utf-8", "replace") in filter(None, self.scripts.values())
+        return self.scripts.get(posixpath.join(process.cwd, path)) == ""
 
     async def play(self, process: Process) -> int:
         """Do what a command line does in the image, until it ends or a GPU ends it."""

@@ -445,7 +445,7 @@ async def test_training_that_is_held_down_by_its_limit_is_slower_and_throttled()
         main = container(PYTORCH, *TRAIN, env=env(CUDA_VISIBLE_DEVICES=""), resources=limits)
         await w.create("pods", pod("train", main))
         await w.tick(1000)
-        assert all(12 < rate < 13 for rate in rates(w, "train"))
+        assert [rate for rate in rates(w, "train") if not 11.9 < rate < 12.5] == []
         stat = dict(line.split() for line in (await cat(w, "train", "/sys/fs/cgroup/cpu.stat")).splitlines())
         assert int(stat["usage_usec"]) == pytest.approx(2e6 * 1000, rel=0.02)
         assert int(stat["nr_periods"]) == pytest.approx(10 * 1000, rel=0.02)

@@ -1,0 +1,103 @@
+"""train.py: a file of the images for training that does what its text says, changed or not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubesim import kubelet
+from kubesim.gpu import collectives
+from kubesim.kubelet import behaviours
+from kubesim.kubelet.images import pull
+from kubesim.tests.containers import cat, log, run, state
+from kubesim.tests.test_gpu_containers import PYTORCH, trainer
+from kubesim.tests.world import pod, world
+
+TEXTS = [
+    *yaml.safe_load((Path(kubelet.__file__).parent / "failures.yaml").read_text("utf-8")).values(),
+    *yaml.safe_load((Path(collectives.__file__).parent / "collectives.yaml").read_text("utf-8")).values(),
+]
+FRAME = re.compile(r'File "(?:\{script\}|/workspace/train.py)", line (\d+), in (\S+)\n(?:\[rank\{rank\}\]:)? *(.*)')
+SCRIPT = next(iter(behaviours.scripts(pull(PYTORCH, "amd64"), ("bash",), "/").values()))
+CHANGED = SCRIPT.replace("import torch\n", "print('changed')\nraise SystemExit(7)\n", 1)
+
+
+def test_the_tracebacks_of_training_point_at_the_lines_of_its_script():
+    lines, found = SCRIPT.splitlines(), [frame for text in TEXTS for frame in FRAME.findall(text)]
+    assert len({number for number, _, _ in found}) >= 7
+    for number, function, line in found:
+        assert lines[int(number) - 1].strip() == line
+        above = [each for each in lines[: int(number)] if each.startswith(("def ", "if ", "    def "))]
+        assert function in above[-1] or (function, above[-1][:3]) == ("<module>", "if ")
+
+
+def test_the_script_of_the_images_is_python():
+    compile(SCRIPT, "train.py", "exec")
+
+
+@pytest.mark.parametrize("where", ["/workspace/train.py", "/opt/fit/run.py"])
+async def test_the_script_that_runs_can_be_read(where):
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1, command=("python", where))))
+        await w.tick(30)
+        assert await cat(w, "train", where) == SCRIPT
+        assert (await run(w, "train", "wc", "-l", where))[1] == f"142 {where}\n"
+        assert (await run(w, "train", "sh", "-c", f"head -n 1 {where}"))[1].startswith('"""Train a vision')
+        assert "INFO:root:Starting training" in log(w, "train")
+
+
+async def test_a_copy_trains_until_somebody_changes_it():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1, command=("sleep", "infinity"))))
+        await w.tick(5)
+        line = "cp train.py /tmp/my.py; cd /tmp; timeout 9 python my.py; echo $?; sed -i 's/Starting/No/' my.py; "
+        line += "sed -i 's/^import torch$/raise SystemExit(7)/' my.py; python my.py; echo $?"
+        shown = (await passed(w, run(w, "train", "sh", "-c", line), 12))[1].splitlines()
+        assert shown[-3:] == ["INFO:root:Starting training", "124", "7"]
+
+
+async def passed(w, what, seconds):
+    """Return what comes of something that takes some seconds."""
+    task = asyncio.ensure_future(what)
+    await w.tick(seconds)
+    return await task
+
+
+@pytest.mark.parametrize(
+    "words", [("python", "nosuch.py"), ("python", "-m", "nosuch.module"), ("python", "-c", "x=1/0")]
+)
+async def test_what_is_not_there_does_not_train(words):
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        await w.tick(5)
+        status, out, error = await run(w, "train", *words)
+        assert (status, out) == (2 if words[1] == "nosuch.py" else 1, "")
+        last = error.splitlines()[-1]
+        assert last in (
+            "python: can't open file '/workspace/nosuch.py': [Errno 2] No such file or directory",
+            "/usr/local/bin/python: Error while finding module specification for 'nosuch.module' "
+            "(ModuleNotFoundError: No module named 'nosuch')",
+            "ZeroDivisionError: division by zero",
+        )
+
+
+@pytest.mark.parametrize("command", [("python", "/job/train.py"), ("python", "-u", "train.py")])
+async def test_a_script_in_a_config_map_runs_as_it_is_written_after_a_restart(command):
+    async with world(count=1) as w:
+        await w.create("configmaps", {"metadata": {"name": "job"}, "data": {"train.py": SCRIPT}})
+        main = trainer(1, command=command, workingDir="/job", volumeMounts=[{"name": "job", "mountPath": "/job"}])
+        volumes = [{"name": "job", "configMap": {"name": "job"}}]
+        for text in (SCRIPT, CHANGED):
+            await w.client.patch("configmaps", "job", "default", {"data": {"train.py": text}})
+            await w.create("pods", pod("train", main, volumes=volumes, restartPolicy="Never"))
+            await w.tick(30)
+            if text == SCRIPT:
+                assert "INFO:root:Starting training" in log(w, "train")
+                await w.client.delete("pods", "train", "default")
+                await w.tick(40)
+        assert log(w, "train") == "changed\n"
+        assert state(await w.pod("train"))["state"]["terminated"]["exitCode"] == 7
