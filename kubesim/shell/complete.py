@@ -10,7 +10,7 @@ from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Device, Directory, File
 from kubesim.shell.handles import Capture, Handle, OpenFile
 from kubesim.shell.interp import Shell
-from kubesim.shell.kubectl.about import told
+from kubesim.shell.kubectl.flags import NAMES
 from kubesim.shell.lineedit import Completion
 from kubesim.shell.machine import Process
 
@@ -110,13 +110,13 @@ async def _kubectl(shell: Shell, words: list[str], word: str) -> Completion:
     if last in VALUED or word.startswith("-") or said[:1] in (["apply"], ["cp"]):
         return _files(shell, word)
     if not said:
-        return Completion(word, sorted(name for name in told() if name.startswith(word) and " " not in name))
+        return Completion(word, sorted(name for name in NAMES if name.startswith(word) and " " not in name))
     if said[0] in OF_PODS:
         said[1:1] = ["pods"]
     if len(said) > 1:
         found = await _named(shell, ["get", said[1], *scope], word)
-    elif f"{said[0]} " in "".join(told()):
-        found = [name.split()[1] for name in told() if name.startswith(f"{said[0]} {word}")]
+    elif f"{said[0]} " in "".join(NAMES):
+        found = [name.split()[1] for name in NAMES if name.startswith(f"{said[0]} {word}")]
     else:
         found = [name.partition(".")[0] for name in await _named(shell, ["api-resources"], word)]
     return Completion(word, sorted(set(found))) if found else _files(shell, word)

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from kubesim.shell.errors import UpgradeError
-from kubesim.shell.kubectl import verbs
 from kubesim.shell.kubectl.client import KubectlError
 from kubesim.shell.kubectl.flags import parse
 from kubesim.shell.kubectl.verbs import VERBS
@@ -119,13 +118,31 @@ async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answe
         ("auth reconcile -f rights.yaml", "auth reconcile"),
         ("cluster-info dump", "cluster-info dump"),
         ("apply -f web.yaml --prune --all", "--prune"),
-        ("apply -k .", "kustomize"),
-        ("get pods -o go-template={{.kind}}", "go-template"),
+        ("apply -k .", "--kustomize"),
         ("config set-credentials ann --token=t", "config set-credentials"),
         ("set selector svc/web app=other", "set selector"),
-        ("get pods --template={{.kind}}", "go-template"),
+        ("get pods --template={{.kind}}", "--template"),
+        ("explain pods", "explain"),
+        ("debug web-0 --image=busybox", "debug"),
+        ("edit deploy web", "edit"),
+        ("port-forward svc/web 8080:80", "port-forward"),
+        ("expose deploy web", "expose"),
+        ("apply -f web.yaml --server-side", "--server-side"),
+        ("run web --image=nginx -it", "--stdin"),
+        ("rollout history deploy/web", "rollout history"),
     ],
 )
 def test_what_only_a_candidates_own_kubectl_has_is_named(line, what):
     with pytest.raises(KubectlError, match=f"error: this kubectl was built without {what}$"):
-        verbs._check_left_out(parse(line.split()))
+        parse(line.split())
+
+
+async def test_a_format_that_only_a_candidates_own_kubectl_has_is_named():
+    text = "error: this kubectl was built without go-template\n"
+    assert await says("kubectl get pods -o go-template={{.kind}}") == (text, 1)
+
+
+async def test_the_help_of_a_command_that_is_left_out_says_what_it_is_for():
+    text, status = await says("kubectl debug --help")
+    assert text.startswith("Create debugging sessions for troubleshooting workloads and nodes.\n")
+    assert status == 0

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-import yaml
-
 from kubesim.shell.kubectl.client import VERSION, Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import EVERYWHERE, FLAGS, Flags
+from kubesim.shell.kubectl.flags import FLAGS, NAMES, Flags
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.texts import to_json, to_yaml
 from kubesim.shell.machine import Process
@@ -33,18 +28,14 @@ COMPILER = {"buildDate": "2026-02-10T12:56:59Z", "compiler": "gc", "gitTreeState
 
 def usage_of(command: str) -> str:
     """Return the help of a command: what may follow it."""
-    known = {
-        name.removeprefix(f"{command} ".lstrip()): text for name, text in told().items() if _below(name, command)
-    }
-    text = (
-        f"{told()[command]}.\n\n" if command in told() else "" if known else f"Unknown help topic [`{command}`]\n\n"
-    )
+    known = {name.removeprefix(f"{command} ".lstrip()): text for name, text in NAMES.items() if _below(name, command)}
+    text = f"{NAMES[command]}.\n\n" if command in NAMES else "" if known else f"Unknown help topic [`{command}`]\n\n"
     if not command:
         text = HELP + "\n" + "\n".join(_listed(title, known, names.split()) for title, names in SECTIONS.items())
     elif known:
         text += _listed("Available Commands:", known, sorted(known))
     if command in FLAGS:
-        names = sorted(spec.partition("=")[0].partition("/")[0] for spec in FLAGS[command].split())
+        names = sorted(spec.partition("=")[0].partition("/")[0] for spec in FLAGS[command].split() if spec[0] != "-")
         text += "Options:\n" + "".join(f"    --{name}\n" for name in names) if names else ""
     shown = f"kubectl {command}".strip()
     text = text.rstrip("\n") + f"\n\nUsage:\n  {shown} [flags] [options]\n\n"
@@ -61,21 +52,6 @@ def _below(name: str, command: str) -> bool:
 def _listed(title: str, known: dict[str, str], names: list[str]) -> str:
     wide = max(map(len, names), default=0) + 2
     return f"{title}\n" + "".join(f"  {name:<{wide}}{known[name]}\n" for name in names if name in known)
-
-
-async def options(process: Process, opts: Flags) -> int:
-    """Show the flags that every command takes."""
-    names = sorted(spec.partition("=")[0].partition("/")[0] for spec in EVERYWHERE.split())
-    text = "".join(f"    --{name}\n" for name in names if name != "help")
-    await process.write(f"The following options can be passed to any command:\n\n{text}")
-    return 0
-
-
-@cache
-def told() -> dict[str, str]:
-    """Return what each command does, in one line."""
-    found: dict[str, str] = yaml.safe_load(Path(__file__).with_name("commands.yaml").read_text())
-    return found
 
 
 async def api_resources(process: Process, client: Client, opts: Flags) -> int:
@@ -179,16 +155,7 @@ complete -o default -F __start_kubectl kubectl
 
 async def completion(process: Process, opts: Flags) -> int:
     """Print the script that completes kubectl's words: the shell here completes them by itself."""
-    if len(opts.args) != 1 or opts.args[0] not in ("bash", "zsh", "fish", "powershell"):
-        reason = f'Unsupported shell type "{opts.args[0]}".' if len(opts.args) == 1 else "Shell not specified."
-        reason = "Too many arguments. Expected only the shell type." if len(opts.args) > 1 else reason
-        raise KubectlError(f"error: {reason}\nSee 'kubectl completion -h' for help and examples")
-    shell = opts.args[0]
-    await process.write(SCRIPT if shell == "bash" else f"# {shell} completion for kubectl\n")
-    return 0
-
-
-async def alpha(process: Process, opts: Flags) -> int:
-    """Say that there are no commands on trial."""
-    await process.write("No alpha commands are available in this version of kubectl\n")
+    if opts.args != ["bash"]:
+        raise KubectlError("error: this kubectl completes words in bash only")
+    await process.write(SCRIPT)
     return 0

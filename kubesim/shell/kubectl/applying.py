@@ -1,4 +1,4 @@
-"""kubectl apply, diff and replace: objects brought to what manifests say."""
+"""kubectl apply: objects brought to what manifests say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sour
 from kubesim.shell.kubectl.texts import compact
 from kubesim.shell.machine import Process
 
-APPLY = "application/apply-patch+yaml"
 MANAGER = "kubectl-client-side-apply"
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
 MISSING = (
@@ -24,18 +23,6 @@ MISSING = (
     "used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing "
     "annotation will be patched automatically.\n"
 )
-REVIEW = """
-Please review the fields above--they currently have other managers. Here
-are the ways you can resolve this warning:
-* If you intend to manage all of these fields, please re-run the apply
-  command with the `--force-conflicts` flag.
-* If you do not intend to manage all of the fields, please edit your
-  manifest to remove references to the fields that should keep their
-  current managers.
-* You may co-own fields by updating your manifest to match the existing
-  value; in this case, you'll become the manager if the other manager(s)
-  stop managing the field (remove it from their configuration).
-See https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts"""
 
 
 def configured(obj: Obj) -> Obj:
@@ -77,8 +64,7 @@ async def apply(process: Process, client: Client, opts: Flags) -> int:
         try:
             kind = await client.of_object(obj, source)
             wanted = located(client, kind, obj)
-            how = _apply_there if opts.on("server-side") else _apply
-            await how(process, client, opts, kind, wanted, source)
+            await _apply(process, client, opts, kind, wanted, source)
         except KubectlError as error:
             status = await complain(process, error)
     return status
@@ -89,16 +75,10 @@ def _check_apply(opts: Flags) -> None:
         raise KubectlError(
             f"error: Unexpected args: [{' '.join(opts.args)}]\nSee 'kubectl apply -h' for help and examples"
         )
-    if opts.on("force-conflicts") and not opts.on("server-side"):
-        raise KubectlError("error: --force-conflicts only works with --server-side")
     if opts.on("force") and dry(opts) == "server":
         raise KubectlError("error: --dry-run=server cannot be used with --force")
     if opts.on("all") and opts.get("selector"):
         raise KubectlError("error: cannot set --all and --selector at the same time")
-    if opts.on("server-side") and dry(opts) == "client":
-        raise KubectlError(
-            "error: --dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)"
-        )
 
 
 def without_nulls(value: Any) -> Any:
@@ -106,26 +86,6 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
-
-
-async def _apply_there(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
-    pairs = {
-        "fieldManager": opts.get("field-manager") or "kubectl",
-        "fieldValidation": validation(opts),
-        "force": "true" if opts.on("force-conflicts") else "false",
-        **({"dryRun": "All"} if dry(opts) else {}),
-    }
-    name = (obj.get("metadata") or {}).get("name")
-    if not name:
-        raise KubectlError("error: metadata.name is required for server-side apply")
-    try:
-        after = await client.request("PATCH", f"{place(client, kind, obj)}?{urlencode(pairs)}", body=obj, sort=APPLY)
-    except KubectlError as error:
-        if error.reason == "Conflict":
-            raise KubectlError(f"error: {error.message}{REVIEW}", reason=error.reason) from error
-        raise
-    await report(process, opts, kind, after, "serverside-applied")
-    return after
 
 
 async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
@@ -202,45 +162,3 @@ async def _create(process: Process, client: Client, opts: Flags, kind: Resource,
             raise error.during("creating", source) from error
     await report(process, opts, kind, after, "created")
     return after
-
-
-async def replace(process: Process, client: Client, opts: Flags) -> int:
-    """Put manifests in the place of objects."""
-    if opts.get("raw"):
-        await process.write(await client.raw("PUT", opts.get("raw"), await _raw_body(process, opts)))
-        return 0
-    found = [(await client.of_object(obj, source), obj, source) for obj, source in await sources(process, opts)]
-    wanted = [(kind, located(client, kind, obj), source) for kind, obj, source in found]
-    if opts.on("force"):
-        for kind, obj, _ in wanted:
-            await remove(process, client, opts, kind, place(client, kind, obj), missing_ok=True)
-    status = 0
-    for kind, obj, source in wanted:
-        try:
-            await _replace(process, client, opts, kind, obj, source)
-        except KubectlError as error:
-            status = await complain(process, error)
-    return status
-
-
-async def _raw_body(process: Process, opts: Flags) -> bytes:
-    name = opts.get("filename")
-    return process.view.read(name) if name and name != "-" else b""
-
-
-async def _replace(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
-    path, after = place(client, kind, obj), obj
-    pairs = {"fieldManager": opts.get("field-manager") or "kubectl-replace", "fieldValidation": validation(opts)}
-    pairs |= {"dryRun": "All"} if dry(opts) else {}
-    if LAST in (obj["metadata"].get("annotations") or {}):
-        obj = configured(obj)
-    if dry(opts) != "client":
-        try:
-            if opts.on("force"):
-                obj = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
-                after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(pairs)}", body=obj)
-            else:
-                after = await client.request("PUT", f"{path}?{urlencode(pairs)}", body=obj)
-        except KubectlError as error:
-            raise error if opts.on("force") else error.during("replacing", source) from error
-    await report(process, opts, kind, after, "replaced")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import DRY, check_raw, complain, dry
+from kubesim.shell.kubectl.results import DRY, complain, dry
 from kubesim.shell.kubectl.targets import NOTHING, kinds_and_names, located, needs, place, query, seconds, sources
 from kubesim.shell.machine import Process
 
@@ -13,17 +13,10 @@ FORCED = (
     "The resource may continue to run on the cluster indefinitely.\n"
 )
 POLL_S = 0.2
-LONGEST_ANSWER = 4096
 
 
 async def delete(process: Process, client: Client, opts: Flags) -> int:
     """Delete objects and wait until they are gone."""
-    if opts.get("raw"):
-        if opts.on("interactive"):
-            raise KubectlError("error: --interactive can not be used with --raw")
-        check_raw(opts)
-        await process.write(await client.raw("DELETE", opts.get("raw")))
-        return 0
     gone: list[tuple[Resource, str]] = []
     status = 0
     if opts.on("now") and "grace-period" in opts:
@@ -33,11 +26,7 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
         grace = "1"
     if opts.on("force"):
         await process.error(FORCED)
-    doomed = await _doomed(process, client, opts)
-    if opts.on("interactive") and doomed and not await _confirmed(process, doomed):
-        await process.write("deletion is cancelled\n")
-        return 0
-    for kind, path in doomed:
+    for kind, path in await _doomed(process, client, opts):
         try:
             await _delete(process, client, opts, kind, path, grace)
             gone.append((kind, path))
@@ -48,18 +37,6 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
         for kind, path in gone:
             await until_gone(process, client, opts, f"{kind.plural}/{path.rpartition('/')[2]}", path)
     return status
-
-
-async def _confirmed(process: Process, doomed: list[tuple[Resource, str]]) -> bool:
-    """Tell what is about to go, and return whether the answer is y."""
-    listed = "".join(f"{kind.qualified}/{path.rpartition('/')[2]}\n" for kind, path in doomed)
-    await process.write(f"You are about to delete the following {len(doomed)} resource(s):\n{listed}")
-    await process.write("Do you want to continue? (y/N): ")
-    await process.flush()
-    answer = bytearray()
-    while not answer.endswith(b"\n") and len(answer) < LONGEST_ANSWER and (byte := await process.read(1)):
-        answer += byte
-    return bytes(answer).strip().lower() == b"y"
 
 
 async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, str]]:

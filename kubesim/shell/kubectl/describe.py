@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import base64
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.api.durations import since
-from kubesim.shell.kubectl import describe_more as more
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.describe_node import node
@@ -20,8 +19,7 @@ from kubesim.shell.machine import Process
 
 Describer = Callable[[Client, Obj, datetime], Awaitable[str]]
 CONDITIONS = "Conditions:\n  Type\tStatus\tReason\n  ----\t------\t------\n"
-RBAC = "rbac.authorization.k8s.io"
-ACRONYMS = ("API", "URL", "UID", "OSB", "GUID")
+TOKEN = "kubernetes.io/service-account-token"  # noqa: S105
 
 
 def _head(obj: Obj) -> str:
@@ -154,18 +152,6 @@ def _counts(found: list[Obj]) -> str:
     return ", ".join(texts) or "<none>"
 
 
-async def replicaset(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a replica set."""
-    spec, state = obj["spec"], obj.get("status") or {}
-    phases = [each.get("status", {}).get("phase") for each in await _owned(client, obj, "pods")]
-    running, waiting, good, bad = (phases.count(name) for name in ("Running", "Pending", "Succeeded", "Failed"))
-    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + parts.marks(obj["metadata"])
-    out += parts.controller(obj["metadata"])
-    out += f"Replicas:\t{state.get('replicas', 0)} current / {spec.get('replicas', 1)} desired\n"
-    out += f"Pods Status:\t{running} Running / {waiting} Waiting / {good} Succeeded / {bad} Failed\n"
-    return out + parts.template(spec["template"]) + _conditions(obj)
-
-
 async def job(client: Client, obj: Obj, now: datetime) -> str:
     """Describe a job."""
     spec, state = obj["spec"], obj.get("status") or {}
@@ -239,6 +225,27 @@ def _port(port: Obj, slices: list[Obj]) -> str:
     return out + f"Endpoints:\t{parts.endpoints(slices, port.get('name', ''))}\n"
 
 
+async def secret(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a secret: what it has, not what that is."""
+    out = _head(obj) + parts.marks(obj["metadata"]) + f"\nType:\t{obj.get('type', '')}\n\nData\n====\n"
+    for key, text in sorted((obj.get("data") or {}).items()):
+        data = base64.b64decode(text)
+        told = obj.get("type") == TOKEN and key == "token"
+        out += f"{key}:\t{data.decode('utf-8', 'replace') if told else f'{len(data)} bytes'}\n"
+    return out
+
+
+async def config_map(client: Client, obj: Obj, now: datetime) -> str:
+    """Describe a config map."""
+    out = _head(obj) + parts.marks(obj["metadata"]) + "\nData\n====\n"
+    for key, text in sorted((obj.get("data") or {}).items()):
+        out += f"{key}:\n----\n{text}\n\n"
+    out += "\nBinaryData\n====\n"
+    for key, text in sorted((obj.get("binaryData") or {}).items()):
+        out += f"{key}: {len(base64.b64decode(text))} bytes\n"
+    return out + "\n"
+
+
 def generic(obj: Obj) -> str:
     """Describe what has no description of its own, field by field."""
     metadata = obj["metadata"]
@@ -246,28 +253,7 @@ def generic(obj: Obj) -> str:
     kept = {key: value for key, value in metadata.items() if key not in hidden}
     whole = {**{key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}, "metadata": kept}
     out = _head(obj) + parts.marks(obj["metadata"]) + f"API Version:\t{obj['apiVersion']}\nKind:\t{obj['kind']}\n"
-    return out + _content(whole, 0)
-
-
-def _content(content: Obj, level: int) -> str:
-    out, space = "", "  " * level
-    for field, value in sorted(content.items()):
-        if isinstance(value, dict):
-            out += f"{space}{_title(field)}:\n" + _content(value, level + 1)
-        elif isinstance(value, list):
-            out += f"{space}{_title(field)}:\n"
-            for item in value:
-                out += _content(item, level + 1) if isinstance(item, dict) else f"{space}  {parts.flat(item)}\n"
-        else:
-            out += f"{space}{_title(field)}:\t{'<nil>' if value is None else parts.flat(value)}\n"
-    return out
-
-
-def _title(field: str) -> str:
-    if not re.fullmatch(r"[A-Za-z-]+", field):
-        return field
-    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|-+", field)
-    return " ".join(word.upper() if word.upper() in ACRONYMS else word[:1].upper() + word[1:] for word in words)
+    return out + parts.content(whole, 0)
 
 
 DESCRIBERS: dict[tuple[str, str], Describer] = {
@@ -275,18 +261,9 @@ DESCRIBERS: dict[tuple[str, str], Describer] = {
     ("", "Node"): node,
     ("", "Service"): service,
     ("apps", "Deployment"): deployment,
-    ("apps", "ReplicaSet"): replicaset,
     ("batch", "Job"): job,
-    ("", "Secret"): more.secret,
-    ("", "ConfigMap"): more.config_map,
-    ("", "ResourceQuota"): more.quota,
-    ("", "LimitRange"): more.limit_range,
-    ("", "Namespace"): more.namespace,
-    **{(RBAC, kind): more.role for kind in ("Role", "ClusterRole")},
-    **{(RBAC, kind): more.binding for kind in ("RoleBinding", "ClusterRoleBinding")},
-    ("apps", "DaemonSet"): more.daemon_set,
-    ("apps", "StatefulSet"): more.stateful_set,
-    ("", "PersistentVolumeClaim"): more.claim,
+    ("", "Secret"): secret,
+    ("", "ConfigMap"): config_map,
 }
 
 
@@ -330,7 +307,7 @@ async def _one(process: Process, client: Client, opts: Flags, kind: Resource, ob
     now = process.machine.clock.now()
     describer = DESCRIBERS.get((kind.group, kind.kind))
     text = await describer(client, obj, now) if describer else generic(obj)
-    if not opts.on("show-events", True) or kind.kind in more.WITHOUT_EVENTS and describer:
+    if not opts.on("show-events", True) or describer is secret:
         return aligned(text)
     events = await _events(client, kind, obj)
     # A table of events is aligned for itself; the line that there are none belongs to the rest.

@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from kubesim import data
 from kubesim.api.durations import since
 from kubesim.shell.kubectl.client import Obj
 
+ACRONYMS = ("API", "URL", "UID", "OSB", "GUID")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LONGEST_NOTE = 140
 PROBES = {"livenessProbe": "Liveness", "readinessProbe": "Readiness", "startupProbe": "Startup"}
-VOLUMES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
-    "hostPath": (
-        "HostPath (bare host directory volume)",
-        (("Path", "path", ""), ("HostPathType", "type", "")),
-    ),
-    "emptyDir": (
-        "EmptyDir (a temporary directory that shares a pod's lifetime)",
-        (("Medium", "medium", ""), ("SizeLimit", "sizeLimit", "<unset>")),
-    ),
-    "secret": (
-        "Secret (a volume populated by a Secret)",
-        (("SecretName", "secretName", ""), ("Optional", "optional", "false")),
-    ),
-    "configMap": (
-        "ConfigMap (a volume populated by a ConfigMap)",
-        (("Name", "name", ""), ("Optional", "optional", "false")),
-    ),
-    "persistentVolumeClaim": (
-        "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
-        (("ClaimName", "claimName", ""), ("ReadOnly", "readOnly", "false")),
-    ),
-    "nfs": (
-        "NFS (an NFS mount that lasts the lifetime of a pod)",
-        (("Server", "server", ""), ("Path", "path", ""), ("ReadOnly", "readOnly", "false")),
-    ),
-    "csi": ("CSI (a Container Storage Interface (CSI) volume source)", ()),
-    "local": ("LocalVolume (a persistent volume backed by local storage on a node)", (("Path", "path", ""),)),
-    "gcePersistentDisk": (
-        "GCEPersistentDisk (a Persistent Disk resource in Google Compute Engine)",
-        (
-            ("PDName", "pdName", ""),
-            ("FSType", "fsType", ""),
-            ("Partition", "partition", "0"),
-            ("ReadOnly", "readOnly", "false"),
-        ),
-    ),
-    "awsElasticBlockStore": (
-        "AWSElasticBlockStore (a Persistent Disk resource in AWS)",
-        (
-            ("VolumeID", "volumeID", ""),
-            ("FSType", "fsType", ""),
-            ("Partition", "partition", "0"),
-            ("ReadOnly", "readOnly", "false"),
-        ),
-    ),
-    "image": (
-        "Image (a container image or OCI artifact)",
-        (("Reference", "reference", ""), ("PullPolicy", "pullPolicy", "")),
-    ),
-}
+VOLUMES: dict[str, Obj] = data.read(Path(__file__).with_name("volumes.yaml"))
 
 
 def flat(value: Any) -> str:
@@ -276,54 +231,39 @@ def volumes(found: list[Obj] | None, space: str) -> str:
         out += f"  {' ' if space else ''}{volume['name']}:\n"
         kind = next((key for key in volume if key != "name"), "")
         given = volume.get(kind) or {}
-        if kind == "projected":
-            out += _projected(given)
-        elif kind == "downwardAPI":
-            out += _downward(given)
-        elif kind == "csi":
-            out += csi(given)
-        elif kind == "ephemeral":
-            out += _ephemeral(given)
+        out += _projected(given) if kind == "projected" else _source(kind, given)
+    return out
+
+
+def _source(kind: str, given: Obj) -> str:
+    """Return the origin of a volume; of kinds without a description of their own, every field."""
+    if kind not in VOLUMES:
+        return f"    Type:\t{_title(kind)}\n" + content(given, 2)
+    fields = VOLUMES[kind]["fields"].items()
+    lines = "".join(f"    {title}:\t{flat(given.get(*field))}\n" for title, field in fields)
+    return f"    Type:\t{VOLUMES[kind]['type']}\n{lines}"
+
+
+def content(found: Obj, level: int) -> str:
+    """Return an object field by field."""
+    out, space = "", "  " * level
+    for field, value in sorted(found.items()):
+        if isinstance(value, dict):
+            out += f"{space}{_title(field)}:\n" + content(value, level + 1)
+        elif isinstance(value, list):
+            out += f"{space}{_title(field)}:\n"
+            for item in value:
+                out += content(item, level + 1) if isinstance(item, dict) else f"{space}  {flat(item)}\n"
         else:
-            out += source(kind, given) if kind in VOLUMES else "  <unknown>\n"
+            out += f"{space}{_title(field)}:\t{'<nil>' if value is None else flat(value)}\n"
     return out
 
 
-def source(kind: str, given: Obj) -> str:
-    """Return what a volume is made from."""
-    title, fields = VOLUMES[kind]
-    lines = "".join(f"    {name}:\t{flat(given.get(key, default))}\n" for name, key, default in fields)
-    return f"    Type:\t{title}\n{lines}"
-
-
-def csi(given: Obj, handle: str = "") -> str:
-    """Return a volume of a storage driver."""
-    out = f"    Type:\t{VOLUMES['csi'][0]}\n    Driver:\t{given.get('driver', '')}\n"
-    out += f"    FSType:\t{given.get('fsType', '')}\n"
-    out += f"    VolumeHandle:\t{given.get(handle, '')}\n" if handle else ""
-    pairs = [f"{key}={value}" for key, value in sorted((given.get("volumeAttributes") or {}).items())]
-    shown = "\n        \t".join(each[:LONGEST_NOTE] + "..." * (len(each) > LONGEST_NOTE) for each in pairs)
-    return out + f"    ReadOnly:\t{flat(bool(given.get('readOnly')))}\n    VolumeAttributes:\t{shown or '<none>'}\n"
-
-
-def _downward(given: Obj) -> str:
-    out = "    Type:\tDownwardAPI (a volume populated by information about the pod)\n    Items:\n"
-    for item in given.get("items") or []:
-        field = (item.get("fieldRef") or {}).get("fieldPath") or (item.get("resourceFieldRef") or {}).get("resource")
-        out += f"      {field} -> {item['path']}\n"
-    return out
-
-
-def _ephemeral(given: Obj) -> str:
-    """Return a volume that comes and goes with its pod."""
-    made = given.get("volumeClaimTemplate") or {}
-    spec, metadata = made.get("spec") or {}, made.get("metadata") or {}
-    kind = "EphemeralVolume (an inline specification for a volume that gets created and deleted with the pod)"
-    inner = f"StorageClass:\t{spec.get('storageClassName', '')}\nVolume:\t{spec.get('volumeName', '')}\n"
-    inner += marks(metadata)
-    inner += "Capacity:\t\nAccess Modes:\t\n"
-    inner += f"VolumeMode:\t{spec['volumeMode']}\n" if spec.get("volumeMode") else ""
-    return f"    Type:\t{kind}\n" + "".join(f"    {line}\n" for line in inner.splitlines())
+def _title(field: str) -> str:
+    if not re.fullmatch(r"[A-Za-z-]+", field):
+        return field
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|-+", field)
+    return " ".join(word.upper() if word.upper() in ACRONYMS else word[:1].upper() + word[1:] for word in words)
 
 
 def endpoints(slices: list[Obj], port: str) -> str:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.client import Client, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.objects import (
-    RBAC,
     container,
     made,
     name_of,
     number,
-    subjects,
     wrong,
 )
-from kubesim.shell.kubectl.rights import SPECIAL
-from kubesim.shell.kubectl.texts import compact
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
@@ -33,7 +27,6 @@ BAD_KEY = (
     "'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-HASH_LETTERS = str.maketrans("013ae", "ghkmt")
 
 
 async def deployment(process: Process, client: Client, opts: Flags) -> Obj:
@@ -169,44 +162,14 @@ async def config_map(process: Process, client: Client, opts: Flags) -> Obj:
             texts[key] = data.decode()
         except UnicodeDecodeError:
             binary[key] = _encoded(data)
-    found = made("v1", "ConfigMap", name, data=texts or None, binaryData=binary or None)
-    return _suffixed(found, opts)
-
-
-def _suffixed(obj: Obj, opts: Flags) -> Obj:
-    """Return an object whose name ends in the hash of what it holds, where that is asked for."""
-    if not opts.on("append-hash"):
-        return obj
-    name = obj["metadata"]["name"]
-    return {**obj, "metadata": {**obj["metadata"], "name": f"{name}-{_hashed(obj, name)}"}}
+    return made("v1", "ConfigMap", name, data=texts or None, binaryData=binary or None)
 
 
 async def secret(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a secret of literals and files."""
     name = name_of(opts)
     data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
-    return _suffixed(made("v1", "Secret", name, data=data or None, type=opts.get("type") or None), opts)
-
-
-async def pull_secret(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a secret with which images are pulled."""
-    name = name_of(opts)
-    user, password, server = (opts.get(f"docker-{key}") for key in ("username", "password", "server"))
-    if opts.all("from-file"):
-        data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
-    else:
-        if not user or not password:
-            raise wrong(
-                "either --from-file or the combination of --docker-username, --docker-password and "
-                "--docker-server is "
-                "required"
-            )
-        entry = {"username": user, "password": password}
-        entry |= {"email": opts.get("docker-email")} if opts.get("docker-email") else {}
-        entry["auth"] = _encoded(f"{user}:{password}".encode())
-        config = {"auths": {server or "https://index.docker.io/v1/": entry}}
-        data = {".dockerconfigjson": _encoded(json.dumps(config, separators=(",", ":")).encode())}
-    return made("v1", "Secret", name, data=data, type="kubernetes.io/dockerconfigjson")
+    return made("v1", "Secret", name, data=data or None, type=opts.get("type") or None)
 
 
 async def namespace(process: Process, client: Client, opts: Flags) -> Obj:
@@ -219,130 +182,12 @@ async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
     return made("v1", "ServiceAccount", name_of(opts))
 
 
-VERBS = SPECIAL | {"*", "request"}
-
-
-async def _rules(client: Client, opts: Flags) -> list[Obj]:
-    verbs = list(dict.fromkeys(opts.words("verb")))
-    if not verbs:
-        raise wrong("at least one verb must be specified")
-    verbs = ["*"] if "*" in verbs else verbs
-    for verb in verbs:
-        if verb not in VERBS:
-            await client.process.error(f"Warning: '{verb}' is not a standard resource verb\n")
-    urls, names = opts.words("non-resource-url"), opts.words("resource-name")
-    if not opts.words("resource") and not urls:
-        cluster = opts.command == "create clusterrole"
-        raise wrong(
-            "one of resource or nonResourceURL must be specified"
-            if cluster
-            else "at least one resource must be specified"
-        )
-    groups: dict[str, list[str]] = {}
-    for word in opts.words("resource"):
-        text, _, below = word.partition("/")
-        if text == "*":
-            groups.setdefault("", []).append(word)
-            continue
-        try:
-            kind = await client.resource(text)
-        except KubectlError as error:
-            raise KubectlError(error.message) from error
-        groups.setdefault(kind.group, []).append(kind.plural + (f"/{below}" if below else ""))
-    rules: list[Obj] = [
-        {"apiGroups": [group], "resources": plurals, **({"resourceNames": names} if names else {}), "verbs": verbs}
-        for group, plurals in sorted(groups.items())
-    ]
-    return [*rules, *([{"nonResourceURLs": urls, "verbs": verbs}] if urls else [])]
-
-
-async def role(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a role or cluster role."""
-    name = name_of(opts)
-    kind = "ClusterRole" if opts.command == "create clusterrole" else "Role"
-    if opts.words("aggregation-rule"):
-        labels = dict(word.split("=", 1) for word in opts.words("aggregation-rule") if "=" in word)
-        rule = {"clusterRoleSelectors": [{"matchLabels": labels}]}
-        return made(f"{RBAC}/v1", kind, name, aggregationRule=rule, rules=[])
-    return made(f"{RBAC}/v1", kind, name, rules=await _rules(client, opts))
-
-
-async def binding(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a role binding or cluster role binding."""
-    name = name_of(opts)
-    cluster = opts.command == "create clusterrolebinding"
-    if cluster and not opts.get("clusterrole"):
-        raise wrong('required flag(s) "clusterrole" not set')
-    if not cluster and bool(opts.get("role")) == bool(opts.get("clusterrole")):
-        raise wrong("exactly one of clusterrole or role must be specified")
-    kind = "Role" if opts.get("role") else "ClusterRole"
-    ref = {"apiGroup": RBAC, "kind": kind, "name": opts.get("role") or opts.get("clusterrole")}
-    sort = "ClusterRoleBinding" if cluster else "RoleBinding"
-    return made(f"{RBAC}/v1", sort, name, roleRef=ref, subjects=subjects(opts) or None)
-
-
-def _ports(opts: Flags) -> list[Obj]:
-    found = []
-    for text in opts.words("tcp"):
-        port, _, target = text.partition(":")
-        if not port.isdecimal() or not 0 < int(port) < 65536:
-            raise wrong(
-                "must be between 1 and 65535, inclusive" if port.lstrip("-").isdecimal() else _not_number(port)
-            )
-        wanted: Any = int(target or port) if (target or port).isdecimal() else target
-        found.append({"name": text.replace(":", "-"), "port": int(port), "protocol": "TCP", "targetPort": wanted})
-    return found
-
-
-def _not_number(text: str) -> str:
-    return f'strconv.ParseUint: parsing "{text}": invalid syntax'
-
-
-async def service(process: Process, client: Client, opts: Flags) -> Obj:
-    """Return a service of one of the four types."""
-    name = name_of(opts)
-    kind = opts.command.rpartition(" ")[2]
-    types = {"clusterip": "ClusterIP", "nodeport": "NodePort", "loadbalancer": "LoadBalancer"}
-    ports = _ports(opts)
-    if kind == "externalname":
-        spec: Obj = {"externalName": opts.get("external-name"), "type": "ExternalName"}
-    else:
-        if not ports and opts.get("clusterip") != "None":
-            raise wrong("at least one tcp port specifier must be provided")
-        spec = {"type": types[kind]} | ({"clusterIP": opts.get("clusterip")} if opts.get("clusterip") else {})
-    if number(opts, "node-port"):
-        ports = [{**port, "nodePort": number(opts, "node-port")} for port in ports]
-    spec |= {"ports": ports} if ports else {}
-    found = made("v1", "Service", name, spec={**spec, "selector": {"app": name}}, status={"loadBalancer": {}})
-    found["metadata"]["labels"] = {"app": name}
-    return found
-
-
 GENERATORS: dict[str, tuple[Generator, str]] = {
     "deployment": (deployment, "deployment:"),
     "job": (job, "job:"),
     "configmap": (config_map, "configmap:"),
     "secret generic": (secret, "secret"),
-    "secret docker-registry": (pull_secret, "secret"),
     "namespace": (namespace, ""),
     "serviceaccount": (service_account, "serviceaccount:"),
-    "role": (role, ""),
-    "clusterrole": (role, ""),
-    "rolebinding": (binding, "rolebinding:"),
-    "clusterrolebinding": (binding, "clusterrolebinding:"),
-    "service clusterip": (service, "ClusterIP service:"),
-    "service nodeport": (service, "NodePort service:"),
-    "service loadbalancer": (service, "LoadBalancer service:"),
-    "service externalname": (service, "ExternalName service:"),
 }
 """What makes an object, and what a refusal says could not be created; "" where only the refusal is shown."""
-
-
-def _hashed(obj: Obj, name: str) -> str:
-    """Return the suffix of a generated object's name: ten letters that follow from what it holds and its ``name``."""
-    found: dict[str, Any] = {"kind": obj["kind"], "name": name, "data": obj.get("data", "")}
-    if obj["kind"] == "Secret":
-        found["type"] = obj.get("type", "")
-    if obj.get("binaryData"):
-        found["binaryData"] = obj["binaryData"]
-    return hashlib.sha256(compact(found).encode()).hexdigest()[:10].translate(HASH_LETTERS)

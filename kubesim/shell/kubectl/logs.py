@@ -7,7 +7,6 @@ import json
 import re
 from urllib.parse import urlencode
 
-from kubesim.shell.errors import NetworkError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.streams import DEFAULT, containers, selector_of
@@ -184,13 +183,3 @@ async def _follow(process: Process, client: Client, path: str, prefix: bytes) ->
         for line in lines:
             await process.write(prefix + line + b"\n" if prefix else line)
         await process.flush()
-
-
-async def follow(process: Process, client: Client, pod: Obj, container: str) -> int:
-    """Show the log of a container to its end."""
-    path = _path(Flags("logs", {"follow": ["true"]}), pod, container)
-    try:
-        await _follow(process, client, path, b"")
-    except NetworkError:
-        return 1
-    return 0

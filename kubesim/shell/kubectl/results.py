@@ -8,6 +8,8 @@ from kubesim.shell.kubectl.client import KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.machine import Process
 
+GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
+"""Formats of output that only a candidate's own kubectl has."""
 DRY = {"server": " (server dry run)", "client": " (dry run)", "": ""}
 VALIDATION = {
     "": "Strict",
@@ -43,9 +45,9 @@ def headless(obj: Obj) -> Obj:
 
 def settle(process: Process, opts: Flags) -> None:
     """Make the output format one that holds its template, wherever that is from. Raises KubectlError."""
-    form, equals, rest = opts.get("output").partition("=")
-    if opts.get("template") and not (equals and rest):
-        rest = opts.get("template")
+    form, _, rest = opts.get("output").partition("=")
+    if form in GO_TEMPLATES:
+        raise KubectlError(f"error: this kubectl was built without {form}")
     if form.endswith("-file") and rest:
         form, rest = form.removesuffix("-file"), _read(process, form, rest)
     if form and (rest or form == "jsonpath"):

@@ -1,19 +1,16 @@
-"""kubectl rollout: how far a workload is, its history, and going back in it."""
+"""kubectl rollout: the progress of a workload, starting its pods anew, and going back to a revision."""
 
 from __future__ import annotations
 
 from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.describe_parts import template
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import dry, report
-from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import JSON, change, chosen, place, seconds
 from kubesim.shell.machine import Process
 
 REVISION = "deployment.kubernetes.io/revision"
-CAUSE = "kubernetes.io/change-cause"
 KEPT = frozenset(
     (
         *("kubectl.kubernetes.io/last-applied-configuration", REVISION, f"{REVISION}-history"),
@@ -22,37 +19,29 @@ KEPT = frozenset(
     )
 )
 """Annotations that a deployment keeps when it goes back."""
-NONE = "<none>"
 HASH = "pod-template-hash"
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
-async def _targets(process: Process, client: Client, opts: Flags, *kinds: str) -> list[tuple[Resource, Obj]]:
+async def _targets(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, Obj]]:
     if not opts.args and not opts.files:
         raise KubectlError("error: required resource not specified")
     verb = opts.command.split()[1]
-    if len(opts.args) == 1 and "/" not in opts.args[0] and verb in ("restart", "pause", "resume"):
+    if len(opts.args) == 1 and "/" not in opts.args[0] and verb == "restart":
         opts.given.setdefault("all", ["true"])
     found = await chosen(process, client, opts, opts.args)
-    if not found and verb in ("restart", "pause", "resume", "status"):
+    if not found and verb in ("restart", "status"):
         await process.error(f"No resources found in {client.namespace} namespace.\n")
     for kind, obj in found:
-        if kind.kind not in (kinds or WORKLOADS):
-            action = {"undo": "no rollbacker has been implemented for"}
-            if verb == "history":
-                shown = f"{{{kind.group} {kind.kind}}}"
-                raise KubectlError(
-                    f'error: error retrieving history for "{kind.kind}", no visitor method exists for {shown}'
-                )
-            if verb in action:
-                raise KubectlError(f'error: {action[verb]} "{kind.kind}"')
+        if kind.kind not in WORKLOADS:
+            if verb == "undo":
+                raise KubectlError(f'error: no rollbacker has been implemented for "{kind.kind}"')
             if verb == "status":
                 shown = f"{kind.kind}.{kind.group}".removesuffix(".")
                 raise KubectlError(f"error: no status viewer has been implemented for {shown}")
-            past = {"pause": "pausing", "resume": "resuming", "restart": "restarting"}[verb]
             name = obj["metadata"]["name"]
-            raise KubectlError(f'error: {kind.collection} "{name}" {past} is not supported')
+            raise KubectlError(f'error: {kind.collection} "{name}" restarting is not supported')
     return found
 
 
@@ -67,17 +56,6 @@ async def restart(process: Process, client: Client, opts: Flags) -> int:
                 f'error: {kind.collection} "{name}" can\'t restart paused deployment (run rollout resume first)'
             )
         await change(process, client, kind, obj, body, "restarted")
-    return 0
-
-
-async def pause(process: Process, client: Client, opts: Flags) -> int:
-    """Hold a deployment's rollout, or with resume let it go on."""
-    hold = opts.command.endswith("pause")
-    for kind, obj in await _targets(process, client, opts, "Deployment"):
-        name = obj["metadata"]["name"]
-        if bool(obj["spec"].get("paused")) == hold:
-            raise KubectlError(f'error: {kind.collection} "{name}" is {"already" if hold else "not"} paused')
-        await change(process, client, kind, obj, {"spec": {"paused": hold or None}}, "paused" if hold else "resumed")
     return 0
 
 
@@ -186,30 +164,6 @@ async def _revisions(client: Client, kind: Resource, obj: Obj) -> dict[int, tupl
         inner = item["spec"]["template"] if kind.kind == "Deployment" else item["data"]["spec"]["template"]
         found[number] = inner, notes
     return dict(sorted(found.items()))
-
-
-async def history(process: Process, client: Client, opts: Flags) -> int:
-    """List the revisions of workloads, or show one."""
-    for kind, obj in await _targets(process, client, opts):
-        found = await _revisions(client, kind, obj)
-        name, wanted = f"{kind.qualified}/{obj['metadata']['name']}", int(opts.get("revision") or 0)
-        if wanted:
-            if wanted not in found:
-                raise KubectlError("error: unable to find the specified revision")
-            inner, notes = found[wanted]
-            noted = {
-                **(inner["metadata"].get("annotations") or {}),
-                **({CAUSE: notes[CAUSE]} if CAUSE in notes else {}),
-            }
-            shown = template({**inner, "metadata": {**inner["metadata"], "annotations": noted}})
-            await process.write(f"{name} with revision #{wanted}\n{shown}\n")
-            continue
-        lines = [
-            ["REVISION", "CHANGE-CAUSE"],
-            *([str(number), notes.get(CAUSE, NONE)] for number, (_, notes) in found.items()),
-        ]
-        await process.write(f"{name} \n{table(lines)}\n")
-    return 0
 
 
 async def undo(process: Process, client: Client, opts: Flags) -> int:

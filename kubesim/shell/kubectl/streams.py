@@ -1,4 +1,4 @@
-"""kubectl exec and attach: a process in another container, its three streams over a WebSocket."""
+"""kubectl exec: a process in another container, its three streams over a WebSocket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from urllib.parse import urlencode
 
 from kubesim.shell.errors import NetworkError, UpgradeError
-from kubesim.shell.handles import Capture, Handle, Messages
+from kubesim.shell.handles import Handle, Messages
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, refusal_of
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.targets import kinds_and_names
@@ -16,11 +16,6 @@ from kubesim.shell.machine import Process
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DEFAULT = "kubectl.kubernetes.io/default-container"
 NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
-PROMPT = (
-    "All commands and output from this session will be recorded in container logs, including credentials and "
-    "sensitive information passed through the command prompt.\n"
-    "If you don't see a command prompt, try pressing enter.\n"
-)
 
 
 async def exec_(process: Process, client: Client, opts: Flags) -> int:
@@ -44,48 +39,9 @@ async def exec_(process: Process, client: Client, opts: Flags) -> int:
     if tty and process.tty(0) is None:
         await process.error(NO_TERMINAL)
         tty = False
-    pairs = [("command", word) for word in command]
-    return await converse(process, client, pod, "exec", container, pairs, stdin=opts.on("stdin"), tty=tty)
-
-
-async def attach(process: Process, client: Client, opts: Flags) -> int:
-    """Join the process of a container."""
-    if not opts.args:
-        raise KubectlError("error: at least 1 argument is required for attach")
-    if len(opts.args) > 2:
-        given = " ".join(opts.args)
-        raise KubectlError(
-            f"error: expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(opts.args)}: [{given}]"
-        )
-    pod = await pod_of(client, "/".join(opts.args))
-    phase = (pod.get("status") or {}).get("phase")
-    if phase in ("Succeeded", "Failed"):
-        raise KubectlError(f"error: cannot attach a container in a completed pod; current phase is {phase}")
-    container = await container_of(process, opts, pod)
-    if not spec_of(pod, container):
-        name = pod["metadata"]["name"]
-        raise KubectlError(f"error: cannot attach to the container: container {container} not found in pod {name}")
-    return await attached(process, client, opts, pod, container)
-
-
-async def attached(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:
-    """Join the process of a container that runs."""
-    spec = spec_of(pod, container)
-    tty = opts.on("tty")
-    if tty and process.tty(0) is None:
-        await process.error(NO_TERMINAL)
-        tty = False
-    if tty and not spec.get("tty"):
-        await process.error(f"error: Unable to use a TTY - container {container} did not allocate one\n")
-        tty = False
-    elif not tty and spec.get("tty") and opts.on("stdin"):
-        tty = process.tty(0) is not None
-    stdin = opts.on("stdin")
-    if stdin and not spec.get("stdin"):
-        stdin = False
-    if not opts.on("quiet"):
-        await process.error(PROMPT)
-    return await converse(process, client, pod, "attach", container, [], stdin=stdin, tty=tty)
+    asked = [*(("command", word) for word in command), ("container", container), ("stdout", "true")]
+    asked += [("stdin", "true")] * opts.on("stdin") + ([("tty", "true")] if tty else [("stderr", "true")])
+    return await _converse(process, client, pod, asked, stdin=opts.on("stdin"), tty=tty)
 
 
 async def pod_of(client: Client, word: str) -> Obj:
@@ -129,11 +85,6 @@ def containers(pod: Obj) -> list[tuple[str, Obj]]:
     return found + [(" (ephem)", each) for each in spec.get("ephemeralContainers") or []]
 
 
-def spec_of(pod: Obj, name: str) -> Obj:
-    """Return a container of a pod by its name."""
-    return next((each for _, each in containers(pod) if each["name"] == name), {})
-
-
 async def container_of(process: Process, opts: Flags, pod: Obj) -> str:
     """Return the container that is meant: the one that is named, or the first."""
     known = containers(pod)
@@ -149,32 +100,26 @@ async def container_of(process: Process, opts: Flags, pod: Obj) -> str:
     return first
 
 
-async def converse(
+async def _converse(
     process: Process,
     client: Client,
     pod: Obj,
-    what: str,
-    container: str,
-    pairs: list[tuple[str, str]],
+    asked: list[tuple[str, str]],
     *,
     stdin: bool,
     tty: bool,
-    source: Handle | None = None,
-    sink: Handle | None = None,
 ) -> int:
-    """Join this process's streams, or ``source`` and ``sink``, with a container's; returns the exit code."""
-    asked = [*pairs, ("container", container), ("stdout", "true")]
-    asked += [("stdin", "true")] * stdin + ([("tty", "true")] if tty else [("stderr", "true")])
+    """Join this process's streams with a container's; returns the exit code."""
     metadata = pod["metadata"]
-    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/{what}?{urlencode(asked)}"
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/exec?{urlencode(asked)}"
     terminal = process.tty(0) if tty else None
     if terminal is not None:
         terminal.mode(raw=True)
         terminal.processed = False
     try:
         async with client.kube.open(path, headers=client.headers({})) as socket:
-            status = await _joined(process, socket, source or process.fds.get(0) if stdin else None, sink, tty)
-        return await ended(process, status, told=sink is None)
+            status = await _joined(process, socket, process.fds.get(0) if stdin else None, tty)
+        return await _ended(process, status)
     except UpgradeError as error:
         raise _refused(error) from error
     except NetworkError as error:
@@ -194,7 +139,7 @@ def _refused(error: UpgradeError) -> KubectlError:
     return refusal_of(error.status, error.body)
 
 
-async def _joined(process: Process, socket: Messages, source: Handle | None, sink: Handle | None, tty: bool) -> Obj:
+async def _joined(process: Process, socket: Messages, source: Handle | None, tty: bool) -> Obj:
     tasks: list[asyncio.Task[None]] = []
     await process.flush()
     if tty and (terminal := process.tty(0)) is not None:
@@ -208,7 +153,7 @@ async def _joined(process: Process, socket: Messages, source: Handle | None, sin
     if source is not None:
         tasks.append(asyncio.ensure_future(_send(socket, source)))
     try:
-        return await _received(process, socket, sink)
+        return await _received(process, socket)
     finally:
         process.handlers.pop("WINCH", None)
         for task in tasks:
@@ -221,12 +166,12 @@ async def _send(socket: Messages, source: Handle) -> None:
     await socket.send(CLOSE, bytes([STDIN]))
 
 
-async def _received(process: Process, socket: Messages, sink: Handle | None) -> Obj:
+async def _received(process: Process, socket: Messages) -> Obj:
     status: Obj = {}
     while message := await socket.receive():
         channel, data = message
         if channel == STDOUT and data:
-            await (sink or process.fds[1]).write(data)
+            await process.fds[1].write(data)
         elif channel == STDERR and data:
             await process.fds[2].write(data)
         elif channel == ERROR and data:
@@ -235,26 +180,13 @@ async def _received(process: Process, socket: Messages, sink: Handle | None) -> 
     return status
 
 
-async def ended(process: Process, status: Obj, *, told: bool) -> int:
+async def _ended(process: Process, status: Obj) -> int:
     """Return the exit code of a Status, and say what was wrong. Raises KubectlError."""
     if status.get("status") != "Failure":
         return 0
     causes = (status.get("details") or {}).get("causes") or []
     code = next((each["message"] for each in causes if each.get("reason") == "ExitCode"), "")
     if status.get("reason") == "NonZeroExitCode" and code.isdecimal():
-        if told:
-            await process.error(f"command terminated with exit code {code}\n")
+        await process.error(f"command terminated with exit code {code}\n")
         return int(code)
     raise KubectlError(f"error: {status.get('message', '')}")
-
-
-async def captured(
-    process: Process, client: Client, pod: Obj, container: str, command: list[str], source: Handle | None = None
-) -> tuple[int, bytes]:
-    """Run a command in a container and return its exit code and what it printed."""
-    sink = Capture(64 << 20)
-    pairs = [("command", word) for word in command]
-    code = await converse(
-        process, client, pod, "exec", container, pairs, stdin=source is not None, tty=False, source=source, sink=sink
-    )
-    return code, bytes(sink.data)

@@ -12,13 +12,8 @@ from kubesim.shell.kubectl import (
     applying,
     changing,
     configuring,
-    copying,
-    debugging,
     deleting,
     describe,
-    editing,
-    explaining,
-    forwarding,
     get,
     logs,
     making,
@@ -32,7 +27,7 @@ from kubesim.shell.kubectl import (
     waiting,
 )
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import FLAGS, GROUPS, Flags, parse
+from kubesim.shell.kubectl.flags import GROUPS, Flags, parse
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.kubectl.kubeconfig import Kubeconfig, load
 from kubesim.shell.machine import Process
@@ -43,39 +38,26 @@ Verb = Callable[[Process, Client, Flags], Awaitable[int]]
 VERBS: dict[str, Verb] = {
     "get": get.get,
     "describe": describe.describe,
-    "explain": explaining.explain,
     "logs": logs.logs,
     "exec": streams.exec_,
-    "attach": streams.attach,
-    "cp": copying.cp,
-    "port-forward": forwarding.port_forward,
-    "debug": debugging.debug,
     "apply": applying.apply,
-    "replace": applying.replace,
     "create": making.create,
     **{f"create {kind}": making.generate for kind in GENERATORS},
     "create token": making.token,
     "run": making.run,
-    "expose": making.expose,
     "delete": deleting.delete,
-    "edit": editing.edit,
     "scale": changing.scale,
     "label": changing.label,
     "annotate": changing.label,
     "patch": changing.patch,
     "wait": waiting.wait,
     "set image": setting.image,
-    "set env": setting.env,
-    "set resources": setting.resources,
     "cordon": nodes.cordon,
     "uncordon": nodes.cordon,
     "drain": nodes.drain,
     "taint": nodes.taint,
     "rollout status": rollout.status,
     "rollout restart": rollout.restart,
-    "rollout pause": rollout.pause,
-    "rollout resume": rollout.pause,
-    "rollout history": rollout.history,
     "rollout undo": rollout.undo,
     "auth can-i": rights.can_i,
     "auth whoami": rights.whoami,
@@ -89,28 +71,9 @@ VERBS: dict[str, Verb] = {
 LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
     "config view": configuring.view,
     "config current-context": configuring.current_context,
-    "config get-contexts": configuring.get_contexts,
-    "config use-context": configuring.use_context,
-    "config set-context": configuring.set_context,
     "completion": about.completion,
-    "alpha": about.alpha,
-    "options": about.options,
 }
 """The verbs that ask no server."""
-LEFT_OUT = (
-    *("apply edit-last-applied", "apply set-last-applied", "apply view-last-applied", "auth reconcile", "autoscale"),
-    *("certificate approve", "certificate deny", "cluster-info dump", "config delete-cluster"),
-    *("config delete-context", "config delete-user", "config get-clusters", "config get-users"),
-    *("config rename-context", "config set", "config set-cluster", "config set-credentials", "config unset"),
-    *("create cronjob", "create ingress", "create poddisruptionbudget", "create priorityclass", "create quota"),
-    *("create secret tls", "diff", "events", "kustomize", "plugin list", "proxy", "set selector"),
-    *("set serviceaccount", "set subject"),
-)
-"""Commands that only a candidate's own kubectl has; so it is with two flags."""
-COPYING = ("copy-to", "custom", "replace", "same-node", "set-image", "share-processes")
-"""Options of debug for copies of pods and rights from files, which only a candidate's own kubectl has."""
-GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
-"""Formats of output that only a candidate's own kubectl has."""
 MISSHAPEN = (AttributeError, KeyError, TypeError, ValueError, IndexError)
 """What comes of objects that are not what their kind says: custom ones, answers of servers that others register."""
 
@@ -119,8 +82,7 @@ async def run(process: Process) -> int:
     """Run a command line."""
     try:
         opts = parse(process.argv[1:])
-        _check_left_out(opts)
-        if opts.command not in {*VERBS, *LOCAL} or opts.on("help") and opts.command != "alpha":
+        if opts.command not in {*VERBS, *LOCAL} or opts.on("help"):
             await process.write(about.usage_of(" ".join(opts.args) if opts.command == "help" else opts.command))
             return int(opts.command in GROUPS and not opts.on("help"))
         results.settle(process, opts)
@@ -142,17 +104,6 @@ async def run(process: Process) -> int:
         await process.flush()
         await process.error(f"error: unable to decode an object of an unexpected shape: {error}\n")
         return 1
-
-
-def _check_left_out(opts: Flags) -> None:
-    """Raise KubectlError for what this kubectl does not have."""
-    wanted = opts.command if opts.command in LEFT_OUT else ""
-    form = opts.get("output").partition("=")[0] or "template" * bool(opts.get("template"))
-    wanted = wanted or "go-template" * (form in GO_TEMPLATES)
-    wanted = wanted or "--prune" * opts.on("prune") or "kustomize" * ("kustomize" in opts.given)
-    wanted = wanted or next((f"--{flag}" for flag in COPYING if flag in opts), "") * (opts.command == "debug")
-    if wanted and not opts.on("help"):
-        raise KubectlError(f"error: this kubectl was built without {wanted}")
 
 
 async def _warned(process: Process, count: int) -> int:
@@ -186,13 +137,12 @@ def _context(config: Kubeconfig, opts: Flags) -> Obj:
         if not known and opts.get("context"):
             raise KubectlError(f'error: context "{wanted}" does not exist')
         raise KubectlError(f"Error in configuration: context was not found for specified context: {wanted}")
-    own = {each.partition("=")[0] for each in FLAGS.get(opts.command, "").split()}  # some mean a subject with --user
     if (name := opts.get("cluster")) and name not in config.parts["clusters"]:
         empty = not config.parts["clusters"]
         raise KubectlError(
             f'error: cluster "{name}" does not exist' if empty else f'error: no server found for cluster "{name}"'
         )
-    if (name := opts.get("user")) and "user" not in own and name not in config.parts["users"]:
+    if (name := opts.get("user")) and name not in config.parts["users"]:
         raise KubectlError(f'error: auth info "{name}" does not exist')
     return known.get(wanted, {})
 
